@@ -1,0 +1,217 @@
+//! The types that tensor elements have, and how many bytes they take.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the elements of a tensor are stored: `elements` of them share `nbytes` bytes.
+///
+/// Scalar types have blocks of one element; ggml's quantized types have blocks of 32 or 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Elements in one block.
+    pub elements: u32,
+    /// Bytes that one block takes.
+    pub nbytes: u32,
+}
+
+/// What kind of value a [`DType`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// One byte an element, 0 or 1.
+    Bool,
+    /// A signed integer in two's complement.
+    Int,
+    /// An unsigned integer.
+    UInt,
+    /// A binary floating-point number of 16, 32 or 64 bits.
+    Float,
+    /// ggml's block quantization.
+    Quantized,
+    /// Something that is carried and not interpreted.
+    Opaque,
+}
+
+macro_rules! dtypes {
+    ($($variant:ident $name:literal $kind:ident $elements:literal $nbytes:literal $ggml:expr, $doc:literal;)*) => {
+        /// The element type of a tensor.
+        ///
+        /// All values are little-endian. The names that [`Display`](fmt::Display) prints and [`FromStr`] reads are lower case: `f32`, `bf16`, `q4_0`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum DType {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl DType {
+            /// Every type, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The lower-case name, such as `f32` or `q4_k`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What kind of value this is.
+            #[must_use]
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$variant => Kind::$kind,)* }
+            }
+
+            /// How many elements share how many bytes; `None` for [`DType::Packed`], whose size only the file knows.
+            #[must_use]
+            pub const fn block(self) -> Option<Block> {
+                let (elements, nbytes) = match self { $(Self::$variant => ($elements, $nbytes),)* };
+                if elements == 0 { None } else { Some(Block { elements, nbytes }) }
+            }
+
+            /// ggml's number for this type, where it has one.
+            #[must_use]
+            pub const fn ggml_type(self) -> Option<u32> {
+                match self { $(Self::$variant => $ggml,)* }
+            }
+
+            /// The type that ggml gives this number.
+            #[must_use]
+            pub fn from_ggml_type(number: u32) -> Option<Self> {
+                $(if $ggml == Some(number) { return Some(Self::$variant); })*
+                None
+            }
+        }
+    };
+}
+
+dtypes! {
+    Bool "bool" Bool 1 1 None, "One byte, 0 or 1.";
+    I8 "i8" Int 1 1 Some(24), "Signed, 8 bits.";
+    U8 "u8" UInt 1 1 None, "Unsigned, 8 bits.";
+    I16 "i16" Int 1 2 Some(25), "Signed, 16 bits.";
+    U16 "u16" UInt 1 2 None, "Unsigned, 16 bits.";
+    I32 "i32" Int 1 4 Some(26), "Signed, 32 bits.";
+    U32 "u32" UInt 1 4 None, "Unsigned, 32 bits.";
+    I64 "i64" Int 1 8 Some(27), "Signed, 64 bits.";
+    U64 "u64" UInt 1 8 None, "Unsigned, 64 bits.";
+    F16 "f16" Float 1 2 Some(1), "IEEE 754 binary16.";
+    BF16 "bf16" Float 1 2 Some(30), "The upper half of a binary32.";
+    F32 "f32" Float 1 4 Some(0), "IEEE 754 binary32.";
+    F64 "f64" Float 1 8 Some(28), "IEEE 754 binary64.";
+    Q4_0 "q4_0" Quantized 32 18 Some(2), "4 bits, scale in f16.";
+    Q4_1 "q4_1" Quantized 32 20 Some(3), "4 bits, scale and minimum in f16.";
+    Q5_0 "q5_0" Quantized 32 22 Some(6), "5 bits, scale in f16.";
+    Q5_1 "q5_1" Quantized 32 24 Some(7), "5 bits, scale and minimum in f16.";
+    Q8_0 "q8_0" Quantized 32 34 Some(8), "8 bits, scale in f16.";
+    Q8_1 "q8_1" Quantized 32 40 Some(9), "8 bits, scale and sum in f32 (ggml counts 40 bytes).";
+    Q2K "q2_k" Quantized 256 84 Some(10), "2-bit K-quant.";
+    Q3K "q3_k" Quantized 256 110 Some(11), "3-bit K-quant.";
+    Q4K "q4_k" Quantized 256 144 Some(12), "4-bit K-quant.";
+    Q5K "q5_k" Quantized 256 176 Some(13), "5-bit K-quant.";
+    Q6K "q6_k" Quantized 256 210 Some(14), "6-bit K-quant.";
+    Q8K "q8_k" Quantized 256 292 Some(15), "8-bit K-quant.";
+    Iq2Xxs "iq2_xxs" Quantized 256 66 Some(16), "2.06-bit importance quant.";
+    Iq2Xs "iq2_xs" Quantized 256 74 Some(17), "2.31-bit importance quant.";
+    Iq3Xxs "iq3_xxs" Quantized 256 98 Some(18), "3.06-bit importance quant.";
+    Iq1S "iq1_s" Quantized 256 50 Some(19), "1.56-bit importance quant.";
+    Iq4Nl "iq4_nl" Quantized 32 18 Some(20), "4-bit, non-linear.";
+    Iq3S "iq3_s" Quantized 256 110 Some(21), "3.44-bit importance quant.";
+    Iq2S "iq2_s" Quantized 256 82 Some(22), "2.56-bit importance quant.";
+    Iq4Xs "iq4_xs" Quantized 256 136 Some(23), "4.25-bit importance quant.";
+    Iq1M "iq1_m" Quantized 256 56 Some(29), "1.75-bit importance quant.";
+    Tq1_0 "tq1_0" Quantized 256 54 Some(34), "Ternary, 1.69 bits.";
+    Tq2_0 "tq2_0" Quantized 256 66 Some(35), "Ternary, 2.06 bits.";
+    Mxfp4 "mxfp4" Quantized 32 17 Some(39), "4-bit floats with a shared exponent.";
+    Nvfp4 "nvfp4" Quantized 64 36 Some(40), "4-bit floats with scales of 8 bits.";
+    Q1_0 "q1_0" Quantized 128 18 Some(41), "1 bit, scale in f16.";
+    F8E4M3 "f8_e4m3" Opaque 1 1 None, "8-bit float of safetensors, 4 bits of exponent.";
+    F8E5M2 "f8_e5m2" Opaque 1 1 None, "8-bit float of safetensors, 5 bits of exponent.";
+    F8E8M0 "f8_e8m0" Opaque 1 1 None, "8-bit power of two of safetensors.";
+    F8E4M3Fnuz "f8_e4m3fnuz" Opaque 1 1 None, "8-bit float of safetensors, 4 bits of exponent, no negative zero.";
+    F8E5M2Fnuz "f8_e5m2fnuz" Opaque 1 1 None, "8-bit float of safetensors, 5 bits of exponent, no negative zero.";
+    F6E2M3 "f6_e2m3" Opaque 4 3 None, "6-bit float of safetensors, 2 bits of exponent.";
+    F6E3M2 "f6_e3m2" Opaque 4 3 None, "6-bit float of safetensors, 3 bits of exponent.";
+    F4 "f4" Opaque 2 1 None, "4-bit float of safetensors.";
+    C64 "c64" Opaque 1 8 None, "Complex of two f32, from safetensors.";
+    Packed "packed" Opaque 0 0 None, "Bytes of a codec that this library does not know; their length stands in the file.";
+}
+
+impl DType {
+    /// Bytes of one element for types whose blocks are single elements; `None` for block types and [`DType::Packed`].
+    #[must_use]
+    pub const fn size(self) -> Option<u32> {
+        match self.block() {
+            Some(Block { elements: 1, nbytes }) => Some(nbytes),
+            _ => None,
+        }
+    }
+
+    /// Whether this is one of ggml's block-quantized types.
+    #[must_use]
+    pub const fn is_quantized(self) -> bool {
+        matches!(self.kind(), Kind::Quantized)
+    }
+
+    /// Bytes that a tensor of this type and `shape` takes.
+    ///
+    /// `None` if a product overflows `u64`, if the number of elements is not a multiple of the type's block, or for
+    /// [`DType::Packed`], whose length only the file knows.
+    #[must_use]
+    pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
+        let Block { elements, nbytes } = self.block()?;
+        let count = crate::shape::element_count(shape)?;
+        let elements = u64::from(elements);
+        if count % elements != 0 {
+            return None;
+        }
+        (count / elements).checked_mul(u64::from(nbytes))
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No dtype has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no dtype is named {0:?}; names are lower case, such as f32, bf16, i64 or q8_0")]
+pub struct UnknownDType(pub String);
+
+impl FromStr for DType {
+    type Err = UnknownDType;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDType> {
+        Self::ALL.iter().copied().find(|d| d.name() == name).ok_or_else(|| UnknownDType(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_ggml_numbers_are_unique_and_read_back() {
+        for &dtype in DType::ALL {
+            assert_eq!(dtype.name().parse(), Ok(dtype));
+            if let Some(number) = dtype.ggml_type() {
+                assert_eq!(DType::from_ggml_type(number), Some(dtype));
+            }
+        }
+        assert!("F32".parse::<DType>().is_err());
+        assert_eq!(DType::from_ggml_type(4), None, "Q4_2 was removed from ggml");
+    }
+
+    #[test]
+    fn sizes_follow_blocks() {
+        assert_eq!(DType::F32.nbytes(&[2, 3]), Some(24));
+        assert_eq!(DType::F32.nbytes(&[]), Some(4));
+        assert_eq!(DType::Q4_0.nbytes(&[2, 32]), Some(36));
+        assert_eq!(DType::Q4_0.nbytes(&[33]), None);
+        assert_eq!(DType::F4.nbytes(&[3, 2]), Some(3));
+        assert_eq!(DType::F4.nbytes(&[3]), None);
+        assert_eq!(DType::Packed.nbytes(&[3]), None);
+        assert_eq!(DType::F64.nbytes(&[u64::MAX / 4]), None);
+        assert_eq!(DType::F64.nbytes(&[0, u64::MAX]), Some(0));
+    }
+}

@@ -1,0 +1,4 @@
+//! The vocabulary that the modelfmt format crates share.
+
+pub mod dtype;
+pub mod shape;
