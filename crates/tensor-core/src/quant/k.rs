@@ -1,0 +1,216 @@
+//! The K-quants: blocks of 256 elements, in sub-blocks of 16 or 32 with scales of their own.
+
+use bytemuck::AnyBitPattern;
+use half::f16;
+
+use super::Decode;
+
+/// 2 bits; sub-blocks of 16, with a scale in the low and a minimum in the high nibble of `scales`.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q2K {
+    scales: [u8; 16],
+    qs: [u8; 64],
+    d: [u8; 2],
+    dmin: [u8; 2],
+}
+
+/// 3 bits, the third of them in `hmask`; sub-blocks of 16 with scales of 6 bits.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q3K {
+    hmask: [u8; 32],
+    qs: [u8; 64],
+    scales: [u8; 12],
+    d: [u8; 2],
+}
+
+/// 4 bits; sub-blocks of 32 with a scale and a minimum of 6 bits each.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q4K {
+    d: [u8; 2],
+    dmin: [u8; 2],
+    scales: [u8; 12],
+    qs: [u8; 128],
+}
+
+/// 5 bits, the fifth of them in `qh`; otherwise like [`Q4K`].
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q5K {
+    d: [u8; 2],
+    dmin: [u8; 2],
+    scales: [u8; 12],
+    qh: [u8; 32],
+    qs: [u8; 128],
+}
+
+/// 6 bits, the upper two of them in `qh`; sub-blocks of 16 with signed scales.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q6K {
+    ql: [u8; 128],
+    qh: [u8; 64],
+    scales: [u8; 16],
+    d: [u8; 2],
+}
+
+/// 8 bits in two's complement with a scale in f32. The sums are for ggml's products, the values do not need them.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q8K {
+    d: [u8; 4],
+    qs: [u8; 256],
+    _bsums: [u8; 32],
+}
+
+impl Decode<256> for Q2K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let (d, dmin) = (wide(self.d), wide(self.dmin));
+        let mut scales = self.scales.iter();
+        for (out, qs) in out.as_chunks_mut::<128>().0.iter_mut().zip(self.qs.as_chunks::<32>().0) {
+            for (out, shift) in out.as_chunks_mut::<32>().0.iter_mut().zip([0, 2, 4, 6]) {
+                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(qs.as_chunks::<16>().0);
+                for ((out, qs), scale) in halves.zip(&mut scales) {
+                    let (d, m) = (d * f32::from(scale & 0xf), dmin * f32::from(scale >> 4));
+                    for (out, q) in out.iter_mut().zip(qs) {
+                        *out = d * f32::from((q >> shift) & 3) - m;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Decode<256> for Q3K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let d = wide(self.d);
+        let mut scales = signed_scales(&self.scales).into_iter();
+        let mut high_bit = 0;
+        for (out, qs) in out.as_chunks_mut::<128>().0.iter_mut().zip(self.qs.as_chunks::<32>().0) {
+            for (out, shift) in out.as_chunks_mut::<32>().0.iter_mut().zip([0, 2, 4, 6]) {
+                let bits = qs.as_chunks::<16>().0.iter().zip(self.hmask.as_chunks::<16>().0);
+                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(bits);
+                for ((out, (qs, hmask)), scale) in halves.zip(&mut scales) {
+                    let d = d * f32::from(scale);
+                    for ((out, q), high) in out.iter_mut().zip(qs).zip(hmask) {
+                        let q = ((q >> shift) & 3) | (((high >> high_bit) & 1) << 2);
+                        *out = d * (i32::from(q) - 4) as f32;
+                    }
+                }
+                high_bit += 1;
+            }
+        }
+    }
+}
+
+impl Decode<256> for Q4K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let (d, dmin) = (wide(self.d), wide(self.dmin));
+        let mut scales = scales_and_minima(&self.scales).into_iter();
+        for (out, qs) in out.as_chunks_mut::<64>().0.iter_mut().zip(self.qs.as_chunks::<32>().0) {
+            let halves = out.as_chunks_mut::<32>().0.iter_mut().zip([0, 4]);
+            for ((out, shift), (scale, min)) in halves.zip(&mut scales) {
+                let (d, m) = (d * f32::from(scale), dmin * f32::from(min));
+                for (out, q) in out.iter_mut().zip(qs) {
+                    *out = d * f32::from((q >> shift) & 0xf) - m;
+                }
+            }
+        }
+    }
+}
+
+impl Decode<256> for Q5K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let (d, dmin) = (wide(self.d), wide(self.dmin));
+        let mut scales = scales_and_minima(&self.scales).into_iter().zip(0..);
+        for (out, qs) in out.as_chunks_mut::<64>().0.iter_mut().zip(self.qs.as_chunks::<32>().0) {
+            let halves = out.as_chunks_mut::<32>().0.iter_mut().zip([0, 4]);
+            for ((out, shift), ((scale, min), high_bit)) in halves.zip(&mut scales) {
+                let (d, m) = (d * f32::from(scale), dmin * f32::from(min));
+                for ((out, q), high) in out.iter_mut().zip(qs).zip(self.qh) {
+                    let q = ((q >> shift) & 0xf) | (((high >> high_bit) & 1) << 4);
+                    *out = d * f32::from(q) - m;
+                }
+            }
+        }
+    }
+}
+
+impl Decode<256> for Q6K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let d = wide(self.d);
+        let mut scales = self.scales.iter().map(|scale| d * f32::from(scale.cast_signed()));
+        let bits = self.ql.as_chunks::<64>().0.iter().zip(self.qh.as_chunks::<32>().0);
+        for (out, (ql, qh)) in out.as_chunks_mut::<128>().0.iter_mut().zip(bits) {
+            // Four times 32 elements: two from the low nibbles of `ql`, two from the high ones.
+            let low = ql.as_chunks::<32>().0.iter().zip([0, 0]);
+            let high = ql.as_chunks::<32>().0.iter().zip([4, 4]);
+            let quarters = out.as_chunks_mut::<32>().0.iter_mut().zip(low.chain(high)).zip([0, 2, 4, 6]);
+            for ((out, (ql, low_shift)), high_shift) in quarters {
+                let bits = ql.as_chunks::<16>().0.iter().zip(qh.as_chunks::<16>().0);
+                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(bits);
+                for ((out, (ql, qh)), d) in halves.zip(&mut scales) {
+                    for ((out, low), high) in out.iter_mut().zip(ql).zip(qh) {
+                        let q = ((low >> low_shift) & 0xf) | (((high >> high_shift) & 3) << 4);
+                        *out = d * (i32::from(q) - 32) as f32;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Decode<256> for Q8K {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 256]) {
+        let d = f32::from_le_bytes(self.d);
+        for (out, q) in out.iter_mut().zip(self.qs) {
+            *out = d * f32::from(q.cast_signed());
+        }
+    }
+}
+
+#[inline]
+fn wide(bytes: [u8; 2]) -> f32 {
+    f16::from_le_bytes(bytes).to_f32()
+}
+
+/// The sixteen scales of [`Q3K`], less 32: low nibbles of 0 to 7, then high nibbles, and two more bits of each in the
+/// last four bytes.
+#[inline]
+fn signed_scales(packed: &[u8; 12]) -> [i8; 16] {
+    let [low @ .., a, b, c, d] = packed;
+    let mut scales = [0; 16];
+    let low = low.iter().map(|l| l & 0xf).chain(low.iter().map(|l| l >> 4));
+    let high = [0, 2, 4, 6].into_iter().flat_map(|shift| [a, b, c, d].map(|h| (h >> shift) & 3));
+    for (scale, (low, high)) in scales.iter_mut().zip(low.zip(high)) {
+        *scale = (low | (high << 4)).cast_signed() - 32;
+    }
+    scales
+}
+
+/// The eight scales and minima of [`Q4K`] and [`Q5K`]. The first four of both have six bits in one byte, the last four
+/// have a nibble and, above the first four, two bits.
+#[inline]
+fn scales_and_minima(packed: &[u8; 12]) -> [(u8, u8); 8] {
+    let [s0, s1, s2, s3, m0, m1, m2, m3, n0, n1, n2, n3] = *packed;
+    let first = |s: u8, m: u8| (s & 0x3f, m & 0x3f);
+    let last = |s: u8, m: u8, n: u8| ((n & 0xf) | ((s >> 2) & 0x30), (n >> 4) | ((m >> 2) & 0x30));
+    [
+        first(s0, m0),
+        first(s1, m1),
+        first(s2, m2),
+        first(s3, m3),
+        last(s0, m0, n0),
+        last(s1, m1, n1),
+        last(s2, m2, n2),
+        last(s3, m3, n3),
+    ]
+}

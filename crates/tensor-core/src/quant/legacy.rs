@@ -1,0 +1,326 @@
+//! The types with blocks of 32 elements: one scale, or a scale and a minimum, for all of them.
+//!
+//! Where an encoder's arithmetic could be done in several ways, it is done as gguf.quants does it, with every
+//! intermediate result rounded to `f32`: the quotient `1 / d` is a value of its own, `x * (1 / d)` is not `x / d`.
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use half::f16;
+
+use super::{Decode, Encode, Refusal};
+
+/// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high ones the other 16.
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+pub(super) struct Q4_0 {
+    d: [u8; 2],
+    qs: [u8; 16],
+}
+
+/// 4 bits, `d * q + m`; nibbles as in [`Q4_0`].
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+pub(super) struct Q4_1 {
+    d: [u8; 2],
+    m: [u8; 2],
+    qs: [u8; 16],
+}
+
+/// 5 bits, `d * (q - 16)`; nibbles as in [`Q4_0`], the fifth bits in a little-endian word.
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+pub(super) struct Q5_0 {
+    d: [u8; 2],
+    qh: [u8; 4],
+    qs: [u8; 16],
+}
+
+/// 5 bits, `d * q + m`; stored like [`Q5_0`].
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+pub(super) struct Q5_1 {
+    d: [u8; 2],
+    m: [u8; 2],
+    qh: [u8; 4],
+    qs: [u8; 16],
+}
+
+/// 8 bits in two's complement, `d * q`.
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+pub(super) struct Q8_0 {
+    d: [u8; 2],
+    qs: [u8; 32],
+}
+
+impl Decode<32> for Q4_0 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let d = wide(self.d);
+        let (low, high) = out.split_at_mut(16);
+        for ((low, high), q) in low.iter_mut().zip(high).zip(self.qs) {
+            *low = d * (i32::from(q & 0xf) - 8) as f32;
+            *high = d * (i32::from(q >> 4) - 8) as f32;
+        }
+    }
+}
+
+impl Encode<32> for Q4_0 {
+    #[inline]
+    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+        let (d, q) = centred::<8>(values)?;
+        Ok(Self { d, qs: nibbles(&q) })
+    }
+}
+
+impl Decode<32> for Q4_1 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let (d, m) = (wide(self.d), wide(self.m));
+        let (low, high) = out.split_at_mut(16);
+        for ((low, high), q) in low.iter_mut().zip(high).zip(self.qs) {
+            *low = d * f32::from(q & 0xf) + m;
+            *high = d * f32::from(q >> 4) + m;
+        }
+    }
+}
+
+impl Encode<32> for Q4_1 {
+    #[inline]
+    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+        let (d, m, q) = above_minimum::<15>(values)?;
+        Ok(Self { d, m, qs: nibbles(&q) })
+    }
+}
+
+impl Decode<32> for Q5_0 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let d = wide(self.d);
+        for (out, q) in out.iter_mut().zip(five_bits(self.qh, &self.qs)) {
+            *out = d * (i32::from(q) - 16) as f32;
+        }
+    }
+}
+
+impl Encode<32> for Q5_0 {
+    #[inline]
+    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+        let (d, q) = centred::<16>(values)?;
+        Ok(Self { d, qh: fifth_bits(&q), qs: nibbles(&q) })
+    }
+}
+
+impl Decode<32> for Q5_1 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let (d, m) = (wide(self.d), wide(self.m));
+        for (out, q) in out.iter_mut().zip(five_bits(self.qh, &self.qs)) {
+            *out = d * f32::from(q) + m;
+        }
+    }
+}
+
+impl Encode<32> for Q5_1 {
+    #[inline]
+    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+        let (d, m, q) = above_minimum::<31>(values)?;
+        Ok(Self { d, m, qh: fifth_bits(&q), qs: nibbles(&q) })
+    }
+}
+
+impl Decode<32> for Q8_0 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let d = wide(self.d);
+        for (out, q) in out.iter_mut().zip(self.qs) {
+            *out = f32::from(q.cast_signed()) * d;
+        }
+    }
+}
+
+impl Encode<32> for Q8_0 {
+    #[inline]
+    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+        let d = largest_magnitude(values)? / 127.0;
+        let mut block = Self { d: narrow(d)?, qs: [0; 32] };
+        let Some(inverse) = inverse(d) else { return Ok(block) };
+        for (q, &value) in block.qs.iter_mut().zip(values) {
+            *q = round_to_i8(value * inverse).cast_unsigned();
+        }
+        Ok(block)
+    }
+}
+
+/// The scale and the codes of `x = d * (q - LEVELS)`, where the element of largest magnitude has q = 0.
+#[inline]
+fn centred<const LEVELS: u8>(values: &[f32; 32]) -> Result<([u8; 2], [u8; 32]), Refusal> {
+    let levels = f32::from(LEVELS);
+    let scale = extreme(values)? / -levels;
+    let (d, mut codes) = (narrow(scale)?, [0; 32]);
+    if let Some(inverse) = inverse(scale) {
+        for (q, &value) in codes.iter_mut().zip(values) {
+            *q = truncate(value * inverse + (levels + 0.5), 2 * LEVELS - 1);
+        }
+    }
+    Ok((d, codes))
+}
+
+/// The scale, the minimum and the codes of `x = d * q + m`, where q is at most `MAX`.
+#[inline]
+#[expect(clippy::type_complexity, reason = "d, m and q of a block, taken apart where it is called")]
+fn above_minimum<const MAX: u8>(values: &[f32; 32]) -> Result<([u8; 2], [u8; 2], [u8; 32]), Refusal> {
+    let (min, max) = bounds(values)?;
+    let scale = (max - min) / f32::from(MAX);
+    let (d, m, mut codes) = (narrow(scale)?, narrow(min)?, [0; 32]);
+    if let Some(inverse) = inverse(scale) {
+        for (q, &value) in codes.iter_mut().zip(values) {
+            *q = truncate((value - min) * inverse + 0.5, MAX);
+        }
+    }
+    Ok((d, m, codes))
+}
+
+#[inline]
+fn wide(bytes: [u8; 2]) -> f32 {
+    f16::from_le_bytes(bytes).to_f32()
+}
+
+/// Rounds a scale to `f16`, ties to even.
+#[inline]
+fn narrow(scale: f32) -> Result<[u8; 2], Refusal> {
+    let scale = f16::from_f32(scale);
+    if scale.is_finite() { Ok(scale.to_le_bytes()) } else { Err(Refusal::ScaleOverflow) }
+}
+
+/// What the elements are multiplied by: `1 / d`, but 0 where d is 0.
+///
+/// `None` where the quotient is infinite (d is below 2^-128, all elements are subnormal). The reference then converts
+/// infinities and NaNs to integers, which x86 makes 0, so that all codes are 0.
+#[inline]
+fn inverse(d: f32) -> Option<f32> {
+    if d == 0.0 {
+        return Some(0.0);
+    }
+    let inverse = 1.0 / d;
+    inverse.is_finite().then_some(inverse)
+}
+
+/// The integer part of `value`, at most `max`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= value, and max bounds it")]
+fn truncate(value: f32, max: u8) -> u8 {
+    let max = f32::from(max);
+    (if value < max { value } else { max }) as i32 as u8
+}
+
+/// Rounds to the nearest integer, halves away from zero.
+///
+/// It adds the largest `f32` below a half, since a half itself would carry 0.49999997 to 1: `k + 0.5` still reaches
+/// `k + 1`, because the sum is rounded, and nothing below it does. Exact for magnitudes below 2^22.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a value times the inverse scale is below 127.5")]
+fn round_to_i8(value: f32) -> i8 {
+    const BELOW_HALF: f32 = 0.5_f32.next_down();
+    (value + BELOW_HALF.copysign(value)) as i32 as i8
+}
+
+const SIGN: u32 = 1 << 31;
+const INFINITY: u32 = f32::INFINITY.to_bits();
+
+/// The largest magnitude among finite values.
+#[inline]
+fn largest_magnitude(values: &[f32; 32]) -> Result<f32, Refusal> {
+    // Magnitudes order like their bits, NaN above infinity; and integers have a maximum that vectorizes.
+    let bits = values.iter().map(|v| (v.to_bits() & !SIGN).cast_signed()).fold(0, i32::max).cast_unsigned();
+    if bits < INFINITY { Ok(f32::from_bits(bits)) } else { Err(not_finite(values)) }
+}
+
+/// The element of largest magnitude, the first of them if there are several.
+#[inline]
+fn extreme(values: &[f32; 32]) -> Result<f32, Refusal> {
+    let positive = largest_magnitude(values)?;
+    let negative = -positive;
+    let has = |sought: f32| values.iter().fold(false, |has, v| has | (v.to_bits() == sought.to_bits()));
+    Ok(match (has(positive), has(negative)) {
+        (true, false) => positive,
+        (false, _) => negative,
+        (true, true) => values.iter().copied().find(|v| v.abs() == positive).unwrap_or(positive),
+    })
+}
+
+/// The smallest and the largest of finite values.
+#[inline]
+fn bounds(values: &[f32; 32]) -> Result<(f32, f32), Refusal> {
+    let keys = values.iter().map(|v| ordered(v.to_bits().cast_signed()));
+    let (min, max) = keys.fold((i32::MAX, i32::MIN), |(min, max), key| (min.min(key), max.max(key)));
+    let number = |key| f32::from_bits(ordered(key).cast_unsigned());
+    let (min, max) = (number(min), number(max));
+    if !(min.is_finite() && max.is_finite()) {
+        return Err(not_finite(values));
+    }
+    Ok((if min == 0.0 { zero_minimum(values) } else { min }, max))
+}
+
+/// The bits of a float as an integer of the same order (-NaN, -infinity, …, -0, 0, …, infinity, NaN), and back.
+#[inline]
+const fn ordered(bits: i32) -> i32 {
+    bits ^ ((bits >> 31) & i32::MAX)
+}
+
+/// The zero that is the minimum of values of which none is negative.
+///
+/// If there are zeros of both signs, numpy's minimum depends on the processor's vectors. This is what those of
+/// AVX-512 give: the last of the elements that they leave over, else the one that survives in their lanes.
+#[cold]
+fn zero_minimum(values: &[f32; 32]) -> f32 {
+    const ORDER: [usize; 32] = [
+        31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, //
+        4, 0, 12, 8, 16, 2, 10, 6, 14, 3, 11, 7, 15, 1, 9, 5, 13,
+    ];
+    ORDER.iter().filter_map(|&element| values.get(element)).copied().find(|&v| v == 0.0).unwrap_or(0.0)
+}
+
+#[cold]
+fn not_finite(values: &[f32; 32]) -> Refusal {
+    Refusal::NotFinite(values.iter().position(|v| !v.is_finite()).unwrap_or(0))
+}
+
+/// Packs the low four bits of the codes.
+#[inline]
+fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
+    let mut packed = [0; 16];
+    let (low, high) = codes.split_at(16);
+    for ((packed, low), high) in packed.iter_mut().zip(low).zip(high) {
+        *packed = (low & 0xf) | (high << 4);
+    }
+    packed
+}
+
+/// Gathers bit 4 of the codes; bit i of the little-endian result is that of code i.
+#[inline]
+fn fifth_bits(codes: &[u8; 32]) -> [u8; 4] {
+    let mut packed = [0; 4];
+    for (packed, codes) in packed.iter_mut().zip(codes.as_chunks::<8>().0) {
+        // Byte i holds bit 8 i; times 2^(56 - 7 i) it becomes bit 56 + i, and no other product comes there.
+        let bits = (u64::from_le_bytes(*codes) >> 4) & 0x0101_0101_0101_0101;
+        [.., *packed] = bits.wrapping_mul(0x0102_0408_1020_4080).to_le_bytes();
+    }
+    packed
+}
+
+/// The codes from their low nibbles and fifth bits.
+#[inline]
+fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; 32] {
+    let mut codes = [0; 32];
+    for (codes, qh) in codes.as_chunks_mut::<8>().0.iter_mut().zip(qh) {
+        for (code, bit) in codes.iter_mut().zip([1, 2, 4, 8, 16, 32, 64, 128]) {
+            *code = if qh & bit == 0 { 0 } else { 16 };
+        }
+    }
+    let (low, high) = codes.split_at_mut(16);
+    for ((low, high), q) in low.iter_mut().zip(high).zip(qs) {
+        *low |= q & 0xf;
+        *high |= q >> 4;
+    }
+    codes
+}
