@@ -57,6 +57,7 @@ pub use cursor::Cursor;
 pub use dtype::{Block, DType, Kind, UnknownDType};
 pub use error::{AnyError, AnyFault, Basic, Error, Fault, Part, Shortened};
 pub use extent::{Extent, Overlap, align_up, overlaps};
+pub use format_g::{G6, format_g6};
 pub use half::{bf16, f16};
 pub use limits::Limits;
 pub use parse::{Parser, drive};

@@ -1,0 +1,161 @@
+//! Bytes in memory: borrowed, or owned and aligned for every element type.
+
+use std::collections::TryReserveError;
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+/// The alignment of [`AlignedBuf`], a cache line: enough for every element type and for vector loads.
+pub const ALIGNMENT: usize = 64;
+
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; ALIGNMENT]);
+
+/// An owned buffer of bytes whose start is a multiple of 64.
+#[derive(Clone, Default)]
+pub struct AlignedBuf {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl AlignedBuf {
+    /// A buffer of `len` zero bytes.
+    ///
+    /// # Errors
+    /// An [`io::ErrorKind::OutOfMemory`] error if the memory cannot be had.
+    pub fn zeroed(len: usize) -> io::Result<Self> {
+        let lines = bytemuck::allocation::try_zeroed_vec(len.div_ceil(ALIGNMENT)).map_err(|()| {
+            io::Error::new(io::ErrorKind::OutOfMemory, format!("cannot allocate {len} bytes"))
+        })?;
+        Ok(Self { lines, len })
+    }
+
+    /// A buffer that holds a copy of `bytes`.
+    ///
+    /// # Errors
+    /// As [`AlignedBuf::zeroed`].
+    pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
+        let mut buffer = Self::zeroed(bytes.len())?;
+        buffer.copy_from_slice(bytes);
+        Ok(buffer)
+    }
+
+    /// Makes the buffer `len` bytes long; bytes that it had before keep whatever they held.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn resize(&mut self, len: usize) -> Result<(), TryReserveError> {
+        let lines = len.div_ceil(ALIGNMENT);
+        self.lines.try_reserve(lines.saturating_sub(self.lines.len()))?;
+        self.lines.resize(lines, Line([0; ALIGNMENT]));
+        self.len = len;
+        Ok(())
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.lines).get(..self.len).unwrap_or_default()
+    }
+
+    /// The bytes, to change.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.lines).get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
+    }
+}
+
+impl fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}
+
+/// Bytes that a [`Source`](crate::Source) gave: borrowed where they are in memory, owned where they had to be read.
+#[derive(Clone)]
+pub enum Bytes<'a> {
+    /// A part of the source itself.
+    Borrowed(&'a [u8]),
+    /// A copy of its own.
+    Owned(AlignedBuf),
+}
+
+impl Bytes<'_> {
+    /// The bytes as a buffer of their own, copied if they were borrowed.
+    ///
+    /// # Errors
+    /// As [`AlignedBuf::zeroed`].
+    pub fn into_owned(self) -> io::Result<AlignedBuf> {
+        match self {
+            Self::Borrowed(bytes) => AlignedBuf::copy_of(bytes),
+            Self::Owned(buffer) => Ok(buffer),
+        }
+    }
+
+    /// Whether no copy was made.
+    #[must_use]
+    pub const fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Borrowed(_))
+    }
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(buffer) => buffer,
+        }
+    }
+}
+
+impl fmt::Debug for Bytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_borrowed() { "borrowed" } else { "owned" };
+        write!(f, "Bytes({} {kind})", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_keep_their_length() {
+        for len in [0, 1, 63, 64, 65, 1000] {
+            let buffer = AlignedBuf::zeroed(len).unwrap();
+            assert_eq!(buffer.len(), len);
+            assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+            assert!(buffer.iter().all(|&b| b == 0));
+        }
+        assert_eq!(&*AlignedBuf::copy_of(b"abc").unwrap(), b"abc");
+    }
+
+    #[test]
+    fn resizing_keeps_what_was_there() {
+        let mut buffer = AlignedBuf::copy_of(b"abc").unwrap();
+        buffer.resize(200).unwrap();
+        assert_eq!((buffer.len(), &buffer[..3]), (200, &b"abc"[..]));
+        buffer.resize(2).unwrap();
+        assert_eq!(&*buffer, b"ab");
+    }
+
+    #[test]
+    fn impossible_sizes_are_errors() {
+        assert_eq!(AlignedBuf::zeroed(usize::MAX).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    }
+}

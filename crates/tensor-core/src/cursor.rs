@@ -1,0 +1,174 @@
+//! A bounds-checked little-endian reader that knows where in the file it stands.
+
+use crate::error::{Basic, Fault, Part};
+
+/// Reads little-endian fields one after the other. Running out of bytes is an error that names record, field and offset.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+    base: u64,
+    record: &'static str,
+    entry: Option<u64>,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor over `bytes`, which stand at byte `base` of the file.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8], base: u64) -> Self {
+        Self { bytes, pos: 0, base, record: "file", entry: None }
+    }
+
+    /// Names the record that the next fields belong to.
+    pub const fn record(&mut self, record: &'static str, entry: Option<u64>) {
+        self.record = record;
+        self.entry = entry;
+    }
+
+    /// Where in the file the next byte stands.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.base.saturating_add(self.pos as u64)
+    }
+
+    /// How many bytes of the slice have been read.
+    #[must_use]
+    pub const fn consumed(&self) -> usize {
+        self.pos
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.bytes.len().saturating_sub(self.pos)
+    }
+
+    /// The part of the file that is being read, for errors.
+    #[must_use]
+    pub const fn part(&self, field: &'static str) -> Part {
+        Part { what: self.record, entry: self.entry, name: None, field: Some(field) }
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer are left.
+    #[inline]
+    pub fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], Basic> {
+        let taken = usize::try_from(len).ok().and_then(|n| self.bytes.get(self.pos..)?.get(..n));
+        let Some(taken) = taken else { return Err(self.truncated(len, field)) };
+        self.pos += taken.len();
+        Ok(taken)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Basic> {
+        match self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()) {
+            Some(array) => {
+                self.pos += N;
+                Ok(*array)
+            }
+            None => Err(self.truncated(N as u64, field)),
+        }
+    }
+
+    #[cold]
+    fn truncated(&self, need: u64, field: &'static str) -> Basic {
+        Basic::Truncated { part: self.part(field), at: self.offset(), need, have: self.remaining() as u64 }
+    }
+
+    /// The next `len` bytes as text.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer are left, [`Fault::Utf8`] if they are not UTF-8.
+    #[inline]
+    pub fn str(&mut self, len: u64, field: &'static str) -> Result<&'a str, Basic> {
+        let at = self.offset();
+        let bytes = self.bytes(len, field)?;
+        std::str::from_utf8(bytes).map_err(|_| Basic::Malformed {
+            part: self.part(field),
+            at,
+            fault: Fault::Utf8,
+        })
+    }
+
+    /// The next `count` 64-bit numbers.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer are left.
+    #[inline]
+    pub fn u64s(
+        &mut self,
+        count: u64,
+        field: &'static str,
+    ) -> Result<impl ExactSizeIterator<Item = u64> + Clone + use<'a>, Basic> {
+        let bytes = self.bytes(count.saturating_mul(8), field)?;
+        Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)))
+    }
+
+    /// An 8-bit number.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if no byte is left.
+    #[inline]
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, Basic> {
+        self.array(field).map(u8::from_le_bytes)
+    }
+
+    /// A 16-bit number.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer than 2 bytes are left.
+    #[inline]
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, Basic> {
+        self.array(field).map(u16::from_le_bytes)
+    }
+
+    /// A 32-bit number.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer than 4 bytes are left.
+    #[inline]
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, Basic> {
+        self.array(field).map(u32::from_le_bytes)
+    }
+
+    /// A 64-bit number.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if fewer than 8 bytes are left.
+    #[inline]
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, Basic> {
+        self.array(field).map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_in_order_and_errors_name_them() {
+        let mut c = Cursor::new(&[1, 2, 0, 3, 0, 0, 0, b'h', b'i', 0xff, 9], 100);
+        c.record("header", None);
+        assert_eq!((c.u8("a"), c.u16("b"), c.u32("c")), (Ok(1), Ok(2), Ok(3)));
+        assert_eq!(c.str(2, "name"), Ok("hi"));
+        assert_eq!((c.offset(), c.consumed(), c.remaining()), (109, 9, 2));
+        let utf8 = c.clone().str(1, "name").unwrap_err();
+        let part = Part::new("header").with_field("name");
+        assert_eq!(utf8, Basic::Malformed { part: part.clone(), at: 109, fault: Fault::Utf8 });
+        let part = Part::new("header").with_field("length");
+        assert_eq!(c.u64("length"), Err(Basic::Truncated { part, at: 109, need: 8, have: 2 }));
+        assert!(c.bytes(u64::MAX, "x").is_err());
+        assert!(c.u64s(u64::MAX, "x").is_err());
+        assert_eq!(c.consumed(), 9, "a failed read takes nothing");
+    }
+
+    #[test]
+    fn dimensions_are_little_endian() {
+        let mut bytes = 5u64.to_le_bytes().to_vec();
+        bytes.extend(7u64.to_le_bytes());
+        let mut c = Cursor::new(&bytes, 0);
+        assert!(c.u64s(2, "dims").unwrap().eq([5, 7]));
+    }
+}

@@ -1,0 +1,140 @@
+//! Byte ranges that have been checked against the file that they are in.
+
+use std::ops::Range;
+
+use crate::error::Fault;
+
+/// A byte range that lies within a file. There is no other way to make one, so nobody can forget the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    offset: u64,
+    len: u64,
+}
+
+impl Extent {
+    /// The `len` bytes from `offset`, if they lie within the first `end` bytes. An empty range may stand at the end.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfBounds`] if they do not.
+    pub const fn new(offset: u64, len: u64, end: u64) -> Result<Self, Fault> {
+        match offset.checked_add(len) {
+            Some(e) if e <= end => Ok(Self { offset, len }),
+            _ => Err(Fault::OutOfBounds { offset, len, end }),
+        }
+    }
+
+    /// Where it begins.
+    #[must_use]
+    pub const fn offset(self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub const fn len(self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it ends.
+    #[must_use]
+    pub const fn end(self) -> u64 {
+        self.offset + self.len // `new` has seen that this does not overflow
+    }
+
+    /// As a range.
+    #[must_use]
+    pub const fn range(self) -> Range<u64> {
+        self.offset..self.end()
+    }
+
+    /// The part of it that begins `offset` bytes in and is `len` long.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfBounds`], in terms of this extent, if it has fewer bytes.
+    pub fn part(self, offset: u64, len: u64) -> Result<Self, Fault> {
+        Self::new(offset, len, self.len).map(|inner| Self { offset: self.offset + inner.offset, len })
+    }
+}
+
+/// Two extents that share bytes without being the same; see [`overlaps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// Position, in the input, of the extent that begins first.
+    pub first: usize,
+    /// Position of the one that begins inside it.
+    pub second: usize,
+}
+
+/// Finds extents that overlap in part. The same extent twice (tied weights) is legal, and an empty one meets nobody.
+///
+/// Takes O(n log n). Each extent that begins inside an earlier one is reported once, with the one that reaches furthest.
+#[must_use]
+pub fn overlaps(extents: &[Extent]) -> Vec<Overlap> {
+    let mut order: Vec<usize> =
+        (0..extents.len()).filter(|&i| extents.get(i).is_some_and(|e| !e.is_empty())).collect();
+    order.sort_by_key(|&i| extents.get(i).copied());
+    let mut found = Vec::new();
+    let mut furthest: Option<(usize, Extent)> = None;
+    for i in order {
+        let Some(&extent) = extents.get(i) else { continue };
+        match furthest {
+            Some((first, reach)) if extent.offset < reach.end() => {
+                if extent != reach {
+                    found.push(Overlap { first, second: i });
+                }
+                if extent.end() > reach.end() {
+                    furthest = Some((i, extent));
+                }
+            }
+            _ => furthest = Some((i, extent)),
+        }
+    }
+    found
+}
+
+/// The next multiple of `alignment` at or after `offset`; `None` if it is beyond `u64`. An alignment of 0 counts as 1.
+#[must_use]
+pub const fn align_up(offset: u64, alignment: u64) -> Option<u64> {
+    if alignment == 0 { Some(offset) } else { offset.checked_next_multiple_of(alignment) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_lie_inside() {
+        assert_eq!(Extent::new(4, 6, 10).map(Extent::range), Ok(4..10));
+        assert!(Extent::new(10, 0, 10).is_ok());
+        assert_eq!(Extent::new(4, 7, 10), Err(Fault::OutOfBounds { offset: 4, len: 7, end: 10 }));
+        assert!(Extent::new(u64::MAX, 2, u64::MAX).is_err());
+        assert!(Extent::new(11, 0, 10).is_err());
+        let extent = Extent::new(4, 6, 10).unwrap();
+        assert_eq!(extent.part(2, 4).map(Extent::range), Ok(6..10));
+        assert!(extent.part(2, 5).is_err());
+    }
+
+    #[test]
+    fn overlaps_are_found_and_tied_weights_are_not() {
+        let of = |ranges: &[(u64, u64)]| {
+            let extents: Vec<_> = ranges.iter().map(|&(o, l)| Extent::new(o, l, 100).unwrap()).collect();
+            overlaps(&extents).into_iter().map(|o| (o.first, o.second)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[(0, 4), (4, 4), (0, 4), (2, 0)]), []);
+        assert_eq!(of(&[(0, 4), (3, 4)]), [(0, 1)]);
+        assert_eq!(of(&[(10, 4), (0, 50), (20, 1), (50, 1)]), [(1, 0), (1, 2)]);
+        assert_eq!(of(&[(0, 4), (0, 5)]), [(0, 1)]);
+    }
+
+    #[test]
+    fn alignment_is_checked() {
+        assert_eq!((align_up(65, 64), align_up(64, 64), align_up(7, 0)), (Some(128), Some(64), Some(7)));
+        assert_eq!(align_up(u64::MAX, 64), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! Caps on what a file may make a reader do.
+
+use crate::error::{Basic, Part};
+
+/// Caps on what a file may make a reader do. The defaults are those of the specifications, or what real models stay
+/// far below; a caller lowers them for small memories, or raises them for a file it trusts.
+///
+/// Independent of them, nothing is allocated for a count that the file's own bytes could not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Tensors in a model. Default 2^32 − 1.
+    pub tensors: u64,
+    /// Metadata entries, size variables, chunks or files of a set. Default 1,000,000.
+    pub entries: u64,
+    /// Bytes of a name or key. Default 65,535.
+    pub name_len: u64,
+    /// Dimensions of a tensor. Default 255.
+    pub rank: u64,
+    /// Bytes of an index (headers, records, a table of strings). Default 2^31.
+    pub index_len: u64,
+    /// Bytes of one piece of metadata, decompressed. Default 2^31.
+    pub metadata_len: u64,
+    /// How many times its stored size compressed metadata may have, plus 1 MiB. Default 1024.
+    pub expansion: u64,
+    /// Levels that JSON and MessagePack may nest. Default 127.
+    pub depth: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tensors: u64::from(u32::MAX),
+            entries: 1_000_000,
+            name_len: 65_535,
+            rank: 255,
+            index_len: 1 << 31,
+            metadata_len: 1 << 31,
+            expansion: 1024,
+            depth: 127,
+        }
+    }
+}
+
+impl Limits {
+    /// `found` as a `usize`, if it is at most `max`.
+    ///
+    /// # Errors
+    /// [`Basic::Limit`] if it is larger, or more than this machine can address.
+    pub fn check(what: &'static str, found: u64, max: u64) -> Result<usize, Basic> {
+        match usize::try_from(found) {
+            Ok(size) if found <= max => Ok(size),
+            _ => Err(Basic::Limit { what, found, max: max.min(usize::MAX as u64) }),
+        }
+    }
+
+    /// `count` as a `usize`, if that many records of at least `min_len` bytes fit into the `have` bytes that exist from
+    /// byte `at` on. What a count is worth is known before anything is allocated for it.
+    ///
+    /// # Errors
+    /// [`Basic::Truncated`] if they do not fit.
+    pub fn fits(part: Part, at: u64, count: u64, min_len: u64, have: u64) -> Result<usize, Basic> {
+        let need = count.saturating_mul(min_len);
+        match usize::try_from(count) {
+            Ok(size) if need <= have => Ok(size),
+            _ => Err(Basic::Truncated { part, at, need, have }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_checked_before_use() {
+        assert_eq!(Limits::check("tensors", 5, 5), Ok(5));
+        assert_eq!(Limits::check("tensors", 6, 5), Err(Basic::Limit { what: "tensors", found: 6, max: 5 }));
+        let part = Part::new("records");
+        assert_eq!(Limits::fits(part.clone(), 24, 10, 8, 80), Ok(10));
+        let truncated = Basic::Truncated { part: part.clone(), at: 24, need: 88, have: 80 };
+        assert_eq!(Limits::fits(part.clone(), 24, 11, 8, 80), Err(truncated));
+        assert!(Limits::fits(part, 24, u64::MAX, 8, 80).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Parsing without I/O: a parser says which bytes it needs, and whoever drives it fetches them.
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::source::Source;
+
+/// Turns the bytes of a file into an index without reading anything itself, so that it serves a source, a fuzzer or an
+/// asynchronous loader alike: while [`need`](Self::need) gives a range, [`feed`](Self::feed) its bytes; then
+/// [`finish`](Self::finish).
+pub trait Parser: Sized {
+    /// What comes out.
+    type Index;
+    /// The format's fault.
+    type Fault;
+
+    /// The bytes that are needed next; `None` when there are enough. Always within the file, and never empty.
+    fn need(&self) -> Option<Range<u64>>;
+
+    /// Takes the bytes from the start of the needed range on: at least that range, or more if they are at hand.
+    ///
+    /// # Errors
+    /// If they break a rule of the format.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), Error<Self::Fault>>;
+
+    /// The index, once nothing more is needed.
+    ///
+    /// # Errors
+    /// If a rule is broken that only the whole shows.
+    fn finish(self) -> Result<Self::Index, Error<Self::Fault>>;
+}
+
+/// Drives a parser over a source. What is in memory is fed as it is, without a copy; anything else in the ranges that
+/// the parser asks for.
+///
+/// # Errors
+/// Those of the parser, and of the source.
+pub fn drive<P: Parser>(mut parser: P, source: &(impl Source + ?Sized)) -> Result<P::Index, Error<P::Fault>> {
+    while let Some(range) = parser.need() {
+        let in_memory = source.as_slice().and_then(|all| all.get(usize::try_from(range.start).ok()?..));
+        if let Some(rest) = in_memory {
+            parser.feed(rest)?;
+            continue;
+        }
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        let bytes = source.read(range).map_err(|source| Error::Io { at, len, source })?;
+        parser.feed(&bytes)?;
+    }
+    parser.finish()
+}

@@ -1,0 +1,185 @@
+//! What a verifier found.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+/// How deep a verifier looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Structure only: the index is read, nothing is hashed.
+    Header,
+    /// Also every checksum that covers structure and metadata.
+    Control,
+    /// Every byte that any checksum, hash or rule covers.
+    #[default]
+    Full,
+}
+
+impl Level {
+    /// `header`, `control` or `full`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Control => "control",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It was made and found nothing.
+    Ok,
+    /// It found something.
+    Failed,
+    /// The file has nothing for it to look at.
+    Absent,
+}
+
+impl Status {
+    /// `ok`, `failed` or `absent`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// One kind of check and its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Check {
+    /// `structure`, `crc`, `ihsh`, `chunk-hashes`, `tensor-hashes`, `page-hashes`, `set-hashes`, `shard-crcs`, `lz4`,
+    /// `padding`, `values`, `extents` or `signature`.
+    pub name: &'static str,
+    /// How it ended.
+    pub status: Status,
+    /// What was looked at, or the first finding.
+    pub detail: String,
+}
+
+/// The outcome of every check that was made, and every finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How deep the verifier looked.
+    pub level: Level,
+    /// The checks that the format has at this level, in order.
+    pub checks: Vec<Check>,
+    /// Every finding of every check: what, where, which rule.
+    pub errors: Vec<String>,
+}
+
+impl Report {
+    /// A report without checks yet.
+    #[must_use]
+    pub const fn new(level: Level) -> Self {
+        Self { level, checks: Vec::new(), errors: Vec::new() }
+    }
+
+    /// A report on a file that cannot even be opened.
+    #[must_use]
+    pub fn unreadable(level: Level, reason: String) -> Self {
+        let check = Check { name: "structure", status: Status::Failed, detail: reason.clone() };
+        Self { level, checks: vec![check], errors: vec![reason] }
+    }
+
+    /// Adds a check: failed if it has findings, else good. `looked_at` says what was checked, such as "12 chunks".
+    pub fn add(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
+        let (status, detail) = match findings.as_slice() {
+            [] => (Status::Ok, looked_at.into()),
+            [one] => (Status::Failed, one.clone()),
+            [first, others @ ..] => (Status::Failed, format!("{first} (and {} more)", others.len())),
+        };
+        self.checks.push(Check { name, status, detail });
+        self.errors.extend(findings);
+    }
+
+    /// Adds a check that the file has nothing for.
+    pub fn absent(&mut self, name: &'static str, why: impl Into<String>) {
+        self.checks.push(Check { name, status: Status::Absent, detail: why.into() });
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.errors.is_empty() && self.checks.iter().all(|check| check.status != Status::Failed)
+    }
+
+    /// The check of that name, if it was made.
+    #[must_use]
+    pub fn check(&self, name: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.name == name)
+    }
+
+    /// The report if nothing was found, else an error that carries it.
+    ///
+    /// # Errors
+    /// [`VerifyError`] if anything was found.
+    pub fn into_result(self) -> Result<Self, VerifyError> {
+        if self.is_ok() { Ok(self) } else { Err(VerifyError(self)) }
+    }
+}
+
+/// A verifier found something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyError(pub Report);
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.errors.as_slice() {
+            [] => f.write_str("verification failed"),
+            [one] => f.write_str(one),
+            [first, others @ ..] => write!(f, "{first} (and {} more findings)", others.len()),
+        }
+    }
+}
+
+impl std::error::Error for VerifyError {}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut check = serializer.serialize_struct("Check", 3)?;
+        check.serialize_field("name", self.name)?;
+        check.serialize_field("status", self.status.name())?;
+        check.serialize_field("detail", &self.detail)?;
+        check.end()
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut report = serializer.serialize_struct("Report", 4)?;
+        report.serialize_field("level", self.level.name())?;
+        report.serialize_field("ok", &self.is_ok())?;
+        report.serialize_field("checks", &self.checks)?;
+        report.serialize_field("errors", &self.errors)?;
+        report.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_fail_a_report() {
+        let mut report = Report::new(Level::Full);
+        report.add("structure", Vec::new(), "3 tensors");
+        report.absent("ihsh", "the file has none");
+        assert!(report.clone().into_result().is_ok());
+        report.add("crc", vec!["a".to_owned(), "b".to_owned()], "");
+        assert_eq!(report.check("crc").unwrap().detail, "a (and 1 more)");
+        assert_eq!(report.clone().into_result().unwrap_err().to_string(), "a (and 1 more findings)");
+        let json = serde_json::to_string(&report).unwrap();
+        let start =
+            r#"{"level":"full","ok":false,"checks":[{"name":"structure","status":"ok","detail":"3 tensors"}"#;
+        assert!(json.starts_with(start) && json.ends_with(r#""errors":["a","b"]}"#), "{json}");
+    }
+}

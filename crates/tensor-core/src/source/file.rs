@@ -1,0 +1,119 @@
+//! Files on disk, read at positions.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Files, Source, check_relative, checked_len};
+
+/// A file, read at positions: the safe default. A file that shrinks later gives an error, never a signal.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    len: u64,
+}
+
+impl FileSource {
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is a folder, pipe or device.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        // A pipe would block in open(2), so look first; the check after opening is the one that counts.
+        require_file(&std::fs::metadata(path.as_ref())?)?;
+        Self::new(File::open(path)?)
+    }
+
+    /// Wraps an open regular file.
+    ///
+    /// # Errors
+    /// If its length cannot be had, or it is a folder, pipe or device.
+    pub fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        require_file(&metadata)?;
+        Ok(Self { file, len: metadata.len() })
+    }
+}
+
+fn require_file(metadata: &std::fs::Metadata) -> io::Result<()> {
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(())
+}
+
+impl Source for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        checked_len(&(offset..end), self.len)?;
+        read_exact_at(&self.file, offset, out)
+    }
+
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        Some(self)
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+    while !out.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, out, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                out = out.get_mut(n..).unwrap_or_default();
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The files of a folder, for sets of files.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder at `path`. Nothing is opened yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The folder that holds `file`, with `file`'s own name if it is UTF-8.
+    #[must_use]
+    pub fn of(file: &Path) -> Self {
+        match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => Self(parent.to_owned()),
+            _ => Self(PathBuf::from(".")),
+        }
+    }
+
+    /// Where the folder is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Files for Folder {
+    type Source = FileSource;
+
+    fn open(&self, path: &str) -> io::Result<FileSource> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        FileSource::open(self.0.join(path))
+    }
+}

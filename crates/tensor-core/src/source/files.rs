@@ -1,0 +1,132 @@
+//! The files of a set: opened by a relative path, never outside their folder.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::Source;
+
+/// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
+pub trait Files {
+    /// What an open file is.
+    type Source: Source;
+
+    /// Opens the file at `path`, as the set's index names it.
+    ///
+    /// # Errors
+    /// If there is none, it cannot be opened, or the path breaks [`check_relative`].
+    fn open(&self, path: &str) -> io::Result<Self::Source>;
+}
+
+impl<F: Files> Files for &F {
+    type Source = F::Source;
+    fn open(&self, path: &str) -> io::Result<Self::Source> {
+        (**self).open(path)
+    }
+}
+
+impl<F: Files> Files for Arc<F> {
+    type Source = F::Source;
+    fn open(&self, path: &str) -> io::Result<Self::Source> {
+        (**self).open(path)
+    }
+}
+
+/// Files in memory, by path.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryFiles(pub BTreeMap<String, Arc<[u8]>>);
+
+impl Files for MemoryFiles {
+    type Source = Arc<[u8]>;
+    fn open(&self, path: &str) -> io::Result<Arc<[u8]>> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        self.0
+            .get(path)
+            .cloned()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no such file"))
+    }
+}
+
+/// Why a path of a set is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathFault {
+    /// It is empty, or has an empty component.
+    #[error("the path is empty or has an empty component")]
+    Empty,
+    /// It begins at a root.
+    #[error("the path is absolute; files of a set stand in its own folder")]
+    Absolute,
+    /// It has a `..`.
+    #[error("the path has a component `..`; files of a set stand in its own folder")]
+    Parent,
+    /// It has a character that means something else on some system.
+    #[error(
+        "the path has a character that file systems read differently (a backslash, a colon or a control character)"
+    )]
+    Character,
+    /// It is longer than file systems take.
+    #[error("the path is longer than 4,096 bytes")]
+    TooLong,
+}
+
+/// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
+/// backslash, no control character (DECISIONS, AEROSET).
+///
+/// # Errors
+/// The rule that the path breaks.
+pub fn check_relative(path: &str) -> Result<(), PathFault> {
+    if path.starts_with(['/', '\\']) || path.get(1..2) == Some(":") {
+        return Err(PathFault::Absolute);
+    }
+    if path.len() > 4096 {
+        return Err(PathFault::TooLong);
+    }
+    if path.chars().any(|c| c == '\\' || c == ':' || c.is_control()) {
+        return Err(PathFault::Character);
+    }
+    for component in path.split('/') {
+        match component {
+            "" => return Err(PathFault::Empty),
+            ".." => return Err(PathFault::Parent),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside() {
+        for good in ["a", "a.aero", "sub/part-000.aero", "./a", "a..b", "...", "重み.aero"] {
+            assert_eq!(check_relative(good), Ok(()), "{good}");
+        }
+        for (bad, fault) in [
+            ("", PathFault::Empty),
+            ("a//b", PathFault::Empty),
+            ("a/", PathFault::Empty),
+            ("/etc/passwd", PathFault::Absolute),
+            ("\\\\host\\share", PathFault::Absolute),
+            ("C:/x", PathFault::Absolute),
+            ("..", PathFault::Parent),
+            ("a/../../b", PathFault::Parent),
+            ("a\\..\\b", PathFault::Character),
+            ("a\0b", PathFault::Character),
+            ("a/b:stream", PathFault::Character),
+        ] {
+            assert_eq!(check_relative(bad), Err(fault), "{bad:?}");
+        }
+        assert_eq!(check_relative(&"x".repeat(5000)), Err(PathFault::TooLong));
+    }
+
+    #[test]
+    fn memory_files_open_by_name() {
+        let files = MemoryFiles([("a".to_owned(), Arc::from(&b"abc"[..]))].into());
+        assert_eq!(files.open("a").unwrap().len(), 3);
+        assert_eq!(files.open("b").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(files.open("../a").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,320 @@
+//! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
+
+use std::hash::BuildHasher;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+use crate::dtype::DType;
+use crate::error::Fault;
+use crate::shape::{DisplayShape, element_count};
+
+/// What a tensor is: name, dtype, shape, length. Where it lies is its [`Location`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorInfo<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its dimensions in elements, slowest first; empty for a scalar.
+    pub shape: &'a [u64],
+    /// Bytes of its values as dtype and shape imply them (not as they are stored).
+    pub nbytes: u64,
+    /// Whether it has values; OINF can declare a tensor without.
+    pub has_data: bool,
+}
+
+impl<'a> TensorInfo<'a> {
+    /// A tensor with data, if the bytes that dtype and shape imply can be counted.
+    ///
+    /// # Errors
+    /// [`Fault::TooManyElements`] or [`Fault::PartialBlock`]. [`DType::Packed`] has 0 bytes here.
+    pub fn new(name: &'a str, dtype: DType, shape: &'a [u64]) -> Result<Self, Fault> {
+        Ok(Self { name, dtype, shape, nbytes: implied_nbytes(dtype, shape)?, has_data: true })
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        element_count(self.shape).unwrap_or(0) // counted when the tensor was listed
+    }
+}
+
+/// How the values of a tensor are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// As they are.
+    Raw,
+    /// In LZ4 blocks.
+    Lz4,
+}
+
+impl Encoding {
+    /// `raw` or `lz4`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Lz4 => "lz4",
+        }
+    }
+}
+
+/// Where the values of a tensor lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file of a set, as its index names it; `None` for the file itself.
+    pub file: Option<String>,
+    /// Where they begin in that file; `None` for a tensor without data.
+    pub offset: Option<u64>,
+    /// The bytes that they take there.
+    pub stored_nbytes: u64,
+    /// How they are stored.
+    pub encoding: Encoding,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    offset: u64,
+    nbytes: u64,
+    name_start: u32,
+    name_len: u32,
+    dims_start: u32,
+    rank: u16,
+    dtype: DType,
+}
+
+/// No byte of a file can have this offset, so it marks tensors without data.
+const NO_DATA: u64 = u64::MAX;
+
+/// A tensor to be listed in a [`TensorTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct NewTensor<'a> {
+    /// Its name, which must be new.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Where its values begin; `None` for a tensor without data.
+    pub offset: Option<u64>,
+    /// The length of a [`DType::Packed`] tensor; that of others follows from dtype and shape.
+    pub packed_nbytes: u64,
+}
+
+/// The tensors of a model in their order, found by position or by name.
+///
+/// Names, dimensions and entries lie in three flat vectors: about 32 bytes, the name, 8 bytes a dimension and 7 bytes of
+/// hash table for each tensor. The hash is seeded, since names are hostile.
+#[derive(Clone, Debug, Default)]
+pub struct TensorTable {
+    entries: Vec<Entry>,
+    names: String,
+    dims: Vec<u64>,
+    lookup: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl TensorTable {
+    /// A table with room for `tensors`, which the caller has bounded by bytes that exist.
+    #[must_use]
+    pub fn with_capacity(tensors: usize) -> Self {
+        let lookup = HashTable::with_capacity(tensors);
+        Self { entries: Vec::with_capacity(tensors), lookup, ..Self::default() }
+    }
+
+    /// Lists a tensor with its dimensions and returns its number of bytes.
+    ///
+    /// # Errors
+    /// [`Fault::Duplicate`], [`Fault::TooManyElements`], [`Fault::PartialBlock`]; the table is as it was before.
+    #[inline]
+    pub fn push(&mut self, tensor: NewTensor<'_>, dims: impl IntoIterator<Item = u64>) -> Result<u64, Fault> {
+        let dims_start = self.dims.len();
+        self.dims.extend(dims);
+        let pushed = self.push_entry(tensor, dims_start);
+        if pushed.is_err() {
+            self.dims.truncate(dims_start);
+        }
+        pushed
+    }
+
+    #[inline]
+    fn push_entry(&mut self, tensor: NewTensor<'_>, dims_start: usize) -> Result<u64, Fault> {
+        let shape = self.dims.get(dims_start..).unwrap_or_default();
+        let nbytes = match tensor.dtype {
+            DType::Packed => tensor.packed_nbytes,
+            dtype => implied_nbytes(dtype, shape)?,
+        };
+        let too_many =
+            || Fault::Metadata("more names or dimensions than an index can hold (4 GiB)".to_owned());
+        let entry = Entry {
+            offset: tensor.offset.unwrap_or(NO_DATA),
+            nbytes,
+            name_start: u32::try_from(self.names.len()).map_err(|_| too_many())?,
+            name_len: u32::try_from(tensor.name.len()).map_err(|_| too_many())?,
+            dims_start: u32::try_from(dims_start).map_err(|_| too_many())?,
+            rank: u16::try_from(shape.len()).map_err(|_| too_many())?,
+            dtype: tensor.dtype,
+        };
+        let number = u32::try_from(self.entries.len()).map_err(|_| too_many())?;
+        let (entries, names, hasher) = (&self.entries, &self.names, &self.hasher);
+        let hash = hasher.hash_one(tensor.name);
+        let slot = self.lookup.entry(
+            hash,
+            |&other| name_of(entries, names, other) == tensor.name,
+            |&other| hasher.hash_one(name_of(entries, names, other)),
+        );
+        match slot {
+            hashbrown::hash_table::Entry::Occupied(_) => {
+                return Err(Fault::Duplicate(tensor.name.to_owned()));
+            }
+            hashbrown::hash_table::Entry::Vacant(vacant) => vacant.insert(number),
+        };
+        self.names.push_str(tensor.name);
+        self.entries.push(entry);
+        Ok(nbytes)
+    }
+
+    /// Gives back memory that was reserved and not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        self.names.shrink_to_fit();
+        self.dims.shrink_to_fit();
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let eq = |&other: &u32| name_of(&self.entries, &self.names, other) == name;
+        self.lookup.find(self.hasher.hash_one(name), eq).map(|&number| number as usize)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        let entry = self.entries.get(position)?;
+        let dims_start = entry.dims_start as usize;
+        Some(TensorInfo {
+            name: self.names.get(entry.name_start as usize..)?.get(..entry.name_len as usize)?,
+            dtype: entry.dtype,
+            shape: self.dims.get(dims_start..dims_start + usize::from(entry.rank))?,
+            nbytes: entry.nbytes,
+            has_data: entry.offset != NO_DATA,
+        })
+    }
+
+    /// Where the values of the tensor at a position begin; `None` if there is none there, or it has no data.
+    #[must_use]
+    pub fn offset(&self, position: usize) -> Option<u64> {
+        self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
+    }
+
+    /// Moves the values of the tensor at a position, for planners that lay out after listing.
+    pub fn set_offset(&mut self, position: usize, offset: u64) {
+        if let Some(entry) = self.entries.get_mut(position) {
+            entry.offset = offset;
+        }
+    }
+
+    /// The tensors in their order.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
+        // Every position below `len` has an info, so the fallback is never seen.
+        let nothing = TensorInfo { name: "", dtype: DType::U8, shape: &[], nbytes: 0, has_data: false };
+        (0..self.len()).map(move |position| self.info(position).unwrap_or(nothing))
+    }
+
+    /// Bytes of heap that the table holds.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+            + self.names.capacity()
+            + self.dims.capacity() * size_of::<u64>()
+            + self.lookup.allocation_size()
+    }
+}
+
+#[inline]
+fn name_of<'a>(entries: &[Entry], names: &'a str, number: u32) -> &'a str {
+    let name = |entry: &Entry| names.get(entry.name_start as usize..)?.get(..entry.name_len as usize);
+    entries.get(number as usize).and_then(name).unwrap_or_default()
+}
+
+fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, Fault> {
+    if dtype == DType::Packed {
+        return Ok(0);
+    }
+    match dtype.nbytes(shape) {
+        // A file's offsets are signed in places (MAG 1, "Limits"), and no file is longer.
+        Some(nbytes) if i64::try_from(nbytes).is_ok() => Ok(nbytes),
+        _ => Err(shape_fault(dtype, shape)),
+    }
+}
+
+#[cold]
+fn shape_fault(dtype: DType, shape: &[u64]) -> Fault {
+    let text = DisplayShape(shape).to_string();
+    let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
+    match element_count(shape) {
+        Some(count) if count % elements != 0 => Fault::PartialBlock { dtype, shape: text },
+        _ => Fault::TooManyElements(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(name: &str, dtype: DType) -> NewTensor<'_> {
+        NewTensor { name, dtype, offset: Some(64), packed_nbytes: 7 }
+    }
+
+    #[test]
+    fn tensors_are_found_by_name_and_position() {
+        let mut table = TensorTable::with_capacity(2);
+        assert_eq!(table.push(tensor("a", DType::F32), [2, 3]), Ok(24));
+        assert_eq!(table.push(NewTensor { offset: None, ..tensor("b", DType::I16) }, []), Ok(2));
+        assert_eq!(table.push(tensor("c", DType::Packed), [9]), Ok(7));
+        assert_eq!((table.find("b"), table.find("z"), table.len()), (Some(1), None, 3));
+        let a = table.info(0).unwrap();
+        assert_eq!((a.name, a.shape, a.nbytes, a.has_data, a.elements()), ("a", &[2, 3][..], 24, true, 6));
+        assert!(!table.info(1).unwrap().has_data);
+        assert_eq!((table.offset(0), table.offset(1), table.offset(9)), (Some(64), None, None));
+        assert!(table.iter().map(|t| t.name).eq(["a", "b", "c"]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_leaves_no_trace() {
+        let mut table = TensorTable::default();
+        table.push(tensor("a", DType::F32), [2]).unwrap();
+        assert_eq!(table.push(tensor("a", DType::F32), [2]), Err(Fault::Duplicate("a".to_owned())));
+        let huge = table.push(tensor("b", DType::F32), [1 << 62, 2]);
+        assert_eq!(huge, Err(Fault::TooManyElements("[4611686018427387904, 2]".to_owned())));
+        assert!(matches!(table.push(tensor("b", DType::Q8_0), [33]), Err(Fault::PartialBlock { .. })));
+        assert_eq!(table.push(tensor("b", DType::U8), [5]), Ok(5));
+        assert_eq!(table.info(1).unwrap().shape, [5]);
+    }
+
+    #[test]
+    fn a_million_tensors_stay_below_100_mib() {
+        let mut table = TensorTable::with_capacity(1_000_000);
+        for i in 0..1_000_000 {
+            table.push(tensor(&format!("model.layers.{i:07}"), DType::F32), [4, 4]).unwrap();
+        }
+        table.shrink_to_fit();
+        assert!(table.heap_size() < 100 << 20, "{}", table.heap_size());
+    }
+}

@@ -1,0 +1,268 @@
+//! The values of one tensor: typed slices without a copy, or copies that always work.
+
+use half::{bf16, f16};
+
+use crate::buffer::Bytes;
+use crate::dtype::DType;
+use crate::table::TensorInfo;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that a tensor's elements can be seen as.
+pub trait Element: bytemuck::Pod + sealed::Sealed {
+    /// The dtype whose elements these are.
+    const DTYPE: DType;
+    /// The element in the byte order of the machine, from the file's.
+    #[must_use]
+    fn from_le(self) -> Self;
+}
+
+macro_rules! elements {
+    ($($type:ty, $dtype:ident, |$x:ident| $from_le:expr;)*) => { $(
+        impl sealed::Sealed for $type {}
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            fn from_le(self) -> Self { let $x = self; $from_le }
+        }
+    )* };
+}
+elements! {
+    i8, I8, |x| x;
+    u8, U8, |x| x;
+    i16, I16, |x| Self::from_le(x);
+    u16, U16, |x| Self::from_le(x);
+    i32, I32, |x| Self::from_le(x);
+    u32, U32, |x| Self::from_le(x);
+    i64, I64, |x| Self::from_le(x);
+    u64, U64, |x| Self::from_le(x);
+    f16, F16, |x| Self::from_bits(u16::from_le(x.to_bits()));
+    bf16, BF16, |x| Self::from_bits(u16::from_le(x.to_bits()));
+    f32, F32, |x| Self::from_bits(u32::from_le(x.to_bits()));
+    f64, F64, |x| Self::from_bits(u64::from_le(x.to_bits()));
+}
+
+/// Why a tensor cannot be seen as a slice of a type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// The tensor has another type.
+    #[error("the tensor holds {found}, not {wanted}")]
+    DType {
+        /// What it holds.
+        found: DType,
+        /// What was asked for.
+        wanted: DType,
+    },
+    /// The bytes do not start at a multiple of the type's alignment. Copying (`to_vec`) works.
+    #[error(
+        "the values start at an address that is not a multiple of {alignment}; copy them with to_vec instead"
+    )]
+    Unaligned {
+        /// What the type needs, in bytes.
+        alignment: usize,
+    },
+    /// The file is little-endian and this machine is not. Copying (`to_vec`) works.
+    #[error("the values are little-endian and this machine is not; copy them with to_vec instead")]
+    Endianness,
+    /// The bytes are not those of that dtype and shape.
+    #[error("{found} bytes are not the {expected} that dtype and shape imply")]
+    Length {
+        /// The bytes there are.
+        found: u64,
+        /// The bytes there should be.
+        expected: u64,
+    },
+    /// The values of a block type could not be decoded.
+    #[error(transparent)]
+    Quant(#[from] crate::quant::QuantError),
+    /// The type has no numbers to give.
+    #[error("{0} cannot be read as numbers")]
+    NotNumeric(DType),
+}
+
+/// One tensor with its values.
+#[derive(Clone, Debug)]
+pub struct TensorView<'a> {
+    info: TensorInfo<'a>,
+    bytes: Bytes<'a>,
+}
+
+impl<'a> TensorView<'a> {
+    /// A tensor and its bytes, little-endian and row-major.
+    ///
+    /// # Errors
+    /// [`ViewError::Length`] if they are not `info.nbytes` long.
+    pub fn new(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<Self, ViewError> {
+        let found = bytes.len() as u64;
+        if found != info.nbytes {
+            return Err(ViewError::Length { found, expected: info.nbytes });
+        }
+        Ok(Self { info, bytes })
+    }
+
+    /// What the tensor is.
+    #[must_use]
+    pub const fn info(&self) -> TensorInfo<'a> {
+        self.info
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'a str {
+        self.info.name
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub const fn dtype(&self) -> DType {
+        self.info.dtype
+    }
+
+    /// Its dimensions in elements, slowest first.
+    #[must_use]
+    pub const fn shape(&self) -> &'a [u64] {
+        self.info.shape
+    }
+
+    /// Its values as bytes, little-endian and row-major.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its values as bytes, without the view.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes<'a> {
+        self.bytes
+    }
+
+    /// Its values as a typed slice, without a copy.
+    ///
+    /// # Errors
+    /// [`ViewError::DType`] for another type, [`ViewError::Unaligned`] if the file does not align it,
+    /// [`ViewError::Endianness`] on a big-endian machine. Then [`to_vec`](Self::to_vec) is the way.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], ViewError> {
+        self.require::<T>()?;
+        if cfg!(target_endian = "big") && size_of::<T>() > 1 {
+            return Err(ViewError::Endianness);
+        }
+        bytemuck::try_cast_slice(&self.bytes).map_err(|_| ViewError::Unaligned { alignment: align_of::<T>() })
+    }
+
+    /// Its values, copied; works wherever they lie, on every machine.
+    ///
+    /// # Errors
+    /// [`ViewError::DType`] for another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ViewError> {
+        self.require::<T>()?;
+        let chunks = self.bytes.chunks_exact(size_of::<T>());
+        Ok(chunks.map(|chunk| bytemuck::pod_read_unaligned::<T>(chunk).from_le()).collect())
+    }
+
+    fn require<T: Element>(&self) -> Result<(), ViewError> {
+        if self.info.dtype == T::DTYPE {
+            return Ok(());
+        }
+        Err(ViewError::DType { found: self.info.dtype, wanted: T::DTYPE })
+    }
+
+    /// Its values converted to `f32`: numbers rounded to the nearest, booleans as 0 and 1, blocks decoded as ggml does.
+    ///
+    /// # Errors
+    /// [`ViewError::NotNumeric`] or [`ViewError::Quant`] for types without numbers or without a decoder.
+    pub fn to_f32(&self) -> Result<Vec<f32>, ViewError> {
+        if !self.info.dtype.is_quantized() {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "rounding to the nearest f32 is what is asked for"
+            )]
+            return Ok(self.numbers()?.map(|x| x as f32).collect());
+        }
+        let elements = usize::try_from(self.info.elements())
+            .map_err(|_| ViewError::Length { found: self.info.nbytes, expected: usize::MAX as u64 })?;
+        let mut out = vec![0.0; elements];
+        crate::quant::decode(self.info.dtype, &self.bytes, &mut out)?;
+        Ok(out)
+    }
+
+    /// Its values converted to `f64`: exact but for 64-bit integers beyond 2^53.
+    ///
+    /// # Errors
+    /// As [`to_f32`](Self::to_f32).
+    pub fn to_f64(&self) -> Result<Vec<f64>, ViewError> {
+        if self.info.dtype.is_quantized() {
+            return Ok(self.to_f32()?.into_iter().map(f64::from).collect());
+        }
+        Ok(self.numbers()?.collect())
+    }
+
+    fn numbers(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>, ViewError> {
+        fn each<'b, T: Element>(bytes: &'b [u8], to_f64: fn(T) -> f64) -> Box<dyn Iterator<Item = f64> + 'b> {
+            let read = |chunk: &[u8]| bytemuck::pod_read_unaligned::<T>(chunk).from_le();
+            Box::new(bytes.chunks_exact(size_of::<T>()).map(move |chunk| to_f64(read(chunk))))
+        }
+        let bytes = &*self.bytes;
+        Ok(match self.info.dtype {
+            DType::Bool => each::<u8>(bytes, |x| f64::from(x != 0)),
+            DType::I8 => each::<i8>(bytes, f64::from),
+            DType::U8 => each::<u8>(bytes, f64::from),
+            DType::I16 => each::<i16>(bytes, f64::from),
+            DType::U16 => each::<u16>(bytes, f64::from),
+            DType::I32 => each::<i32>(bytes, f64::from),
+            DType::U32 => each::<u32>(bytes, f64::from),
+            DType::I64 => each::<i64>(bytes, |x| x as f64),
+            DType::U64 => each::<u64>(bytes, |x| x as f64),
+            DType::F16 => each::<f16>(bytes, f64::from),
+            DType::BF16 => each::<bf16>(bytes, f64::from),
+            DType::F32 => each::<f32>(bytes, f64::from),
+            DType::F64 => each::<f64>(bytes, |x| x),
+            other => return Err(ViewError::NotNumeric(other)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::AlignedBuf;
+
+    fn view<'a>(dtype: DType, shape: &'a [u64], bytes: Bytes<'a>) -> TensorView<'a> {
+        TensorView::new(TensorInfo::new("t", dtype, shape).unwrap(), bytes).unwrap()
+    }
+
+    #[test]
+    fn aligned_values_are_slices_and_others_say_why_not() {
+        let mut buffer = AlignedBuf::zeroed(12).unwrap();
+        buffer[1..9].copy_from_slice(bytemuck::bytes_of(&[1.5f32, -2.0].map(f32::to_bits).map(u32::to_le)));
+        let unaligned = view(DType::F32, &[2], Bytes::Borrowed(&buffer[1..9]));
+        assert_eq!(unaligned.as_slice::<f32>(), Err(ViewError::Unaligned { alignment: 4 }));
+        assert_eq!(unaligned.to_vec::<f32>().unwrap(), [1.5, -2.0]);
+        let wrong = ViewError::DType { found: DType::F32, wanted: DType::I32 };
+        assert_eq!(unaligned.as_slice::<i32>(), Err(wrong));
+        let aligned = view(DType::F32, &[2], Bytes::Owned(AlignedBuf::copy_of(&buffer[1..9]).unwrap()));
+        assert_eq!(aligned.as_slice::<f32>().unwrap(), [1.5, -2.0]);
+    }
+
+    #[test]
+    fn numbers_convert() {
+        let halves = [f16::from_f32(0.5), f16::INFINITY].map(|x| x.to_bits().to_le());
+        let halves = view(DType::F16, &[2], Bytes::Borrowed(bytemuck::cast_slice(&halves)));
+        assert_eq!(halves.to_f64().unwrap(), [0.5, f64::INFINITY]);
+        assert_eq!(view(DType::Bool, &[3], Bytes::Borrowed(&[0, 1, 2])).to_f32().unwrap(), [0.0, 1.0, 1.0]);
+        let opaque = view(DType::F8E4M3, &[1], Bytes::Borrowed(&[0]));
+        assert_eq!(opaque.to_f32(), Err(ViewError::NotNumeric(DType::F8E4M3)));
+        let short = TensorView::new(TensorInfo::new("t", DType::F32, &[2]).unwrap(), Bytes::Borrowed(&[0]));
+        assert_eq!(short.unwrap_err(), ViewError::Length { found: 1, expected: 8 });
+    }
+
+    #[test]
+    fn blocks_decode() {
+        let mut block = vec![0u8; 34];
+        block[..2].copy_from_slice(&f16::from_f32(2.0).to_le_bytes());
+        block[2] = 3;
+        let values = view(DType::Q8_0, &[32], Bytes::Borrowed(&block)).to_f32().unwrap();
+        assert_eq!((values[0], values[1], values.len()), (6.0, 0.0, 32));
+    }
+}

@@ -1,0 +1,214 @@
+//! Heavy work in pieces: on several cores where that is allowed, with progress, and stopped when asked.
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::buffer::AlignedBuf;
+use crate::error::Error;
+use crate::source::Source;
+
+/// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, small
+/// enough that memory does not depend on the model's size.
+pub const PIECE: u64 = 4 << 20;
+
+/// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
+pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
+
+/// How heavy work is done: on how many threads, and who is told of it.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
+    pub threads: usize,
+    /// Told of every piece that is done.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl Default for Work<'_> {
+    /// All cores, at most 8, and nobody is told.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads: cores.min(8), progress: None }
+    }
+}
+
+impl std::fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Work {{ threads: {}, progress: {} }}", self.threads, self.progress.is_some())
+    }
+}
+
+impl Work<'_> {
+    /// On the calling thread, and nobody is told.
+    #[must_use]
+    pub const fn sequential() -> Self {
+        Self { threads: 1, progress: None }
+    }
+
+    /// Tells of `nbytes` that are done; says whether to go on.
+    pub fn advance(&self, nbytes: u64) -> ControlFlow<()> {
+        self.progress.map_or(ControlFlow::Continue(()), |tell| tell(nbytes))
+    }
+
+    /// Runs `run` for every number below `count` and returns the results in order. Each thread has a state of its own,
+    /// such as a buffer. After an error no new piece begins; the error of the smallest number is returned.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn map<S, T: Send, E: Send>(
+        &self,
+        count: u64,
+        state: impl Fn() -> S + Sync,
+        run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let threads =
+            if cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) { self.threads } else { 1 };
+        let threads = u64::try_from(threads).unwrap_or(1).min(count);
+        if threads <= 1 {
+            let mut state = state();
+            return (0..count).map(|number| run(&mut state, number)).collect();
+        }
+        let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let worker = || {
+            let (mut state, mut done) = (state(), Vec::new());
+            while !failed.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    break;
+                }
+                match run(&mut state, number) {
+                    Ok(result) => done.push((number, result)),
+                    Err(error) => {
+                        failed.store(true, Ordering::Relaxed);
+                        return (done, Some((number, error)));
+                    }
+                }
+            }
+            (done, None)
+        };
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+            let own = worker();
+            let join = |helper: std::thread::ScopedJoinHandle<'_, _>| match helper.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            helpers.into_iter().map(join).chain([own]).collect()
+        });
+        let mut results = Vec::new();
+        let mut first_error: Option<(u64, E)> = None;
+        for (done, error) in outcomes {
+            results.extend(done);
+            if let Some((number, error)) = error
+                && first_error.as_ref().is_none_or(|(first, _)| number < *first)
+            {
+                first_error = Some((number, error));
+            }
+        }
+        if let Some((_, error)) = first_error {
+            return Err(error);
+        }
+        results.sort_unstable_by_key(|&(number, _)| number);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
+    }
+
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and returns what `look` says of each, in order.
+    /// `look` is given the piece's offset in the source and its bytes.
+    ///
+    /// # Errors
+    /// [`ScanError`] if the source cannot be read or the progress callback stops the work.
+    pub fn scan<T: Send>(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        piece: u64,
+        look: impl Fn(u64, &[u8]) -> T + Sync,
+    ) -> Result<Vec<T>, ScanError> {
+        let len = range.end.saturating_sub(range.start);
+        let piece = piece.max(1);
+        let count = len.div_ceil(piece);
+        let one = |source: &dyn Source, buffer: &mut AlignedBuf, number: u64| {
+            let at = range.start + number * piece;
+            let len = piece.min(range.end - at);
+            let fail = |source| ScanError::Io { at, len, source };
+            let result = if source.as_slice().is_some() {
+                look(at, &source.read(at..at + len).map_err(fail)?)
+            } else {
+                let size = usize::try_from(len).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
+                buffer.resize(size).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
+                source.read_into(at, buffer).map_err(fail)?;
+                look(at, buffer)
+            };
+            if self.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(result) }
+        };
+        if let Some(shared) = source.shared() {
+            return self.map(count, AlignedBuf::default, |buffer, number| one(shared, buffer, number));
+        }
+        let mut buffer = AlignedBuf::default();
+        (0..count).map(|number| one(source, &mut buffer, number)).collect()
+    }
+}
+
+/// Why [`Work::scan`] ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The source could not be read.
+    #[error("cannot read {len} bytes at byte {at}")]
+    Io {
+        /// Where the piece begins.
+        at: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The progress callback asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+}
+
+impl<F> From<ScanError> for Error<F> {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Io { at, len, source } => Self::Io { at, len, source },
+            ScanError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 2, 7] {
+            let work = Work { threads, progress: None };
+            let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
+            assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_error_stops_the_work() {
+        let work = Work { threads: 3, progress: None };
+        let result: Result<Vec<u64>, u64> =
+            work.map(1000, || (), |(), n| if n == 5 { Err(n) } else { Ok(n) });
+        assert_eq!(result, Err(5));
+    }
+
+    #[test]
+    fn a_scan_reads_everything_once_and_can_be_stopped() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
+        let total = Work::default().scan(&bytes, 3..9_999, 64, sum).unwrap().into_iter().sum::<u64>();
+        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum());
+        let stop = |_| ControlFlow::Break(());
+        let work = Work { threads: 2, progress: Some(&stop) };
+        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum), Err(ScanError::Cancelled)));
+        assert!(matches!(
+            Work::default().scan(&bytes, 0..10_001, 64, sum),
+            Err(ScanError::Io { at: 9984, .. })
+        ));
+    }
+}

@@ -1,0 +1,13 @@
+//! What every writer is made of: descriptions of tensors, their values in pieces, and places to write to.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod atomic;
+mod data;
+mod fill;
+mod sink;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use atomic::{AtomicFile, NewFolder};
+pub use data::{BoxError, TensorData, TensorSpec};
+pub use fill::{FillError, Region, Segment};
+pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
