@@ -1,0 +1,299 @@
+//! Reading a tree through serde, from any format that describes itself.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::{MAX_DEPTH, Object, Value};
+
+/// No more members than this are allocated for on the word of a length that the input claims.
+const TRUSTED_LEN: usize = 64;
+
+/// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
+/// number as a map with this one key and the number's text.
+const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
+
+/// What parsing refuses because it is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOptions {
+    max_depth: u32,
+    max_nodes: u64,
+}
+
+impl ParseOptions {
+    /// [`MAX_DEPTH`] levels, and as many nodes as the input has.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { max_depth: MAX_DEPTH, max_nodes: u64::MAX }
+    }
+
+    /// Refuses containers below level `levels`: 0 allows scalars only. More than [`MAX_DEPTH`] means that.
+    #[must_use]
+    pub const fn with_max_depth(mut self, levels: u32) -> Self {
+        self.max_depth = if levels < MAX_DEPTH { levels } else { MAX_DEPTH };
+        self
+    }
+
+    /// Refuses trees of more than `nodes` values, where each scalar and each container is one.
+    #[must_use]
+    pub const fn with_max_nodes(mut self, nodes: u64) -> Self {
+        self.max_nodes = nodes;
+        self
+    }
+}
+
+impl Default for ParseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Reads a [`Value`] from a format that describes itself, such as JSON or MessagePack.
+///
+/// Refuses, with an error that says so: containers nested too deep, more nodes than the options allow, duplicate keys,
+/// keys that are not text, and MessagePack's extension types. An integer that neither `i64` nor `u64` holds becomes the
+/// nearest float, as serde_json delivers it; a number too large for a float is refused.
+///
+/// rmp-serde does not tell text that is not UTF-8 from bytes: it arrives as [`Value::Bytes`]. As a key it is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ValueSeed {
+    options: ParseOptions,
+}
+
+impl ValueSeed {
+    /// A seed that refuses what goes beyond `options`.
+    #[must_use]
+    pub const fn new(options: ParseOptions) -> Self {
+        Self { options }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let seen = Cell::new(0);
+        Node { options: &self.options, depth: 0, seen: &seen }.deserialize(deserializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    /// Reads as [`ValueSeed`] does, with its defaults.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ValueSeed::default().deserialize(deserializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    /// Reads as [`ValueSeed`] does, with its defaults, and refuses what is not a map.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Object(object) => Ok(object),
+            other => Err(D::Error::custom(format_args!("expected an object, found {}", other.kind()))),
+        }
+    }
+}
+
+/// Reads one value that stands inside `depth` containers.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    options: &'a ParseOptions,
+    depth: u32,
+    /// Values that have been begun in the whole tree.
+    seen: &'a Cell<u64>,
+}
+
+impl Node<'_> {
+    /// The seed for what stands inside the container that begins here.
+    fn inside<E: Error>(self) -> Result<Self, E> {
+        if self.depth >= self.options.max_depth {
+            return Err(E::custom(TooDeep(self.options.max_depth)));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    fn count<E: Error>(&self) -> Result<(), E> {
+        if self.seen.get() >= self.options.max_nodes {
+            return Err(E::custom(format_args!("more than {} values", self.options.max_nodes)));
+        }
+        self.seen.set(self.seen.get() + 1);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count()?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a null, boolean, number, string, byte string, list or map")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        // Counted as a level, so that no chain of them goes past the limit.
+        deserializer.deserialize_any(self.inside()?)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, _: D) -> Result<Value, D::Error> {
+        // This is how rmp-serde announces them.
+        Err(D::Error::custom("extension types are not supported"))
+    }
+
+    fn visit_bool<E: Error>(self, b: bool) -> Result<Value, E> {
+        Ok(b.into())
+    }
+
+    fn visit_i64<E: Error>(self, n: i64) -> Result<Value, E> {
+        Ok(n.into())
+    }
+
+    fn visit_u64<E: Error>(self, n: u64) -> Result<Value, E> {
+        Ok(n.into())
+    }
+
+    fn visit_f64<E: Error>(self, x: f64) -> Result<Value, E> {
+        Ok(x.into())
+    }
+
+    fn visit_str<E: Error>(self, s: &str) -> Result<Value, E> {
+        Ok(s.into())
+    }
+
+    fn visit_string<E: Error>(self, s: String) -> Result<Value, E> {
+        Ok(s.into())
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Value, E> {
+        Ok(Value::Bytes(bytes.to_vec()))
+    }
+
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Value, E> {
+        Ok(Value::Bytes(bytes))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut items = Vec::with_capacity(list.size_hint().unwrap_or(0).min(TRUSTED_LEN));
+        while let Some(item) = list.next_element_seed(inside)? {
+            items.push(item);
+        }
+        items.shrink_to_fit();
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        // A number may come as a map, and a number is no level.
+        let mut key = map.next_key_seed(KeySeed)?;
+        if key.as_ref().is_some_and(|key| key.bare && key.text == SERDE_JSON_NUMBER) {
+            return number(&map.next_value::<String>()?);
+        }
+        let inside = self.inside()?;
+        let mut object = Object::new();
+        while let Some(Key { text, .. }) = key {
+            let value = map.next_value_seed(inside)?;
+            object.try_insert(text, value).map_err(A::Error::custom)?;
+            key = map.next_key_seed(KeySeed)?;
+        }
+        object.shrink_to_fit();
+        Ok(Value::Object(object))
+    }
+}
+
+/// A container stands below the last level that is allowed.
+pub(super) struct TooDeep(pub(super) u32);
+
+impl fmt::Display for TooDeep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nested deeper than {} levels", self.0)
+    }
+}
+
+/// The number that serde_json's `arbitrary_precision` delivers as text, as serde_json without it would deliver it.
+fn number<E: Error>(text: &str) -> Result<Value, E> {
+    let is_json = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    let integer = if text == "-0" {
+        None
+    } else {
+        text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<i64>().map(Value::from)).ok()
+    };
+    integer
+        .or_else(|| text.parse::<f64>().ok().filter(|x| x.is_finite()).map(Value::from))
+        .filter(|_| is_json)
+        .ok_or_else(|| E::custom("number out of range"))
+}
+
+/// A key of a map.
+struct Key {
+    text: String,
+    /// The deserializer is one that gives text whatever it is asked for.
+    bare: bool,
+}
+
+/// Reads a key as if it were optional, for one reason: serde_json's reader answers that it is there (`visit_some`) for a key of the
+/// input, and at once with text for the one that marks a number. So `{"$serde_json::private::Number": "1"}` stays an object.
+struct KeySeed;
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeySeed {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string as key")
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        Ok(Key { text: deserializer.deserialize_str(Text)?, bare: false })
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Key, E> {
+        Ok(Key { text: text.to_owned(), bare: true })
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Key, E> {
+        Ok(Key { text, bare: true })
+    }
+}
+
+/// Takes text and nothing else; `String`'s own visitor would take bytes too.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string as key")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<String, E> {
+        Ok(text)
+    }
+}

@@ -1,0 +1,202 @@
+//! Trees from and to JSON text.
+//!
+//! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers exactly, floats
+//! in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN, an
+//! infinity and bytes become strings and come back as those.
+
+use std::fmt;
+
+use serde::de::DeserializeSeed as _;
+
+use self::sealed::Layout;
+use super::de::TooDeep;
+use super::ser::{Branch, Order};
+use super::{MAX_DEPTH, Object, ParseOptions, Value, ValueSeed};
+
+/// Parses JSON text, with the default [`ParseOptions`].
+///
+/// # Errors
+///
+/// [`JsonError`] if `text` is not one JSON value in UTF-8 and nothing but white space after it, and for what [`ValueSeed`]
+/// refuses.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    parse_with(text, ParseOptions::default())
+}
+
+/// Parses JSON text.
+///
+/// # Errors
+///
+/// As for [`parse`].
+pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError> {
+    let text = std::str::from_utf8(text).map_err(|error| JsonError::not_utf8(text, error))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    ValueSeed::new(options)
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| JsonError::at(text, &error))
+}
+
+/// Parses JSON text that is an object.
+///
+/// # Errors
+///
+/// As for [`parse`], and if the value is not an object.
+pub fn parse_object(text: &[u8]) -> Result<Object, JsonError> {
+    match parse(text)? {
+        Value::Object(object) => Ok(object),
+        other => Err(JsonError {
+            message: format!("expected an object, found {}", other.kind()),
+            position: Some(Position { offset: first_byte(text), ..Position::START }),
+        }),
+    }
+}
+
+/// The tree without insignificant white space.
+///
+/// # Errors
+///
+/// [`JsonError`] if the tree has more than [`MAX_DEPTH`] levels.
+pub fn to_string(tree: &impl Tree) -> Result<String, JsonError> {
+    tree.write(Layout::Compact)
+}
+
+/// The tree with a line for each member, indented by two spaces for each level, and without a newline at the end.
+///
+/// # Errors
+///
+/// As for [`to_string`].
+pub fn to_string_pretty(tree: &impl Tree) -> Result<String, JsonError> {
+    tree.write(Layout::Pretty)
+}
+
+/// The tree without insignificant white space, with the keys of every object sorted by their bytes.
+///
+/// # Errors
+///
+/// As for [`to_string`].
+pub fn to_string_sorted(tree: &impl Tree) -> Result<String, JsonError> {
+    tree.write(Layout::Sorted)
+}
+
+/// What can be written: a [`Value`] or an [`Object`].
+pub trait Tree: sealed::Tree {}
+
+impl Tree for Value {}
+impl Tree for Object {}
+
+mod sealed {
+    /// Which of the functions above is at work.
+    #[derive(Clone, Copy)]
+    pub enum Layout {
+        Compact,
+        Pretty,
+        Sorted,
+    }
+
+    pub trait Tree {
+        /// JSON text of the tree.
+        fn write(&self, layout: Layout) -> Result<String, super::JsonError>;
+    }
+}
+
+macro_rules! tree {
+    ($($type:ty),*) => {
+        $(impl sealed::Tree for $type {
+            fn write(&self, layout: Layout) -> Result<String, JsonError> {
+                let branch = |order| Branch { node: self, order, depth: 0 };
+                match layout {
+                    Layout::Compact => serde_json::to_string(&branch(Order::Kept)),
+                    Layout::Pretty => serde_json::to_string_pretty(&branch(Order::Kept)),
+                    Layout::Sorted => serde_json::to_string(&branch(Order::Sorted)),
+                }
+                .map_err(|error| JsonError { message: error.to_string(), position: None })
+            }
+        })*
+    };
+}
+
+tree!(Value, Object);
+
+/// Why text is not a tree, or a tree not text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    message: String,
+    position: Option<Position>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    line: usize,
+    column: usize,
+    offset: usize,
+}
+
+impl Position {
+    const START: Self = Self { line: 1, column: 1, offset: 0 };
+}
+
+impl JsonError {
+    /// What is wrong, without the place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The byte of the text at which parsing stopped; it may be the text's length.
+    #[must_use]
+    pub fn offset(&self) -> Option<usize> {
+        self.position.map(|position| position.offset)
+    }
+
+    /// Line and column at which parsing stopped, both from 1; a column is a byte.
+    #[must_use]
+    pub fn line_and_column(&self) -> Option<(usize, usize)> {
+        self.position.map(|position| (position.line, position.column))
+    }
+
+    fn not_utf8(text: &[u8], error: std::str::Utf8Error) -> Self {
+        let valid = text.get(..error.valid_up_to()).unwrap_or_default();
+        let column = valid.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
+        let line = valid.iter().filter(|&&b| b == b'\n').count() + 1;
+        let position = Position { line, column, offset: error.valid_up_to() };
+        Self { message: "not UTF-8".to_owned(), position: Some(position) }
+    }
+
+    fn at(text: &str, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let message = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        let message = match message.strip_suffix(&place).unwrap_or(&message) {
+            // serde_json stops at the same level that we do, and before us.
+            "recursion limit exceeded" => TooDeep(MAX_DEPTH).to_string(),
+            other => other.to_owned(),
+        };
+        Self { message, position: position(text, line, column) }
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message, position } = self;
+        match position {
+            Some(Position { line, column, .. }) => write!(f, "{message} (line {line}, column {column})"),
+            None => f.write_str(message),
+        }
+    }
+}
+
+/// Where serde_json was: its lines count from 1, and its columns count the bytes of the line that it has read.
+fn position(text: &str, line: usize, column: usize) -> Option<Position> {
+    let earlier_lines = line.checked_sub(1)?;
+    let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+    let start = std::iter::once(0).chain(starts).nth(earlier_lines)?;
+    let before = column.saturating_sub(1);
+    Some(Position { line, column: before + 1, offset: start + before })
+}
+
+fn first_byte(text: &[u8]) -> usize {
+    text.iter().take_while(|b| b.is_ascii_whitespace()).count()
+}

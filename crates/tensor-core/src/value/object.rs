@@ -1,0 +1,432 @@
+//! A map from text to values that keeps the order of insertion.
+
+use std::fmt;
+use std::hash::BuildHasher as _;
+use std::{slice, vec};
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+use super::Value;
+
+/// Up to this many entries a key is found by looking at each; beyond it, through a hash table.
+const UNINDEXED: usize = 16;
+
+/// Keys with their values, in the order in which they were inserted; no key occurs twice.
+///
+/// Finding a key takes constant time, and so a hostile file with a million keys costs no more than its length. The hash
+/// has a seed, other in each object. Two objects are equal if they hold the same keys with equal values, in
+/// whatever order.
+#[derive(Clone, Default)]
+pub struct Object {
+    entries: Vec<(String, Value)>,
+    /// There is one exactly if `entries` has more than `UNINDEXED` members.
+    index: Option<Box<Index>>,
+}
+
+impl Object {
+    /// An object without keys; allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), index: None }
+    }
+
+    /// The number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let (_, value) = self.entries.get(self.position(key)?)?;
+        Some(value)
+    }
+
+    /// The value under `key`, to be changed.
+    #[must_use]
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let at = self.position(key)?;
+        let (_, value) = self.entries.get_mut(at)?;
+        Some(value)
+    }
+
+    /// Whether there is a value under `key`.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.position(key).is_some()
+    }
+
+    /// Puts `value` under `key`: in the place of the value that was there, which is returned, or else at the end.
+    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
+        let (key, value) = (key.into(), value.into());
+        match self.get_mut(&key) {
+            Some(old) => Some(std::mem::replace(old, value)),
+            None => {
+                self.push(key, value);
+                None
+            }
+        }
+    }
+
+    /// Puts `value` under `key`, at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`] if `key` is there already; nothing has changed then.
+    pub fn try_insert(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<(), DuplicateKey> {
+        let key = key.into();
+        if self.contains_key(&key) {
+            return Err(DuplicateKey { key });
+        }
+        self.push(key, value.into());
+        Ok(())
+    }
+
+    /// Takes the value under `key` out; the others keep their order. Takes time in proportion to the number of keys.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let at = self.position(key)?;
+        let (_, value) = self.entries.remove(at);
+        if self.entries.len() <= UNINDEXED {
+            self.index = None;
+        } else if let Some(index) = &mut self.index {
+            index.forget(key, at);
+        }
+        Some(value)
+    }
+
+    /// Keeps the entries for which `keep` says so, in their order.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.entries.retain_mut(|(key, value)| keep(key, value));
+        self.rebuild();
+    }
+
+    /// Keys and values, in order.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self.entries.iter())
+    }
+
+    /// Keys, and values to be changed, in order.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value)> + DoubleEndedIterator {
+        self.entries.iter_mut().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator + Clone {
+        self.entries.iter().map(|(key, _)| key.as_str())
+    }
+
+    /// The values, in order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator + Clone {
+        self.entries.iter().map(|(_, value)| value)
+    }
+
+    /// Sorts by the bytes of the keys; objects inside stay as they are ([`sorted`](Self::sorted) goes into them).
+    pub fn sort_keys(&mut self) {
+        self.entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        self.rebuild();
+    }
+
+    /// The same object with its keys, and those of every object inside, sorted by their bytes.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.sort_keys_in_depth();
+        self
+    }
+
+    pub(super) fn sort_keys_in_depth(&mut self) {
+        self.sort_keys();
+        for (_, value) in &mut self.entries {
+            value.sort_keys_in_depth();
+        }
+    }
+
+    /// Gives back the memory that growing took in advance.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.position(key, &self.entries),
+            None => self.entries.iter().position(|(present, _)| present == key),
+        }
+    }
+
+    /// Appends an entry whose key is known not to be there.
+    fn push(&mut self, key: String, value: Value) {
+        self.entries.push((key, value));
+        match &mut self.index {
+            Some(index) => index.add_last(&self.entries),
+            None => self.rebuild(),
+        }
+    }
+
+    fn rebuild(&mut self) {
+        self.index = (self.entries.len() > UNINDEXED).then(|| Box::new(Index::new(&self.entries)));
+    }
+}
+
+/// A key was to be inserted that is there already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("duplicate key {}", super::Quoted(key))]
+pub struct DuplicateKey {
+    key: String,
+}
+
+impl DuplicateKey {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+/// Iterates over keys and values in order: [`Object::iter`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(slice::Iter<'a, (String, Value)>);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a str, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, value)| (key.as_str(), value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl<'a> IntoIterator for &'a Object {
+    type Item = (&'a str, &'a Value);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (String, Value);
+    type IntoIter = vec::IntoIter<(String, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+/// Of two entries with the same key the later value stands, in the place of the earlier.
+impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut object = Self::new();
+        object.extend(entries);
+        object
+    }
+}
+
+impl<K: Into<String>, V: Into<Value>> Extend<(K, V)> for Object {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+impl Eq for Object {}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Where each key stands in the list of entries.
+#[derive(Clone)]
+struct Index {
+    positions: HashTable<usize>,
+    seed: RandomState,
+}
+
+impl Index {
+    /// An index of entries whose keys are unique.
+    fn new(entries: &[(String, Value)]) -> Self {
+        let mut index =
+            Self { positions: HashTable::with_capacity(entries.len()), seed: RandomState::default() };
+        for (at, (key, _)) in entries.iter().enumerate() {
+            index.add(key, at, entries);
+        }
+        index
+    }
+
+    fn add_last(&mut self, entries: &[(String, Value)]) {
+        if let Some((key, _)) = entries.last() {
+            self.add(key, entries.len() - 1, entries);
+        }
+    }
+
+    fn add(&mut self, key: &str, at: usize, entries: &[(String, Value)]) {
+        let seed = &self.seed;
+        self.positions.insert_unique(seed.hash_one(key), at, |&other| {
+            // Every position in the table is one of `entries`.
+            entries.get(other).map_or(0, |(key, _)| seed.hash_one(key.as_str()))
+        });
+    }
+
+    fn position(&self, key: &str, entries: &[(String, Value)]) -> Option<usize> {
+        let is_key = |&at: &usize| entries.get(at).is_some_and(|(present, _)| present == key);
+        self.positions.find(self.seed.hash_one(key), is_key).copied()
+    }
+
+    /// Takes `key`, which stood at `at`, out; those behind it have moved up.
+    fn forget(&mut self, key: &str, at: usize) {
+        if let Ok(found) = self.positions.find_entry(self.seed.hash_one(key), |&other| other == at) {
+            found.remove();
+        }
+        for other in &mut self.positions {
+            if *other > at {
+                *other -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(count: u32) -> Object {
+        (0..count).map(|n| (format!("key {n}"), n)).collect()
+    }
+
+    #[test]
+    fn insert_replaces_in_place() {
+        for count in [3, 100] {
+            let mut object = numbered(count);
+            assert_eq!(object.insert("key 1", "new"), Some(Value::from(1u32)));
+            assert_eq!(object.insert("last", true), None);
+            assert_eq!(object.len(), count as usize + 1);
+            assert_eq!(object.keys().nth(1), Some("key 1"));
+            assert_eq!(object.get("key 1").and_then(Value::as_str), Some("new"));
+            assert_eq!(object.keys().next_back(), Some("last"));
+        }
+    }
+
+    #[test]
+    fn try_insert_refuses_what_is_there() {
+        for count in [3, 100] {
+            let mut object = numbered(count);
+            let error = object.try_insert("key 2", 7u8).unwrap_err();
+            assert_eq!((error.key(), error.to_string().as_str()), ("key 2", "duplicate key \"key 2\""));
+            assert_eq!(object, numbered(count));
+            object.try_insert("key", 7u8).unwrap();
+            assert_eq!(object.get("key"), Some(&Value::from(7u8)));
+        }
+    }
+
+    #[test]
+    fn remove_keeps_order_and_index() {
+        // Crosses the border between the two ways of finding a key in both directions.
+        let mut object = numbered(40);
+        let mut expected: Vec<String> = object.keys().map(str::to_owned).collect();
+        for step in [0usize, 38, 7, 7, 20].into_iter().cycle().take(40) {
+            let key = expected.remove(step % expected.len());
+            assert!(object.remove(&key).is_some());
+            assert_eq!(object.remove(&key), None);
+            assert!(object.keys().eq(&expected));
+            for key in &expected {
+                let number: u32 = key.strip_prefix("key ").unwrap().parse().unwrap();
+                assert_eq!(object.get(key), Some(&Value::from(number)));
+            }
+        }
+        assert!(object.is_empty());
+        object.extend(numbered(40));
+        assert_eq!(object, numbered(40));
+    }
+
+    #[test]
+    fn equality_does_not_depend_on_order() {
+        for count in [3, 100] {
+            let object = numbered(count);
+            let mut other: Object = object.clone().into_iter().rev().collect();
+            assert_eq!(object, other);
+            assert!(!object.keys().eq(other.keys()));
+            other.insert("key 0", "x");
+            assert_ne!(object, other);
+            other.remove("key 0");
+            assert_ne!(object, other);
+            other.insert("other", 0u8);
+            assert_ne!(object, other);
+        }
+    }
+
+    #[test]
+    fn sorting_goes_by_bytes() {
+        let mut object: Object = ["b", "é", "a", "Z", "", "aa", "\u{10000}", "\u{ffff}"]
+            .into_iter()
+            .map(|key| (key, key))
+            .chain((0..20).map(|_| ("b", "b")))
+            .collect();
+        let inner: Object = [("z", 1), ("y", 2)].into_iter().collect();
+        object.insert("m", Value::Array(vec![inner.into()]));
+        object.sort_keys();
+        let keys: Vec<&str> = object.keys().collect();
+        assert_eq!(keys, ["", "Z", "a", "aa", "b", "m", "é", "\u{ffff}", "\u{10000}"]);
+        let first_inner = |object: &Object| -> Vec<String> {
+            let items = object.get("m").and_then(Value::as_array).unwrap();
+            items[0].as_object().unwrap().keys().map(str::to_owned).collect()
+        };
+        assert_eq!(first_inner(&object), ["z", "y"]);
+        assert_eq!(first_inner(&object.sorted()), ["y", "z"]);
+
+        let mut many: Object = (0..1000u32).rev().map(|n| (format!("{n:04}"), n)).collect();
+        many.sort_keys();
+        assert_eq!(many.keys().next(), Some("0000"));
+        assert_eq!(many.get("0123"), Some(&Value::from(123u32)));
+        many.retain(|_, value| value.as_u64().is_some_and(|n| n % 2 == 0));
+        assert_eq!(many.len(), 500);
+        assert_eq!(many.get("0122"), Some(&Value::from(122u32)));
+        assert!(!many.contains_key("0123"));
+    }
+
+    #[test]
+    fn mutation_reaches_the_entry() {
+        let mut object = numbered(50);
+        *object.get_mut("key 30").unwrap() = Value::Null;
+        for (key, value) in object.iter_mut() {
+            if key == "key 31" {
+                *value = Value::Bool(true);
+            }
+        }
+        assert_eq!(object.get("key 30"), Some(&Value::Null));
+        assert_eq!(object.values().nth(31), Some(&Value::Bool(true)));
+        assert_eq!(object.iter().len(), 50);
+        assert_eq!(object.get_mut("none"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Writing a tree through serde.
+
+use std::fmt;
+
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+
+use super::de::TooDeep;
+use super::{MAX_DEPTH, Object, Value};
+
+/// Formats for people get a NaN and the infinities as the strings "NaN", "Infinity" and "-Infinity", and bytes as lower-case
+/// hex digits; binary formats get them as they are. Fails at a tree of more than [`MAX_DEPTH`] levels.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Branch { node: self, order: Order::Kept, depth: 0 }.serialize(serializer)
+    }
+}
+
+/// As for [`Value`].
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Branch { node: self, order: Order::Kept, depth: 0 }.serialize(serializer)
+    }
+}
+
+/// The order in which the keys of an object are written.
+#[derive(Clone, Copy)]
+pub(super) enum Order {
+    /// As they stand in the object.
+    Kept,
+    /// By their bytes.
+    #[cfg_attr(not(feature = "json"), allow(dead_code, reason = "only JSON is written sorted"))]
+    Sorted,
+}
+
+/// A part of a tree that stands inside `depth` containers.
+pub(super) struct Branch<'a, T: ?Sized> {
+    pub(super) node: &'a T,
+    pub(super) order: Order,
+    pub(super) depth: u32,
+}
+
+impl<'a, T: ?Sized> Branch<'a, T> {
+    fn with<U: ?Sized>(&self, node: &'a U) -> Branch<'a, U> {
+        Branch { node, order: self.order, depth: self.depth }
+    }
+
+    /// What stands inside the container that begins here.
+    fn inside<E: Error>(&self) -> Result<impl Fn(&'a Value) -> Branch<'a, Value> + use<'a, T, E>, E> {
+        if self.depth >= MAX_DEPTH {
+            return Err(E::custom(TooDeep(MAX_DEPTH)));
+        }
+        let (order, depth) = (self.order, self.depth + 1);
+        Ok(move |node| Branch { node, order, depth })
+    }
+}
+
+impl Serialize for Branch<'_, Value> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.node {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(b) => serializer.serialize_bool(*b),
+            Value::Int(n) => match (n.as_u64(), n.as_i64()) {
+                (Some(n), _) => serializer.serialize_u64(n),
+                (None, Some(n)) => serializer.serialize_i64(n),
+                (None, None) => Err(S::Error::custom("an integer that is neither u64 nor i64")),
+            },
+            Value::Float(x) => match non_finite(*x) {
+                Some(name) if serializer.is_human_readable() => serializer.serialize_str(name),
+                _ => serializer.serialize_f64(*x),
+            },
+            Value::String(s) => serializer.serialize_str(s),
+            Value::Bytes(bytes) if serializer.is_human_readable() => serializer.collect_str(&Hex(bytes)),
+            Value::Bytes(bytes) => serializer.serialize_bytes(bytes),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(self.inside()?)),
+            Value::Object(object) => self.with(object).serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Branch<'_, Object> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let inside = self.inside()?;
+        let mut map = serializer.serialize_map(Some(self.node.len()))?;
+        match self.order {
+            Order::Kept => {
+                self.node.iter().try_for_each(|(key, value)| map.serialize_entry(key, &inside(value)))?;
+            }
+            Order::Sorted => {
+                let mut entries: Vec<_> = self.node.iter().collect();
+                entries.sort_unstable_by_key(|(key, _)| *key);
+                entries.iter().try_for_each(|(key, value)| map.serialize_entry(key, &inside(value)))?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// CLI, "inspect --json": NaN and infinities as these strings.
+fn non_finite(x: f64) -> Option<&'static str> {
+    match x {
+        _ if x.is_nan() => Some("NaN"),
+        f64::INFINITY => Some("Infinity"),
+        f64::NEG_INFINITY => Some("-Infinity"),
+        _ => None,
+    }
+}
+
+/// Prints bytes as lower-case hex digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
