@@ -324,3 +324,6 @@ fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; 32] {
     }
     codes
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,7 @@
 //! with more threads hands each of them a run of whole blocks.
 //!
 //! ```
-//! use tensor_core::dtype::DType;
-//! use tensor_core::quant;
+//! use tensor_core::{DType, quant};
 //!
 //! let values: Vec<f32> = (0..64_u8).map(f32::from).collect();
 //! let mut blocks = [0; 2 * 34];
@@ -197,7 +196,9 @@ struct Sizes(DType);
 impl std::fmt::Display for Sizes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0.block() {
-            Some(Block { elements, nbytes }) => write!(f, ", whose blocks hold {elements} in {nbytes}"),
+            Some(Block { elements, nbytes }) => {
+                write!(f, ", whose blocks hold {elements} elements in {nbytes} bytes")
+            }
             None => Ok(()),
         }
     }
