@@ -247,8 +247,9 @@ struct Key {
     bare: bool,
 }
 
-/// Reads a key as if it were optional, for one reason: serde_json's reader answers that it is there (`visit_some`) for a key of the
-/// input, and at once with text for the one that marks a number. So `{"$serde_json::private::Number": "1"}` stays an object.
+/// Reads a key as if it were optional, for one reason: serde_json's reader answers that it is there (`visit_some`) for a
+/// key of the input, and at once with text for the one that marks a number. So a file's own
+/// `{"$serde_json::private::Number": "1"}` stays an object.
 struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {

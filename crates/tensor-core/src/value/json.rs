@@ -1,8 +1,8 @@
 //! Trees from and to JSON text.
 //!
-//! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers exactly, floats
-//! in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN, an
-//! infinity and bytes become strings and come back as those.
+//! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers
+//! exactly, floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
+//! an infinity and bytes are written as strings, and read back they are strings.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ pub fn parse_object(text: &[u8]) -> Result<Object, JsonError> {
         Value::Object(object) => Ok(object),
         other => Err(JsonError {
             message: format!("expected an object, found {}", other.kind()),
-            position: Some(Position { offset: first_byte(text), ..Position::START }),
+            position: Some(Position::of(text, first_byte(text))),
         }),
     }
 }
@@ -133,7 +133,13 @@ struct Position {
 }
 
 impl Position {
-    const START: Self = Self { line: 1, column: 1, offset: 0 };
+    /// The position of byte `offset` of `text`.
+    fn of(text: &[u8], offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
+        let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+        Self { line, column, offset }
+    }
 }
 
 impl JsonError {
@@ -156,10 +162,7 @@ impl JsonError {
     }
 
     fn not_utf8(text: &[u8], error: std::str::Utf8Error) -> Self {
-        let valid = text.get(..error.valid_up_to()).unwrap_or_default();
-        let column = valid.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
-        let line = valid.iter().filter(|&&b| b == b'\n').count() + 1;
-        let position = Position { line, column, offset: error.valid_up_to() };
+        let position = Position::of(text, error.valid_up_to());
         Self { message: "not UTF-8".to_owned(), position: Some(position) }
     }
 
@@ -200,3 +203,6 @@ fn position(text: &str, line: usize, column: usize) -> Option<Position> {
 fn first_byte(text: &[u8]) -> usize {
     text.iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
+
+#[cfg(test)]
+mod tests;

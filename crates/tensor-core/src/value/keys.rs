@@ -51,7 +51,8 @@ impl std::fmt::Display for KeyError {
 
 macro_rules! typed {
     ($($required:ident $optional:ident $type:ty, $accessor:ident, $expected:literal;)*) => {
-        /// Typed access. `required_…` fails without the key; for `optional_…` a key that is missing and one that is null are the same.
+        /// Typed access. `required_…` fails without the key; for `optional_…` a key that is missing and one that is null
+        /// are the same.
         impl Object {
             $(
                 #[doc = concat!("The value under `key`, which must be ", $expected, ".")]

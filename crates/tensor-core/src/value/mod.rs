@@ -1,9 +1,9 @@
 //! The tree of metadata values that all formats share.
 //!
-//! [`Value`] is filled by a serde visitor of our own ([`ValueSeed`]) and written by a serializer of our own, because cargo
-//! unifies features over a whole build: whether `serde_json::Value` sorts its keys, keeps their order or loses one of two
-//! equal keys is decided by crates that have nothing to do with this one. Here order is kept, duplicate keys are refused, and
-//! depth is limited, with every format that serde reads.
+//! [`Value`] is filled by a serde visitor of our own ([`ValueSeed`]) and written by a serializer of our own, because
+//! cargo unifies features over a whole build: whether `serde_json::Value` sorts its keys or keeps their order, and how
+//! it takes numbers, is decided by crates that have nothing to do with this one. Here order is kept, duplicate keys are
+//! refused, and depth is limited, with every format that serde reads.
 //!
 //! ```
 //! use tensor_core::value::{Object, Value};
@@ -55,8 +55,8 @@ pub const MAX_DEPTH: u32 = 127;
 
 /// A metadata value.
 ///
-/// Floats are equal if their bits are, so a tree with a NaN equals its copy, and 0.0 is not −0.0. An integer is never equal to
-/// a float.
+/// Floats are equal if their bits are, so a tree with a NaN equals its copy, and 0.0 is not −0.0. An integer is never
+/// equal to a float.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     /// Nothing: JSON's `null`, MessagePack's `nil`.
