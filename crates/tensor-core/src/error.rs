@@ -100,6 +100,9 @@ pub enum Fault {
     /// The name stands for an earlier entry already.
     #[error("the name {0:?} is used twice")]
     Duplicate(String),
+    /// There is more text or there are more entries than an index holds.
+    #[error("there are more than 4 GiB of names, or more entries than an index holds")]
+    TooManyNames,
     /// The product of the dimensions, or the bytes they imply, is beyond what the format allows.
     #[error("the shape {0} has more elements than a file can hold")]
     TooManyElements(String),

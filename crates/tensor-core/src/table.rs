@@ -1,12 +1,8 @@
 //! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
 
-use std::hash::BuildHasher;
-
-use foldhash::quality::RandomState;
-use hashbrown::HashTable;
-
 use crate::dtype::DType;
 use crate::error::Fault;
+use crate::names::NameTable;
 use crate::shape::{DisplayShape, element_count};
 
 /// What a tensor is: name, dtype, shape, length. Where it lies is its [`Location`].
@@ -79,8 +75,6 @@ pub struct Location {
 struct Entry {
     offset: u64,
     nbytes: u64,
-    name_start: u32,
-    name_len: u32,
     dims_start: u32,
     rank: u16,
     dtype: DType,
@@ -104,29 +98,28 @@ pub struct NewTensor<'a> {
 
 /// The tensors of a model in their order, found by position or by name.
 ///
-/// Names, dimensions and entries lie in three flat vectors: about 32 bytes, the name, 8 bytes a dimension and 7 bytes of
-/// hash table for each tensor. The hash is seeded, since names are hostile.
+/// Names, dimensions and entries lie in a few flat vectors: about 32 bytes, the name, 8 bytes a dimension and 7 bytes of
+/// hash table for each tensor.
 #[derive(Clone, Debug, Default)]
 pub struct TensorTable {
     entries: Vec<Entry>,
-    names: String,
+    names: NameTable,
     dims: Vec<u64>,
-    lookup: HashTable<u32>,
-    hasher: RandomState,
 }
 
 impl TensorTable {
     /// A table with room for `tensors`, which the caller has bounded by bytes that exist.
     #[must_use]
     pub fn with_capacity(tensors: usize) -> Self {
-        let lookup = HashTable::with_capacity(tensors);
-        Self { entries: Vec::with_capacity(tensors), lookup, ..Self::default() }
+        let names = NameTable::with_capacity(tensors);
+        Self { entries: Vec::with_capacity(tensors), names, dims: Vec::new() }
     }
 
     /// Lists a tensor with its dimensions and returns its number of bytes.
     ///
     /// # Errors
-    /// [`Fault::Duplicate`], [`Fault::TooManyElements`], [`Fault::PartialBlock`]; the table is as it was before.
+    /// [`Fault::Duplicate`], [`Fault::TooManyElements`], [`Fault::PartialBlock`] or [`Fault::TooManyNames`]; the table is as
+    /// it was before.
     #[inline]
     pub fn push(&mut self, tensor: NewTensor<'_>, dims: impl IntoIterator<Item = u64>) -> Result<u64, Fault> {
         let dims_start = self.dims.len();
@@ -145,32 +138,14 @@ impl TensorTable {
             DType::Packed => tensor.packed_nbytes,
             dtype => implied_nbytes(dtype, shape)?,
         };
-        let too_many =
-            || Fault::Metadata("more names or dimensions than an index can hold (4 GiB)".to_owned());
         let entry = Entry {
             offset: tensor.offset.unwrap_or(NO_DATA),
             nbytes,
-            name_start: u32::try_from(self.names.len()).map_err(|_| too_many())?,
-            name_len: u32::try_from(tensor.name.len()).map_err(|_| too_many())?,
-            dims_start: u32::try_from(dims_start).map_err(|_| too_many())?,
-            rank: u16::try_from(shape.len()).map_err(|_| too_many())?,
+            dims_start: u32::try_from(dims_start).map_err(|_| Fault::TooManyNames)?,
+            rank: u16::try_from(shape.len()).map_err(|_| Fault::TooManyNames)?,
             dtype: tensor.dtype,
         };
-        let number = u32::try_from(self.entries.len()).map_err(|_| too_many())?;
-        let (entries, names, hasher) = (&self.entries, &self.names, &self.hasher);
-        let hash = hasher.hash_one(tensor.name);
-        let slot = self.lookup.entry(
-            hash,
-            |&other| name_of(entries, names, other) == tensor.name,
-            |&other| hasher.hash_one(name_of(entries, names, other)),
-        );
-        match slot {
-            hashbrown::hash_table::Entry::Occupied(_) => {
-                return Err(Fault::Duplicate(tensor.name.to_owned()));
-            }
-            hashbrown::hash_table::Entry::Vacant(vacant) => vacant.insert(number),
-        };
-        self.names.push_str(tensor.name);
+        self.names.push(tensor.name)?;
         self.entries.push(entry);
         Ok(nbytes)
     }
@@ -197,8 +172,7 @@ impl TensorTable {
     /// The position of the tensor of that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
-        let eq = |&other: &u32| name_of(&self.entries, &self.names, other) == name;
-        self.lookup.find(self.hasher.hash_one(name), eq).map(|&number| number as usize)
+        self.names.find(name)
     }
 
     /// The tensor at a position.
@@ -207,7 +181,7 @@ impl TensorTable {
         let entry = self.entries.get(position)?;
         let dims_start = entry.dims_start as usize;
         Some(TensorInfo {
-            name: self.names.get(entry.name_start as usize..)?.get(..entry.name_len as usize)?,
+            name: self.names.name(position)?,
             dtype: entry.dtype,
             shape: self.dims.get(dims_start..dims_start + usize::from(entry.rank))?,
             nbytes: entry.nbytes,
@@ -241,16 +215,9 @@ impl TensorTable {
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
-            + self.names.capacity()
+            + self.names.heap_size()
             + self.dims.capacity() * size_of::<u64>()
-            + self.lookup.allocation_size()
     }
-}
-
-#[inline]
-fn name_of<'a>(entries: &[Entry], names: &'a str, number: u32) -> &'a str {
-    let name = |entry: &Entry| names.get(entry.name_start as usize..)?.get(..entry.name_len as usize);
-    entries.get(number as usize).and_then(name).unwrap_or_default()
 }
 
 fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, Fault> {

@@ -202,7 +202,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
         let total = Work::default().scan(&bytes, 3..9_999, 64, sum).unwrap().into_iter().sum::<u64>();
-        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum());
+        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
         let stop = |_| ControlFlow::Break(());
         let work = Work { threads: 2, progress: Some(&stop) };
         assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum), Err(ScanError::Cancelled)));
