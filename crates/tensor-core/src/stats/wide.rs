@@ -1,0 +1,241 @@
+//! Types of 32 and 64 bits: a pass for range and sum, one for deviations and histogram, and the median narrowed in both.
+
+use super::bins::Counter;
+use super::element::Element;
+use super::exec::{Exec, Halt, Pass};
+use super::gather::{Gather, Search, Zone};
+use super::sum::pairwise;
+use super::{NonFinite, Stats, middle};
+
+/// Where the values lie.
+#[derive(Clone, Copy)]
+struct Range<T> {
+    min: T,
+    max: T,
+}
+
+pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
+    let (sum, firsts) = exec.pass(count, &|| First::<T>::new(count))?;
+    let mut non_finite = NonFinite::default();
+    let mut range = None;
+    for first in &firsts {
+        non_finite.add(first.non_finite);
+        range = Range::join(range, first.range);
+    }
+    let gathered = Gather::join(firsts.into_iter().map(|first| first.gather)).ok_or(Halt::Changed)?;
+    let finite = count.checked_sub(non_finite.total()).ok_or(Halt::Changed)?;
+    let Some(range) = range.filter(|_| finite > 0) else { return Ok(Stats::empty(non_finite)) };
+    let mut search = Search::middle(finite);
+    search.narrow(&[gathered])?;
+    let mean = mean(exec, count, sum, finite, range)?;
+
+    let squares = Squares { mean, scale: 1.0, all_finite: non_finite.total() == 0 };
+    let mut counter = Counter::new(range.min, range.max);
+    let zones = search.wanted::<T>();
+    let (sum, seconds) =
+        exec.pass(count, &|| Second { squares, counter: counter.clone(), gathers: gathers(&zones) })?;
+    let mut parts = Vec::with_capacity(seconds.len());
+    for second in seconds {
+        counter.merge(&second.counter);
+        parts.push(second.gathers);
+    }
+    narrow(&mut search, parts)?;
+    let std = deviation(exec, count, sum, finite, squares, range)?;
+    while !search.wanted::<T>().is_empty() {
+        let zones = search.wanted::<T>();
+        let (_, parts) = exec.pass(count, &|| gathers::<T>(&zones))?;
+        narrow(&mut search, parts)?;
+    }
+    let (lower, upper) = search.found::<T>()?;
+    Ok(Stats {
+        count: finite,
+        min: range.min.to_f64(),
+        max: range.max.to_f64(),
+        exact: range.min.exact().zip(range.max.exact()),
+        mean,
+        median: middle(lower.to_f64(), upper.to_f64()),
+        std,
+        non_finite,
+        histogram: counter.finish(finite, non_finite.pos_inf).ok_or(Halt::Changed)?,
+    })
+}
+
+/// The mean from the sum, or from a sum of smaller numbers if that overflowed.
+#[allow(clippy::cast_precision_loss)]
+fn mean<T: Element>(
+    exec: &mut Exec<'_>,
+    count: u64,
+    sum: f64,
+    finite: u64,
+    range: Range<T>,
+) -> Result<f64, Halt> {
+    if sum.is_finite() {
+        // Adding +0 turns -0 into +0, as numpy's sum does.
+        return Ok(sum / finite as f64 + 0.0);
+    }
+    // 2^64 is more than any number of values.
+    let scale = 2f64.powi(-64);
+    let (sum, _) = exec.pass::<T, _>(count, &|| Scaled { scale })?;
+    Ok((sum / finite as f64 / scale).max(range.min.to_f64()).min(range.max.to_f64()))
+}
+
+/// The standard deviation from the sum of squares, or from that of scaled ones if it overflowed or lost its precision.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn deviation<T: Element>(
+    exec: &mut Exec<'_>,
+    count: u64,
+    sum: f64,
+    finite: u64,
+    squares: Squares,
+    range: Range<T>,
+) -> Result<f64, Halt> {
+    let underflow = sum < f64::MIN_POSITIVE / f64::EPSILON && range.min < range.max;
+    if sum.is_finite() && !underflow {
+        return Ok((sum / finite as f64).sqrt());
+    }
+    // A power of two that brings the range near 1: scaling by it does not round. The cast saturates.
+    let half = range.max.to_f64() / 2.0 - range.min.to_f64() / 2.0;
+    let scale = 2f64.powi((-half.log2()).clamp(-1000.0, 1000.0) as i32);
+    let squares = Squares { mean: squares.mean * scale, scale, all_finite: false };
+    let (sum, _) = exec.pass::<T, _>(count, &|| squares)?;
+    Ok(((sum / finite as f64).sqrt() / scale).min(f64::MAX))
+}
+
+fn gathers<T: Element>(zones: &[(Zone, u64)]) -> Vec<Gather<T>> {
+    zones.iter().map(|&(zone, population)| Gather::new(zone, population)).collect()
+}
+
+/// Narrows the search with what each worker gathered, in the same order each.
+fn narrow<T: Element>(search: &mut Search, parts: Vec<Vec<Gather<T>>>) -> Result<(), Halt> {
+    let mut workers: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+    let mut joined = Vec::new();
+    while let Some(gathered) = Gather::join(workers.iter_mut().filter_map(Iterator::next)) {
+        joined.push(gathered);
+    }
+    search.narrow(&joined)
+}
+
+/// The first pass: range and sum, and the first digit of every value.
+struct First<T> {
+    range: Option<Range<T>>,
+    non_finite: NonFinite,
+    gather: Gather<T>,
+}
+
+impl<T: Element> First<T> {
+    fn new(count: u64) -> Self {
+        Self { range: None, non_finite: NonFinite::default(), gather: Gather::new(Zone::EVERYTHING, count) }
+    }
+}
+
+impl<T: Element> Pass<T> for First<T> {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        self.gather.add(values);
+        let sum = pairwise(values, &T::to_f64);
+        // A value that is not finite shows in the sum.
+        if sum.is_finite() {
+            self.range = Range::join(self.range, Range::of(values));
+            return sum;
+        }
+        self.non_finite.count(values);
+        for &value in values.iter().filter(|value| value.is_finite()) {
+            self.range = Range::join(self.range, Some(Range { min: value, max: value }));
+        }
+        pairwise(values, &|value: T| if value.is_finite() { value.to_f64() } else { 0.0 })
+    }
+}
+
+impl<T: Element> Range<T> {
+    /// The range of finite values.
+    fn of(values: &[T]) -> Option<Self> {
+        let (groups, rest) = values.as_chunks::<16>();
+        let &first = values.first()?;
+        let (mut min, mut max) = ([first; 16], [first; 16]);
+        for group in groups {
+            for ((min, max), &value) in min.iter_mut().zip(&mut max).zip(group) {
+                *min = if value < *min { value } else { *min };
+                *max = if value > *max { value } else { *max };
+            }
+        }
+        let fold = |min: T, max: T| Self { min, max };
+        let mut range = fold(first, first);
+        for (&min, &max) in min.iter().zip(&max).chain(rest.iter().zip(rest)) {
+            range.min = if min < range.min { min } else { range.min };
+            range.max = if max > range.max { max } else { range.max };
+        }
+        // Zeros of both signs compare equal, and which of them is left depends on their order; their keys differ.
+        let zero = |value: T| T::FLOAT && value.to_f64() == 0.0;
+        if zero(range.min) || zero(range.max) {
+            let keys = values.iter().map(|value| T::key(value.bits()));
+            let (low, high) = keys.fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
+            range = fold(T::from_key(low), T::from_key(high));
+        }
+        Some(range)
+    }
+
+    fn join(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+        let key = |value: T| T::key(value.bits());
+        let min = if key(b.min) < key(a.min) { b.min } else { a.min };
+        let max = if key(b.max) > key(a.max) { b.max } else { a.max };
+        Some(Self { min, max })
+    }
+}
+
+/// The second pass: squared deviations, the histogram, and the next digit of values near the middle.
+struct Second<T: Element> {
+    squares: Squares,
+    counter: Counter<T>,
+    gathers: Vec<Gather<T>>,
+}
+
+impl<T: Element> Pass<T> for Second<T> {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        self.counter.add(values);
+        self.gathers.chunk(values);
+        self.squares.chunk(values)
+    }
+}
+
+impl<T: Element> Pass<T> for Vec<Gather<T>> {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        for gather in self {
+            gather.add(values);
+        }
+        0.0
+    }
+}
+
+/// Sums the squares of deviations from the mean.
+#[derive(Clone, Copy)]
+struct Squares {
+    /// The mean, times `scale`.
+    mean: f64,
+    scale: f64,
+    all_finite: bool,
+}
+
+impl<T: Element> Pass<T> for Squares {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        let Self { mean, scale, all_finite } = *self;
+        if all_finite {
+            return pairwise(values, &|value: T| (value.to_f64() - mean) * (value.to_f64() - mean));
+        }
+        pairwise(values, &|value: T| {
+            let deviation = value.to_f64() * scale - mean;
+            if value.is_finite() { deviation * deviation } else { 0.0 }
+        })
+    }
+}
+
+/// Sums values multiplied by `scale`.
+struct Scaled {
+    scale: f64,
+}
+
+impl<T: Element> Pass<T> for Scaled {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        let scale = self.scale;
+        pairwise(values, &|value: T| if value.is_finite() { value.to_f64() * scale } else { 0.0 })
+    }
+}
