@@ -1,2 +1,75 @@
-//! Under construction.
-fn main() {}
+//! Everything a maintainer runs, one subcommand each: `cargo xtask help`.
+
+mod ci;
+mod fixtures;
+mod oracles;
+mod real_model;
+mod run;
+mod test;
+mod wasm;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about, disable_help_flag = false)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// All tests: installs the oracles, then `cargo test` on the whole workspace with documentation tests
+    Test {
+        /// Passed on to `cargo test`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Everything that must hold before a commit is pushed
+    Ci {
+        /// Leave out the tests (`cargo xtask test` ran already)
+        #[arg(long)]
+        no_test: bool,
+    },
+    /// Write the golden files of testdata/, which are made from code
+    Fixtures {
+        /// Write nothing; fail if a committed file differs from what the code makes
+        #[arg(long)]
+        check: bool,
+        /// Overwrite files that differ: only for fixtures that no release contains
+        #[arg(long, conflicts_with = "check")]
+        replace: bool,
+    },
+    /// Install the formats' own Python tools, which tests compare with
+    Oracles,
+    /// Build the libraries for wasm32-unknown-unknown
+    Wasm {
+        /// Build the standard library from Debian's packages even where rustup has the target
+        #[arg(long)]
+        build_std: bool,
+    },
+    /// Fetch a published model of 90 MB and take it through the program
+    RealModel,
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().task {
+        Task::Test { args } => test::all(&args),
+        Task::Ci { no_test } => ci::run(no_test),
+        Task::Fixtures { check: true, .. } => fixtures::check(),
+        Task::Fixtures { replace, .. } => fixtures::write(replace),
+        Task::Oracles => oracles::run(),
+        Task::Wasm { build_std } => wasm::run(build_std),
+        Task::RealModel => real_model::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask ci`: everything that must hold before a commit is pushed.
+
+mod deny;
+mod features;
+mod sources;
+
+use std::time::Instant;
+
+use crate::run::{Result, exec, step};
+use crate::{fixtures, test, wasm, workspace};
+
+/// A step's name and what it does.
+type Step = (&'static str, fn() -> Result);
+
+const STEPS: &[Step] = &[
+    ("sources", sources::check),
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("test", || test::all(&[])),
+    ("features", features::check),
+    ("doc", doc),
+    ("fixtures", fixtures::check),
+    ("wasm", || wasm::run(false)),
+    ("deny", deny::check),
+];
+
+/// Runs every step, also after one has failed, and fails if any did.
+pub(crate) fn run(no_test: bool) -> Result {
+    let mut summary = Vec::new();
+    let mut failed = Vec::new();
+    for (name, check) in STEPS.iter().filter(|(name, _)| !(no_test && *name == "test")) {
+        let begin = Instant::now();
+        let done = check();
+        let seconds = begin.elapsed().as_secs();
+        let verdict = if done.is_ok() { "ok" } else { "FAILED" };
+        summary.push(format!("{name:<10} {verdict:<7} {seconds:>5} s"));
+        if let Err(error) = done {
+            println!("{name} failed: {error}");
+            failed.push(*name);
+        }
+    }
+    step("summary");
+    println!("{}", summary.join("\n"));
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
+}
+
+fn fmt() -> Result {
+    step("fmt");
+    exec(workspace::cargo("fmt").args(["--all", "--check"]))
+}
+
+fn clippy() -> Result {
+    step("clippy");
+    let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    exec(workspace::cargo("clippy").args(everything))
+}
+
+fn doc() -> Result {
+    step("doc");
+    let everything = ["--no-deps", "--workspace", "--all-features"];
+    exec(workspace::cargo("doc").args(everything).env("RUSTDOCFLAGS", "-D warnings"))
+}

@@ -1,0 +1,19 @@
+//! Licences, duplicates and sources of the dependencies, by deny.toml.
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace;
+
+const VERSION: &str = "0.20.2";
+
+pub(super) fn check() -> Result {
+    step("deny: licences, duplicates, sources");
+    if !run::succeeds(workspace::cargo("deny").arg("--version")) {
+        exec(workspace::cargo("install").args(["--locked", "--version", VERSION, "cargo-deny"]))?;
+    }
+    exec(workspace::cargo("deny").args(["check", "licenses", "bans", "sources"]))?;
+    if exec(workspace::cargo("deny").args(["fetch", "db"])).is_err() {
+        println!("the advisory database cannot be had here: advisories are not checked");
+        return Ok(());
+    }
+    exec(workspace::cargo("deny").args(["check", "--disable-fetch", "advisories"]))
+}

@@ -1,0 +1,156 @@
+//! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off, paths of somebody's
+//! machine, files that grow too long.
+
+mod code;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use crate::run::{self, Result, step};
+use crate::workspace;
+
+/// The crates with aligned buffers and maps, and with counting allocators and the wasm harness.
+const UNSAFE_ALLOWED: &[&str] = &["crates/tensor-core/", "crates/testkit/", "crates/testkit-wasm/"];
+/// A source file beyond this asks to be split by subject.
+const LONG: usize = 600;
+
+pub(super) fn check() -> Result {
+    step("sources: unsafe, lints, paths, length");
+    let root = workspace::root();
+    let listed = run::output(workspace::command("git").args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    let machine = machine_paths(&root);
+    let mut faults = Vec::new();
+    let mut checked = 0;
+    for path in listed.split('\0').filter(|path| !path.is_empty()) {
+        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but not yet in the index
+        checked += 1;
+        faults.extend(named_paths(path, &bytes, &machine));
+        let Ok(text) = str::from_utf8(&bytes) else { continue };
+        if path.ends_with(".rs") {
+            faults.extend(unsafe_code(path, text));
+            warn_if_long(path, text);
+        }
+    }
+    for package in workspace::packages()? {
+        faults.extend(own_lints(&package.name, &fs::read_to_string(package.dir.join("Cargo.toml"))?));
+    }
+    for fault in &faults {
+        println!("{fault}");
+    }
+    println!("{checked} files, {} faults", faults.len());
+    if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the sources", faults.len()).into()) }
+}
+
+/// Uses of `unsafe`, and attributes that allow it, outside the crates that may.
+fn unsafe_code(path: &str, text: &str) -> Vec<String> {
+    if UNSAFE_ALLOWED.iter().any(|allowed| path.starts_with(allowed)) {
+        return Vec::new();
+    }
+    let code = code::without_comments(text);
+    let mut faults = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        if words.clone().any(|word| word == "unsafe") {
+            faults.push(format!("{path}:{}: unsafe outside tensor-core and testkit", number + 1));
+        }
+        // `forbid` and `deny` may be repeated; the workspace says it already.
+        if words.any(|word| word == "unsafe_code") && !line.contains("forbid(") && !line.contains("deny(") {
+            faults.push(format!("{path}:{}: the lint unsafe_code is switched off", number + 1));
+        }
+    }
+    faults
+}
+
+/// Every member takes the workspace's lints, and no others.
+fn own_lints(package: &str, manifest: &str) -> Option<String> {
+    let section = manifest.split("\n[").find_map(|section| section.strip_prefix("lints]"));
+    let inherits = section.is_some_and(|lines| lines.trim() == "workspace = true");
+    (!inherits || manifest.contains("\n[lints."))
+        .then(|| format!("{package}: [lints] is not `workspace = true` alone"))
+}
+
+/// The folders of this machine that no file of the project may name.
+fn machine_paths(root: &Path) -> Vec<String> {
+    let mut paths: Vec<String> = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_TARGET_DIR", "TMPDIR"]
+        .iter()
+        .filter_map(|name| env::var(name).ok())
+        .filter(|path| path.starts_with('/'))
+        .collect();
+    paths.extend([Some(root), root.parent()].into_iter().flatten().map(|path| path.display().to_string()));
+    for path in &mut paths {
+        *path = format!("{}/", path.trim_end_matches('/'));
+    }
+    paths.retain(|path| path != "/" && path != "/tmp/");
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Lines that contain one of `paths` as a path of its own, not as the end of a longer one.
+fn named_paths(file: &str, bytes: &[u8], paths: &[String]) -> Vec<String> {
+    let part_of_path = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./}>".contains(&byte);
+    let names = |line: &[u8], path: &str| {
+        let starts = line.windows(path.len()).enumerate().filter(|(_, window)| *window == path.as_bytes());
+        let mut before = starts.map(|(at, _)| at.checked_sub(1).and_then(|at| line.get(at)));
+        before.any(|byte| !byte.is_some_and(|byte| part_of_path(*byte)))
+    };
+    let mut faults = Vec::new();
+    for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if let Some(path) = paths.iter().find(|path| names(line, path)) {
+            faults.push(format!("{file}:{}: names {path} of this machine", number + 1));
+        }
+    }
+    faults
+}
+
+fn warn_if_long(path: &str, text: &str) {
+    let lines = text.lines().count();
+    if lines > LONG {
+        println!("warning: {path} has {lines} lines; beyond {LONG} it asks to be split by subject");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_is_found_in_code_only() {
+        let source = "// unsafe\nfn f() { let s = \"unsafe\"; unsafe { g(s) } }\n";
+        assert_eq!(unsafe_code("crates/mag/src/a.rs", source).len(), 1);
+        assert!(unsafe_code("crates/mag/src/a.rs", source)[0].starts_with("crates/mag/src/a.rs:2: "));
+        assert!(unsafe_code("crates/tensor-core/src/map.rs", source).is_empty());
+        assert!(unsafe_code("crates/mag/src/a.rs", "let unsafely = 1; /* unsafe */").is_empty());
+    }
+
+    #[test]
+    fn switching_the_lint_off_is_found() {
+        let count = |source| unsafe_code("crates/mag/src/lib.rs", source).len();
+        assert_eq!(count("#![allow(unsafe_code)]"), 1);
+        assert_eq!(count("#[expect(unsafe_code, reason = \"fast\")]"), 1);
+        assert_eq!(count("#![forbid(unsafe_code)]"), 0);
+    }
+
+    #[test]
+    fn lints_come_from_the_workspace() {
+        assert_eq!(own_lints("a", "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"), None);
+        assert!(own_lints("a", "[package]\nname = \"a\"\n").is_some());
+        assert!(own_lints("a", "[package]\n\n[lints.rust]\nunsafe_code = \"allow\"\n").is_some());
+    }
+
+    #[test]
+    fn paths_of_the_machine_are_found() {
+        let paths = ["/home/me/".to_owned()];
+        let count = |text: &str| named_paths("f", text.as_bytes(), &paths).len();
+        assert_eq!(count("a\nopen(\"/home/me/x\")\n"), 1);
+        assert_eq!(count("/home/me/"), 1);
+        assert_eq!(count("srv/home/me/x /home/men/x"), 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The formats' own Python tools in an environment below `target/`, which tests compare with.
+//!
+//! Tests find the interpreter in the variable [`PYTHON`] or at `target/oracles/bin/python` below the workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace;
+
+/// The variable that names the interpreter which can import the oracles.
+pub(crate) const PYTHON: &str = "MODELFMT_ORACLES_PYTHON";
+
+/// Installed with what they depend on.
+const PACKAGES: &[&str] = &[
+    "magnetron==0.1.2",
+    "openinfer-oinf==0.1.1",
+    "safetensors==0.8.0",
+    "numpy>=2,<3",
+    "PyYAML>=6,<7", // all that `import gguf.quants` needs beside numpy
+];
+
+/// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
+const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
+
+/// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
+/// names than the package) are the ones that may not.
+const PROBE: &str = "
+import dataclass_to_oinf, gguf.quants, magnetron, numpy, safetensors, verify_oinf
+assert magnetron.Tensor.ones(2, 3).sum().item() == 6
+";
+
+pub(crate) fn run() -> Result {
+    println!("{}", install()?.display());
+    Ok(())
+}
+
+/// Installs what is missing and returns the interpreter. Does nothing when all of it is there.
+pub(crate) fn install() -> Result<PathBuf> {
+    let dir = workspace::root().join("target/oracles");
+    let python = dir.join("bin/python");
+    let stamp = dir.join("installed.txt");
+    let wanted = [PACKAGES, PACKAGES_ALONE].concat().join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && loads(&python) {
+        return Ok(python);
+    }
+
+    step("oracles: the formats' own Python tools");
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    let in_venv = run::succeeds(workspace::command("python3").args(["-c", "import ensurepip, venv"]));
+    if in_venv {
+        exec(workspace::command("python3").args(["-m", "venv"]).arg(&dir))?;
+    } else {
+        println!("python3 has no venv: installing beside it");
+        wrapper(&python)?;
+    }
+    let target = (!in_venv).then_some(dir.as_path());
+    pip(&python, target, &[], PACKAGES)?;
+    pip(&python, target, &["--no-deps"], PACKAGES_ALONE)?;
+    if !loads(&python) {
+        return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
+    }
+    fs::write(stamp, wanted)?;
+    Ok(python)
+}
+
+fn loads(python: &Path) -> bool {
+    python.exists() && run::succeeds(workspace::command(python).args(["-c", PROBE]))
+}
+
+fn pip(python: &Path, target: Option<&Path>, options: &[&str], packages: &[&str]) -> Result {
+    let mut command = workspace::command(python);
+    command.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    if let Some(target) = target {
+        command.arg("--target").arg(target);
+    }
+    exec(command.args(options).args(packages))
+}
+
+/// Where there is no venv: a `bin/python` that finds what pip put into the folder above it.
+fn wrapper(python: &Path) -> Result {
+    let text = "#!/bin/sh\nPYTHONPATH=\"$(dirname \"$0\")/..\" exec python3 \"$@\"\n";
+    if let Some(bin) = python.parent() {
+        fs::create_dir_all(bin)?;
+    }
+    fs::write(python, text)?;
+    exec(workspace::command("chmod").arg("+x").arg(python))
+}

@@ -1,0 +1,119 @@
+//! Builds for `wasm32-unknown-unknown`: every published library, with its default features and with none.
+//!
+//! The target comes from rustup where it has it or can get it. Elsewhere Debian's `rustc-web` builds the
+//! standard library from the sources in `rust-web-src`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace::{self, Package};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const DEBIAN_PACKAGES: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
+/// Debian's compiler, its cargo and where its packages put the standard library's sources.
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+const DEBIAN_CARGO: &str = "/usr/bin/cargo";
+const DEBIAN_STD: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
+
+/// What builds for the target.
+enum Toolchain {
+    /// The one that runs this program.
+    Own,
+    /// Debian's, which builds the standard library too, with this linker.
+    Debian { linker: PathBuf },
+}
+
+pub(crate) fn run(build_std: bool) -> Result {
+    let toolchain = Toolchain::find(build_std)?;
+    for package in workspace::packages()?.iter().filter(|package| is_built(package)) {
+        step(&format!("{TARGET}: {}", package.name));
+        exec(&mut toolchain.build(&package.name))?;
+        exec(toolchain.build(&package.name).arg("--no-default-features"))?;
+    }
+    Ok(())
+}
+
+fn is_built(package: &Package) -> bool {
+    package.is_library && package.is_published
+}
+
+impl Toolchain {
+    fn find(build_std: bool) -> Result<Self> {
+        if !build_std {
+            if has_target() || add_target() {
+                return Ok(Self::Own);
+            }
+            println!("no {TARGET} from rustup: Debian's compiler builds the standard library");
+        }
+        install_debian()?;
+        Ok(Self::Debian { linker: linker()? })
+    }
+
+    /// `cargo build` of a package for the target.
+    fn build(&self, package: &str) -> Command {
+        let mut cargo = match self {
+            Self::Own => workspace::cargo("build"),
+            Self::Debian { linker } => {
+                let mut cargo = workspace::command(DEBIAN_CARGO);
+                // What rustup's cargo passed on to us would lead this one to rustup's compiler.
+                cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+                // `-Zbuild-std` is not stable, so a stable compiler needs the permission.
+                cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
+                cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+                cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
+                // Two compilers in one folder would undo each other's work.
+                cargo.arg("--target-dir").arg(workspace::target_dir().join("wasm-debian"));
+                cargo
+            }
+        };
+        cargo.args(["--target", TARGET, "--package", package]);
+        cargo
+    }
+}
+
+/// Whether the compiler that cargo uses has the target's standard library.
+fn has_target() -> bool {
+    let mut rustc = workspace::command("rustc");
+    run::output(rustc.args(["--print=target-libdir", "--target", TARGET]))
+        .is_ok_and(|dir| Path::new(dir.trim_end()).is_dir())
+}
+
+fn add_target() -> bool {
+    let has_rustup = run::succeeds(workspace::command("rustup").arg("--version"));
+    has_rustup && exec(workspace::command("rustup").args(["target", "add", TARGET])).is_ok() && has_target()
+}
+
+fn install_debian() -> Result {
+    let needed = [DEBIAN_RUSTC, DEBIAN_CARGO, DEBIAN_STD];
+    if needed.iter().all(|path| Path::new(path).exists()) {
+        return Ok(());
+    }
+    let names = DEBIAN_PACKAGES.join(" ");
+    let is_root = run::output(workspace::command("id").arg("-u")).is_ok_and(|id| id.trim_end() == "0");
+    if !is_root {
+        return Err(
+            format!("{TARGET} needs `rustup target add {TARGET}` or Debian's packages {names}").into()
+        );
+    }
+    exec(
+        workspace::command("apt-get")
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(DEBIAN_PACKAGES),
+    )
+}
+
+/// A linker for the target: rustup's toolchains carry one, LLVM's packages another.
+fn linker() -> Result<PathBuf> {
+    let sysroot = run::output(workspace::command("rustc").arg("--print=sysroot"))?;
+    let host = run::output(workspace::command("rustc").arg("--print=host-tuple"))?;
+    let rust_lld =
+        Path::new(sysroot.trim_end()).join("lib/rustlib").join(host.trim_end()).join("bin/rust-lld");
+    if rust_lld.exists() {
+        return Ok(rust_lld);
+    }
+    if run::succeeds(workspace::command("wasm-ld").arg("--version")) {
+        return Ok("wasm-ld".into());
+    }
+    Err("no linker for wasm: rustup's toolchain has rust-lld, Debian's package lld has wasm-ld".into())
+}

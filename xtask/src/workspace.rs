@@ -1,0 +1,79 @@
+//! What the workspace consists of, as `cargo metadata` tells it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::run::{self, Result};
+
+/// One member of the workspace.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Its folder.
+    pub(crate) dir: PathBuf,
+    /// Its features without `default`, sorted.
+    pub(crate) features: Vec<String>,
+    pub(crate) is_library: bool,
+    /// Whether it may go to a registry; what may not is ours alone (testkit, xtask).
+    pub(crate) is_published: bool,
+}
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    // `cargo run` sets it; the value at build time serves a program that is started directly.
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let xtask = Path::new(&xtask);
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// Where cargo builds.
+pub(crate) fn target_dir() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// A command that runs in the workspace's folder.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+/// `cargo` with a subcommand, in the workspace's folder.
+pub(crate) fn cargo(subcommand: &str) -> Command {
+    let mut command = command("cargo");
+    command.arg(subcommand);
+    command
+}
+
+/// The members, in the order of their names.
+pub(crate) fn packages() -> Result<Vec<Package>> {
+    let text = run::output(cargo("metadata").args(["--format-version=1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let mut packages: Vec<_> = list(&metadata, "packages").iter().map(package).collect();
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(packages)
+}
+
+fn package(value: &Value) -> Package {
+    let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let manifest = Path::new(text("manifest_path"));
+    let features = value.get("features").and_then(Value::as_object).into_iter().flatten();
+    let mut features: Vec<_> =
+        features.map(|(name, _)| name.clone()).filter(|name| name != "default").collect();
+    features.sort();
+    let is_library = |target: &Value| list(target, "kind").iter().any(|kind| kind == "lib");
+    Package {
+        name: text("name").to_owned(),
+        dir: manifest.parent().unwrap_or(manifest).to_path_buf(),
+        features,
+        is_library: list(value, "targets").iter().any(is_library),
+        // An absent list means any registry, an empty one none.
+        is_published: value.get("publish").and_then(Value::as_array).is_none_or(|to| !to.is_empty()),
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
