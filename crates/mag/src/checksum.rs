@@ -1,0 +1,60 @@
+//! The two checksums that writers of MAG 1 use (DECISIONS, MAG 1, "the checksum").
+
+use crate::wire::FileHeader;
+
+/// Which checksum a file carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Checksum {
+    /// CRC-32 (IEEE) of header and records with the checksum field taken as zero: the document's literal reading.
+    #[default]
+    Crc32,
+    /// CRC-32C (Castagnoli) of everything from behind the checksum field to the last record: what magnetron writes.
+    Crc32c,
+}
+
+impl Checksum {
+    /// `crc32` or `crc32c`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crc32 => "crc32",
+            Self::Crc32c => "crc32c",
+        }
+    }
+}
+
+/// Computes both checksums as the bytes of header and records go by.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    crc32: crc32fast::Hasher,
+    crc32c: u32,
+}
+
+impl Running {
+    /// Begins with the 24 bytes of the header.
+    pub(crate) fn new(header: &[u8]) -> Self {
+        let (before, after) = header.split_at(header.len().min(FileHeader::AFTER_CHECKSUM));
+        let mut crc32 = crc32fast::Hasher::new();
+        crc32.update(before.get(..FileHeader::CHECKSUM_AT).unwrap_or_default());
+        crc32.update(&[0; 4]);
+        crc32.update(after);
+        Self { crc32, crc32c: crc32c::crc32c(after) }
+    }
+
+    pub(crate) fn update(&mut self, records: &[u8]) {
+        self.crc32.update(records);
+        self.crc32c = crc32c::crc32c_append(self.crc32c, records);
+    }
+
+    pub(crate) fn value(&self, kind: Checksum) -> u32 {
+        match kind {
+            Checksum::Crc32 => self.crc32.clone().finalize(),
+            Checksum::Crc32c => self.crc32c,
+        }
+    }
+
+    /// The kind that `stored` is, if it is one of them.
+    pub(crate) fn kind_of(&self, stored: u32) -> Option<Checksum> {
+        [Checksum::Crc32, Checksum::Crc32c].into_iter().find(|&kind| self.value(kind) == stored)
+    }
+}

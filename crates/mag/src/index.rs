@@ -1,0 +1,371 @@
+//! Bytes → [`Index`]: what a MAG file holds and where, checked, owned, without I/O.
+
+use std::ops::Range;
+
+use tensor_core::value::{Object, Value};
+use tensor_core::{
+    Basic, Cursor, Encoding, Extent, Limits, Location, NameTable, NewTensor, Parser, Part, TensorInfo,
+    TensorTable,
+};
+
+use crate::checksum::{Checksum, Running};
+use crate::error::{Error, Fault, Result};
+use crate::wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, Number, TensorRecord, common};
+
+/// What a MAG file holds: its tensors, its metadata, and where the values lie.
+///
+/// Every offset, length and name in it has been checked against the specification and the file's length.
+#[derive(Clone, Debug)]
+pub struct Index {
+    tensors: TensorTable,
+    metadata: Metadata,
+    checksum: Option<Checksum>,
+    checksum_fault: Option<Fault>,
+    records_end: u64,
+    file_len: u64,
+}
+
+impl Index {
+    /// Parses a whole file in memory.
+    ///
+    /// # Errors
+    /// If it breaks a rule of MAG 1 or does not match its checksum.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        tensor_core::drive(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
+    }
+
+    /// The tensors in file order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.iter()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.tensors.find(name)
+    }
+
+    /// The tensor at a position in file order.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors.info(position)
+    }
+
+    /// Where the values of the tensor at a position lie.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let extent = self.extent(position)?;
+        Some(Location {
+            file: None,
+            offset: Some(extent.offset()),
+            stored_nbytes: extent.len(),
+            encoding: Encoding::Raw,
+        })
+    }
+
+    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
+        let (offset, info) = (self.tensors.offset(position)?, self.info(position)?);
+        Extent::new(offset, info.nbytes, self.file_len).ok()
+    }
+
+    /// The metadata in file order.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Which checksum the file carries; `None` if it matches neither, which only
+    /// [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) lets pass.
+    #[must_use]
+    pub const fn checksum(&self) -> Option<Checksum> {
+        self.checksum
+    }
+
+    /// How the checksum fails, if it does.
+    pub(crate) const fn checksum_fault(&self) -> Option<&Fault> {
+        self.checksum_fault.as_ref()
+    }
+
+    /// Where the last tensor record ends.
+    pub(crate) const fn records_end(&self) -> u64 {
+        self.records_end
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Bytes of heap that the index holds.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.tensors.heap_size()
+            + self.metadata.keys.heap_size()
+            + self.metadata.values.capacity() * size_of::<Number>()
+    }
+}
+
+/// Metadata: keys and numbers in file order. Also what a writer takes.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    keys: NameTable,
+    values: Vec<Number>,
+}
+
+impl Metadata {
+    /// No metadata.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// If the key is there already.
+    pub fn push(&mut self, key: &str, value: Number) -> Result<(), Fault> {
+        self.keys.push(key)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Number> {
+        self.values.get(self.keys.find(key)?).copied()
+    }
+
+    /// The entries in file order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Number)> + Clone {
+        self.keys.iter().zip(self.values.iter().copied())
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// As the tree that `inspect --json` prints: key → number.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let pair = |(key, value): (&str, Number)| (key.to_owned(), Value::from(value));
+        Value::Object(self.iter().map(pair).collect::<Object>())
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::I64(value) => Self::from(value),
+            Number::F64(value) => Self::from(value),
+        }
+    }
+}
+
+/// The least that is read at once; what is read beyond the records is never more than this.
+const WINDOW: u64 = 64 << 10;
+/// MAG 1, "File Header".
+const HEADER_LEN: u64 = FileHeader::LEN as u64;
+/// The most that is read at once.
+const MAX_WINDOW: u64 = 4 << 20;
+
+/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
+#[derive(Debug)]
+pub struct IndexParser {
+    limits: Limits,
+    require_checksum: bool,
+    file_len: u64,
+    /// Where the next record begins.
+    at: u64,
+    /// How many bytes to ask for when a single record did not fit into the last ones.
+    window: u64,
+    state: Option<Records>,
+}
+
+/// What has been read so far, once the header is.
+#[derive(Debug)]
+struct Records {
+    header: FileHeader,
+    tensors: TensorTable,
+    metadata: Metadata,
+    running: Running,
+}
+
+impl Records {
+    fn metadata_left(&self) -> u64 {
+        u64::from(self.header.num_meta_kv).saturating_sub(self.metadata.len() as u64)
+    }
+
+    fn tensors_left(&self) -> u64 {
+        u64::from(self.header.num_tensors).saturating_sub(self.tensors.len() as u64)
+    }
+
+    /// The bytes that the records which are still to come take at least.
+    fn min_left(&self) -> u64 {
+        self.metadata_left() * MetadataRecord::MIN_LEN + self.tensors_left() * MIN_TENSOR_LEN
+    }
+}
+
+impl IndexParser {
+    /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that matches neither checksum is
+    /// indexed all the same.
+    #[must_use]
+    pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
+        Self { limits, require_checksum, file_len, at: 0, window: WINDOW, state: None }
+    }
+
+    fn begin(&mut self, c: &mut Cursor<'_>, bytes: &[u8]) -> Result<Records> {
+        let header = FileHeader::decode(c)?;
+        let (tensors, entries) = (u64::from(header.num_tensors), u64::from(header.num_meta_kv));
+        Limits::check("the number of tensors", tensors, self.limits.tensors)?;
+        Limits::check("the number of metadata entries", entries, self.limits.entries)?;
+        let have = self.file_len.saturating_sub(HEADER_LEN);
+        let metadata_len = entries * MetadataRecord::MIN_LEN;
+        let part = Part::new("header").with_field("num_meta_kv");
+        let entries = Limits::fits(part, HEADER_LEN, entries, MetadataRecord::MIN_LEN, have)?;
+        let part = Part::new("header").with_field("num_tensors");
+        let have = have.saturating_sub(metadata_len);
+        let tensors = Limits::fits(part, HEADER_LEN, tensors, MIN_TENSOR_LEN, have)?;
+        Ok(Records {
+            header,
+            tensors: TensorTable::with_capacity(tensors),
+            metadata: Metadata {
+                keys: NameTable::with_capacity(entries),
+                values: Vec::with_capacity(entries),
+            },
+            running: Running::new(bytes.get(..c.consumed()).unwrap_or_default()),
+        })
+    }
+
+    /// Reads records until they or the bytes end, and returns where the last complete one ended.
+    fn records(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<usize> {
+        let mut complete = c.consumed();
+        while records.metadata_left() > 0 || records.tensors_left() > 0 {
+            match self.record(records, c) {
+                Ok(()) => complete = c.consumed(),
+                // The record goes on behind the bytes that we were given.
+                Err(Error::Truncated { .. }) if c.offset() + (c.remaining() as u64) < self.file_len => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(complete)
+    }
+
+    #[inline]
+    fn record(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<()> {
+        let at = c.offset();
+        if records.metadata_left() > 0 {
+            let entry = records.metadata.len() as u64;
+            let MetadataRecord { key, value } = MetadataRecord::decode(c, entry)?;
+            Limits::check("the length of a metadata key", key.len() as u64, self.limits.name_len)?;
+            let part = || Part::entry("metadata record", entry).with_name(key).with_field("key");
+            return records.metadata.push(key, value).map_err(|fault| Error::Malformed {
+                part: part(),
+                at,
+                fault,
+            });
+        }
+        let entry = records.tensors.len() as u64;
+        let TensorRecord { key: name, dtype, numel, offset, shape } = TensorRecord::decode(c, entry)?;
+        Limits::check("the length of a tensor name", name.len() as u64, self.limits.name_len)?;
+        Limits::check("the rank of a tensor", shape.len() as u64, self.limits.rank)?;
+        let part = |field| Part::entry("tensor record", entry).with_name(name).with_field(field);
+        let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
+        let nbytes = records.tensors.push(tensor, shape).map_err(|fault| common(part("shape"), at, fault))?;
+        // Every type of MAG has whole bytes an element.
+        let expected = nbytes / u64::from(dtype.size().unwrap_or(1));
+        if numel != expected {
+            return Err(Error::Malformed {
+                part: part("numel"),
+                at: at + 4,
+                fault: Fault::Numel { found: numel, expected },
+            });
+        }
+        Extent::new(offset, nbytes, self.file_len).map_err(|fault| common(part("offset"), at + 12, fault))?;
+        Ok(())
+    }
+}
+
+impl Parser for IndexParser {
+    type Index = Index;
+    type Fault = Fault;
+
+    fn need(&self) -> Option<Range<u64>> {
+        let left = match &self.state {
+            None => HEADER_LEN,
+            Some(records) if records.metadata_left() == 0 && records.tensors_left() == 0 => return None,
+            Some(records) => records.min_left(),
+        };
+        if self.at >= self.file_len {
+            return None; // `finish` says what is missing
+        }
+        let len = left.clamp(self.window, MAX_WINDOW.max(self.window));
+        Some(self.at..self.file_len.min(self.at.saturating_add(len)))
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut c = Cursor::new(bytes, self.at);
+        let mut records = match self.state.take() {
+            Some(records) => records,
+            None => self.begin(&mut c, bytes)?,
+        };
+        let begun = c.consumed();
+        let complete = self.records(&mut records, &mut c)?;
+        records.running.update(bytes.get(begun..complete).unwrap_or_default());
+        self.window = if complete == 0 { self.window.saturating_mul(2) } else { WINDOW };
+        self.at += complete as u64;
+        Limits::check("the length of the records", self.at, self.limits.index_len)?;
+        self.state = Some(records);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Index> {
+        let Some(mut records) = self.state else {
+            let part = Part::new("header");
+            return Err(Basic::Truncated { part, at: 0, need: HEADER_LEN, have: self.file_len }.into());
+        };
+        if records.min_left() > 0 {
+            let part =
+                Part::new(if records.metadata_left() > 0 { "metadata records" } else { "tensor records" });
+            let have = self.file_len.saturating_sub(self.at);
+            return Err(Basic::Truncated { part, at: self.at, need: records.min_left(), have }.into());
+        }
+        let stored = records.header.checksum;
+        let checksum = records.running.kind_of(stored);
+        let checksum_fault = checksum.is_none().then(|| Fault::Checksum {
+            stored,
+            crc32: records.running.value(Checksum::Crc32),
+            crc32c: records.running.value(Checksum::Crc32c),
+        });
+        if let Some(fault) = &checksum_fault
+            && self.require_checksum
+        {
+            let part = Part::new("header").with_field("checksum");
+            return Err(Error::Malformed { part, at: FileHeader::CHECKSUM_AT as u64, fault: fault.clone() });
+        }
+        records.tensors.shrink_to_fit();
+        records.metadata.keys.shrink_to_fit();
+        Ok(Index {
+            tensors: records.tensors,
+            metadata: records.metadata,
+            checksum,
+            checksum_fault,
+            records_end: self.at,
+            file_len: self.file_len,
+        })
+    }
+}

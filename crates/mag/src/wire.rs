@@ -1,0 +1,276 @@
+//! The records as they stand on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
+
+use tensor_core::{Basic, Cursor, DType, Fault as Common, Part};
+
+use crate::error::{Error, Fault, Result};
+
+/// MAG 1, "File Header": magic.
+pub(crate) const MAGIC: [u8; 4] = *b"MAG!";
+pub(crate) const VERSION: u32 = 1;
+/// DECISIONS, MAG 1: buffers begin at multiples of 64.
+pub(crate) const ALIGNMENT: u64 = 64;
+/// DECISIONS, MAG 1: what writers put between buffers.
+pub(crate) const FILL: u8 = 0xff;
+/// MAG 1, "Limits": max key length.
+pub(crate) const MAX_KEY_LEN: u64 = 65_535;
+/// MAG 1, "Limits": dimensions, elements and bytes.
+pub(crate) const MAX_DIM: u64 = i64::MAX as u64;
+
+/// MAG 1, "File Header".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) checksum: u32,
+    pub(crate) num_tensors: u32,
+    pub(crate) num_meta_kv: u32,
+}
+
+impl FileHeader {
+    pub(crate) const LEN: usize = 24;
+    /// Where the checksum field stands.
+    pub(crate) const CHECKSUM_AT: usize = 8;
+    /// DECISIONS, MAG 1: the CRC-32C of magnetron begins just after the checksum field.
+    pub(crate) const AFTER_CHECKSUM: usize = 12;
+
+    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
+        c.record("header", None);
+        let malformed =
+            |field, at, fault| Error::Malformed { part: Part::new("header").with_field(field), at, fault };
+        let magic = c.bytes(4, "magic")?;
+        if magic != MAGIC {
+            let mut found = [0; 4];
+            found.copy_from_slice(magic);
+            return Err(malformed("magic", 0, Fault::Magic(found)));
+        }
+        let version = c.u32("version")?;
+        if version != VERSION {
+            return Err(malformed("version", 4, Fault::Version(version)));
+        }
+        let checksum = c.u32("checksum")?;
+        let num_tensors = c.u32("num_tensors")?;
+        let num_meta_kv = c.u32("num_meta_kv")?;
+        let aux = c.u32("aux")?;
+        if aux != 0 {
+            return Err(malformed("aux", 20, Fault::Reserved(aux)));
+        }
+        Ok(Self { checksum, num_tensors, num_meta_kv })
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        for field in [VERSION, self.checksum, self.num_tensors, self.num_meta_kv, 0] {
+            out.extend(field.to_le_bytes());
+        }
+    }
+}
+
+/// The value of a metadata entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Type 1.
+    I64(i64),
+    /// Type 2.
+    F64(f64),
+}
+
+/// MAG 1, "Metadata Record".
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MetadataRecord<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) value: Number,
+}
+
+impl<'a> MetadataRecord<'a> {
+    /// The shortest record: a key of one byte.
+    pub(crate) const MIN_LEN: u64 = 17;
+
+    pub(crate) fn decode(c: &mut Cursor<'a>, entry: u64) -> Result<Self> {
+        c.record("metadata record", Some(entry));
+        let at = c.offset();
+        let [kind, reserved @ ..] = c.u32("aux")?.to_le_bytes();
+        let payload = c.u64("payload")?;
+        let key = decode_key(c)?;
+        let malformed = |fault| Error::Malformed {
+            part: Part::entry("metadata record", entry).with_name(key).with_field("aux"),
+            at,
+            fault,
+        };
+        if reserved != [0; 3] {
+            return Err(malformed(Fault::Reserved(aux_of(kind, reserved))));
+        }
+        let value = match kind {
+            1 => Number::I64(payload.cast_signed()),
+            2 => Number::F64(f64::from_bits(payload)),
+            other => return Err(malformed(Fault::MetadataType(other))),
+        };
+        Ok(Self { key, value })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, payload) = match self.value {
+            Number::I64(value) => (1u32, value.cast_unsigned()),
+            Number::F64(value) => (2, value.to_bits()),
+        };
+        out.extend(kind.to_le_bytes());
+        out.extend(payload.to_le_bytes());
+        encode_key(self.key, out);
+    }
+}
+
+/// MAG 1, "Tensor Record". The dimensions stay as they are in the file until somebody wants them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TensorRecord<'a, D> {
+    pub(crate) key: &'a str,
+    pub(crate) dtype: DType,
+    pub(crate) numel: u64,
+    pub(crate) offset: u64,
+    pub(crate) shape: D,
+}
+
+/// The shortest tensor record: one dimension, a key of one byte.
+pub(crate) const MIN_TENSOR_LEN: u64 = 33;
+
+impl<'a> TensorRecord<'a, ()> {
+    #[inline]
+    pub(crate) fn decode(
+        c: &mut Cursor<'a>,
+        entry: u64,
+    ) -> Result<TensorRecord<'a, impl ExactSizeIterator<Item = u64> + Clone + use<'a>>> {
+        c.record("tensor record", Some(entry));
+        let at = c.offset();
+        let [code, rank, reserved @ ..] = c.u32("aux")?.to_le_bytes();
+        let (numel, offset) = (c.u64("numel")?, c.u64("offset")?);
+        let shape = c.u64s(u64::from(rank), "shape")?;
+        let key = decode_key(c)?;
+        let malformed = |at, field, fault| Error::Malformed {
+            part: Part::entry("tensor record", entry).with_name(key).with_field(field),
+            at,
+            fault,
+        };
+        let Some(dtype) = dtype_of(code) else { return Err(malformed(at, "dtype", Fault::DTypeCode(code))) };
+        if reserved != [0; 2] {
+            return Err(malformed(
+                at,
+                "aux",
+                Fault::Reserved(aux_of(code, [rank, reserved[0], reserved[1]])),
+            ));
+        }
+        if rank == 0 {
+            return Err(malformed(at, "rank", Fault::Rank0));
+        }
+        // MAG 1, "Limits": max tensor shape dimension.
+        if let Some(dim) = shape.clone().find(|&dim| dim > MAX_DIM) {
+            return Err(malformed(at + 20, "shape", Fault::Dimension(dim)));
+        }
+        Ok(TensorRecord { key, dtype, numel, offset, shape })
+    }
+}
+
+impl<D: ExactSizeIterator<Item = u64>> TensorRecord<'_, D> {
+    /// Appends the record. The caller has seen that there are 1 to 255 dimensions and that the dtype has a code.
+    pub(crate) fn encode(self, code: u8, out: &mut Vec<u8>) {
+        let rank = u8::try_from(self.shape.len()).unwrap_or(u8::MAX);
+        out.extend([code, rank, 0, 0]);
+        out.extend(self.numel.to_le_bytes());
+        out.extend(self.offset.to_le_bytes());
+        self.shape.for_each(|dim| out.extend(dim.to_le_bytes()));
+        encode_key(self.key, out);
+    }
+}
+
+const fn aux_of(low: u8, [a, b, c]: [u8; 3]) -> u32 {
+    u32::from_le_bytes([low, a, b, c])
+}
+
+#[inline]
+fn decode_key<'a>(c: &mut Cursor<'a>) -> Result<&'a str> {
+    let at = c.offset();
+    let len = u64::from(c.u32("key_length")?);
+    let malformed = |c: &Cursor<'_>, fault| Error::Malformed { part: c.part("key_length"), at, fault };
+    if len == 0 {
+        return Err(malformed(c, Fault::EmptyKey));
+    }
+    if len > MAX_KEY_LEN {
+        return Err(malformed(c, Fault::KeyLength(len)));
+    }
+    Ok(c.str(len, "key")?)
+}
+
+fn encode_key(key: &str, out: &mut Vec<u8>) {
+    // The planner has refused keys beyond 65,535 bytes.
+    out.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend(key.as_bytes());
+}
+
+/// DECISIONS, MAG 1: 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1.
+const fn dtype_of(code: u8) -> Option<DType> {
+    Some(match code {
+        0 => DType::F32,
+        1 => DType::F16,
+        2 => DType::Bool,
+        3 | 8 => DType::I32,
+        4 => DType::I8,
+        5 => DType::U16,
+        6 => DType::I16,
+        7 => DType::U32,
+        9 => DType::U64,
+        10 => DType::I64,
+        _ => return None,
+    })
+}
+
+/// The code that is written for a dtype, if it has one.
+pub(crate) const fn code_of(dtype: DType) -> Option<u8> {
+    Some(match dtype {
+        DType::F32 => 0,
+        DType::F16 => 1,
+        DType::Bool => 2,
+        DType::I32 => 3,
+        DType::I8 => 4,
+        DType::U16 => 5,
+        DType::I16 => 6,
+        DType::U32 => 7,
+        DType::U64 => 9,
+        DType::I64 => 10,
+        _ => return None,
+    })
+}
+
+/// A range that leaves the file, or a table's complaint, as an error about a field.
+pub(crate) fn common(part: Part, at: u64, fault: Common) -> Error {
+    Basic::Malformed { part, at, fault }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_read_back() {
+        let mut out = Vec::new();
+        let header = FileHeader { checksum: 7, num_tensors: 1, num_meta_kv: 2 };
+        header.encode(&mut out);
+        assert_eq!(out.len(), FileHeader::LEN);
+        for value in [Number::I64(i64::MIN), Number::F64(-0.0)] {
+            MetadataRecord { key: "é", value }.encode(&mut out);
+        }
+        let shape = [2, 3].into_iter();
+        TensorRecord { key: "w", dtype: DType::U64, numel: 6, offset: 64, shape }.encode(9, &mut out);
+        let mut c = Cursor::new(&out, 0);
+        assert_eq!(FileHeader::decode(&mut c).unwrap(), header);
+        assert_eq!(MetadataRecord::decode(&mut c, 0).unwrap().value, Number::I64(i64::MIN));
+        assert_eq!(MetadataRecord::decode(&mut c, 1).unwrap().key, "é");
+        let tensor = TensorRecord::decode(&mut c, 0).unwrap();
+        assert_eq!((tensor.key, tensor.dtype, tensor.numel, tensor.offset), ("w", DType::U64, 6, 64));
+        assert!(tensor.shape.eq([2, 3]));
+        assert_eq!(c.remaining(), 0);
+    }
+
+    #[test]
+    fn codes_are_those_of_the_decision() {
+        for code in 0..=10 {
+            let dtype = dtype_of(code).unwrap();
+            assert_eq!(code_of(dtype), Some(if code == 8 { 3 } else { code }));
+        }
+        assert_eq!((dtype_of(11), code_of(DType::BF16)), (None, None));
+    }
+}

@@ -1,0 +1,48 @@
+//! Streams a [`Plan`] into a sink.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::{Region, Sink, TensorData};
+use tensor_core::{Extent, Work};
+
+use crate::error::{Error, Result};
+use crate::layout::Plan;
+use crate::wire::FILL;
+
+impl Plan {
+    /// Writes the file, pulling each tensor's values once, in pieces. Memory does not depend on the model's size.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink fails, [`Error::Cancelled`].
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+        let failed = |source| Error::Write { path: sink.name(), source };
+        sink.write_at(0, &self.head).map_err(failed)?;
+        let begin = self.head.len() as u64;
+        let extent = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
+            .map_err(|fault| crate::wire::common(tensor_core::Part::new("data"), begin, fault))?;
+        let region = Region { extent, fill: FILL, segments: &self.segments };
+        region.write(data, sink, work, |_, _| ()).map_err(|error| error.named(&self.tensors))?;
+        Ok(())
+    }
+
+    /// Writes the file at `path`. It appears there when it is complete; on any error nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let failed = |source| Error::Write { path: path.as_ref().display().to_string(), source };
+        let file = AtomicFile::create(path.as_ref(), overwrite).map_err(failed)?;
+        self.write(data, &file, work)?;
+        file.commit().map_err(failed)
+    }
+}
