@@ -63,7 +63,7 @@ pub use format_g::{G6, format_g6};
 pub use half::{bf16, f16};
 pub use limits::Limits;
 pub use names::NameTable;
-pub use parse::{Parser, drive};
+pub use parse::{Parser, drive, require_len};
 pub use report::{Check, Level, Report, Status, VerifyError};
 pub use shape::{DisplayShape, element_count};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

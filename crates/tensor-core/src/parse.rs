@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::error::{Basic, Error, Part};
 use crate::source::Source;
 
 /// Turns the bytes of a file into an index without reading anything itself, so that it serves a source, a fuzzer or an
@@ -47,4 +47,20 @@ pub fn drive<P: Parser>(mut parser: P, source: &(impl Source + ?Sized)) -> Resul
         parser.feed(&bytes)?;
     }
     parser.finish()
+}
+
+/// Whether a source is as long as the file that an index was made of.
+///
+/// # Errors
+/// [`Basic::Truncated`] if it is shorter; a longer one is another file and is refused in the same way.
+pub fn require_len(found: u64, expected: u64) -> Result<(), Basic> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Basic::Truncated {
+        part: Part::new("the file that the index was made of"),
+        at: 0,
+        need: expected,
+        have: found,
+    })
 }

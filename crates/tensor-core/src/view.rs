@@ -16,7 +16,7 @@ pub trait Element: bytemuck::Pod + sealed::Sealed {
     const DTYPE: DType;
     /// The element in the byte order of the machine, from the file's.
     #[must_use]
-    fn from_le(self) -> Self;
+    fn to_native(self) -> Self;
 }
 
 macro_rules! elements {
@@ -24,7 +24,7 @@ macro_rules! elements {
         impl sealed::Sealed for $type {}
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
-            fn from_le(self) -> Self { let $x = self; $from_le }
+            fn to_native(self) -> Self { let $x = self; $from_le }
         }
     )* };
 }
@@ -158,7 +158,7 @@ impl<'a> TensorView<'a> {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ViewError> {
         self.require::<T>()?;
         let chunks = self.bytes.chunks_exact(size_of::<T>());
-        Ok(chunks.map(|chunk| bytemuck::pod_read_unaligned::<T>(chunk).from_le()).collect())
+        Ok(chunks.map(|chunk| bytemuck::pod_read_unaligned::<T>(chunk).to_native()).collect())
     }
 
     fn require<T: Element>(&self) -> Result<(), ViewError> {
@@ -200,7 +200,7 @@ impl<'a> TensorView<'a> {
 
     fn numbers(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>, ViewError> {
         fn each<'b, T: Element>(bytes: &'b [u8], to_f64: fn(T) -> f64) -> Box<dyn Iterator<Item = f64> + 'b> {
-            let read = |chunk: &[u8]| bytemuck::pod_read_unaligned::<T>(chunk).from_le();
+            let read = |chunk: &[u8]| bytemuck::pod_read_unaligned::<T>(chunk).to_native();
             Box::new(bytes.chunks_exact(size_of::<T>()).map(move |chunk| to_f64(read(chunk))))
         }
         let bytes = &*self.bytes;
