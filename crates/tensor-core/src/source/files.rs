@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::Source;
+use super::{AnySource, Source};
 
 /// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
 pub trait Files {
@@ -18,6 +18,25 @@ pub trait Files {
     fn open(&self, path: &str) -> io::Result<Self::Source>;
 }
 
+/// The files of a set, whatever they are, kept and shared; made by [`any_files`].
+pub type AnyFiles = Arc<dyn Files<Source = AnySource> + Send + Sync>;
+
+/// Forgets what kind of files these are.
+pub fn any_files<F>(files: F) -> AnyFiles
+where
+    F: Files + Send + Sync + 'static,
+    F::Source: Send + Sync + 'static,
+{
+    struct Boxed<F>(F);
+    impl<F: Files<Source: Send + Sync + 'static>> Files for Boxed<F> {
+        type Source = AnySource;
+        fn open(&self, path: &str) -> io::Result<AnySource> {
+            Ok(Box::new(self.0.open(path)?))
+        }
+    }
+    Arc::new(Boxed(files))
+}
+
 impl<F: Files> Files for &F {
     type Source = F::Source;
     fn open(&self, path: &str) -> io::Result<Self::Source> {
@@ -25,7 +44,7 @@ impl<F: Files> Files for &F {
     }
 }
 
-impl<F: Files> Files for Arc<F> {
+impl<F: Files + ?Sized> Files for Arc<F> {
     type Source = F::Source;
     fn open(&self, path: &str) -> io::Result<Self::Source> {
         (**self).open(path)
@@ -128,5 +147,6 @@ mod tests {
         assert_eq!(files.open("a").unwrap().len(), 3);
         assert_eq!(files.open("b").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(files.open("../a").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(any_files(files).open("a").unwrap().len(), 3);
     }
 }

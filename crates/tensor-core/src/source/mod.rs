@@ -14,7 +14,7 @@ use crate::buffer::{AlignedBuf, Bytes};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{FileSource, Folder};
-pub use files::{Files, MemoryFiles, PathFault, check_relative};
+pub use files::{AnyFiles, Files, MemoryFiles, PathFault, any_files, check_relative};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
 
