@@ -50,8 +50,8 @@ pub(super) struct Q5K {
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Q6K {
-    ql: [u8; 128],
-    qh: [u8; 64],
+    ql: [[[u8; 32]; 2]; 2],
+    qh: [[u8; 32]; 2],
     scales: [u8; 16],
     d: [u8; 2],
 }
@@ -92,16 +92,18 @@ impl Decode<256> for Q3K {
         let mut high_bit = 0;
         for (out, qs) in out.as_chunks_mut::<128>().0.iter_mut().zip(self.qs.as_chunks::<32>().0) {
             for (out, shift) in out.as_chunks_mut::<32>().0.iter_mut().zip([0, 2, 4, 6]) {
-                let bits = qs.as_chunks::<16>().0.iter().zip(self.hmask.as_chunks::<16>().0);
-                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(bits);
-                for ((out, (qs, hmask)), scale) in halves.zip(&mut scales) {
-                    let d = d * f32::from(scale);
-                    for ((out, q), high) in out.iter_mut().zip(qs).zip(hmask) {
-                        let q = ((q >> shift) & 3) | (((high >> high_bit) & 1) << 2);
-                        *out = d * (i32::from(q) - 4) as f32;
-                    }
+                let mut codes = [0; 32];
+                for ((code, q), high) in codes.iter_mut().zip(qs).zip(&self.hmask) {
+                    *code = ((q >> shift) & 3) | (((high >> high_bit) & 1) << 2);
                 }
                 high_bit += 1;
+                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(codes.as_chunks::<16>().0);
+                for ((out, codes), scale) in halves.zip(&mut scales) {
+                    let d = d * f32::from(scale);
+                    for (out, &code) in out.iter_mut().zip(codes) {
+                        *out = d * (i32::from(code) - 4) as f32;
+                    }
+                }
             }
         }
     }
@@ -133,7 +135,7 @@ impl Decode<256> for Q5K {
             let halves = out.as_chunks_mut::<32>().0.iter_mut().zip([0, 4]);
             for ((out, shift), ((scale, min), high_bit)) in halves.zip(&mut scales) {
                 let (d, m) = (d * f32::from(scale), dmin * f32::from(min));
-                for ((out, q), high) in out.iter_mut().zip(qs).zip(self.qh) {
+                for ((out, q), high) in out.iter_mut().zip(qs).zip(&self.qh) {
                     let q = ((q >> shift) & 0xf) | (((high >> high_bit) & 1) << 4);
                     *out = d * f32::from(q) - m;
                 }
@@ -147,19 +149,17 @@ impl Decode<256> for Q6K {
     fn decode(&self, out: &mut [f32; 256]) {
         let d = wide(self.d);
         let mut scales = self.scales.iter().map(|scale| d * f32::from(scale.cast_signed()));
-        let bits = self.ql.as_chunks::<64>().0.iter().zip(self.qh.as_chunks::<32>().0);
-        for (out, (ql, qh)) in out.as_chunks_mut::<128>().0.iter_mut().zip(bits) {
-            // Four times 32 elements: two from the low nibbles of `ql`, two from the high ones.
-            let low = ql.as_chunks::<32>().0.iter().zip([0, 0]);
-            let high = ql.as_chunks::<32>().0.iter().zip([4, 4]);
-            let quarters = out.as_chunks_mut::<32>().0.iter_mut().zip(low.chain(high)).zip([0, 2, 4, 6]);
-            for ((out, (ql, low_shift)), high_shift) in quarters {
-                let bits = ql.as_chunks::<16>().0.iter().zip(qh.as_chunks::<16>().0);
-                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(bits);
-                for ((out, (ql, qh)), d) in halves.zip(&mut scales) {
-                    for ((out, low), high) in out.iter_mut().zip(ql).zip(qh) {
-                        let q = ((low >> low_shift) & 0xf) | (((high >> high_shift) & 3) << 4);
-                        *out = d * (i32::from(q) - 32) as f32;
+        for ((out, [a, b]), qh) in out.as_chunks_mut::<128>().0.iter_mut().zip(&self.ql).zip(&self.qh) {
+            let quarters = [(a, 0, 0), (b, 0, 2), (a, 4, 4), (b, 4, 6)];
+            for (out, (ql, low_shift, high_shift)) in out.as_chunks_mut::<32>().0.iter_mut().zip(quarters) {
+                let mut codes = [0; 32];
+                for ((code, low), high) in codes.iter_mut().zip(ql).zip(qh) {
+                    *code = ((low >> low_shift) & 0xf) | (((high >> high_shift) & 3) << 4);
+                }
+                let halves = out.as_chunks_mut::<16>().0.iter_mut().zip(codes.as_chunks::<16>().0);
+                for ((out, codes), d) in halves.zip(&mut scales) {
+                    for (out, &code) in out.iter_mut().zip(codes) {
+                        *out = d * (i32::from(code) - 32) as f32;
                     }
                 }
             }
@@ -171,7 +171,7 @@ impl Decode<256> for Q8K {
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
         let d = f32::from_le_bytes(self.d);
-        for (out, q) in out.iter_mut().zip(self.qs) {
+        for (out, q) in out.iter_mut().zip(&self.qs) {
             *out = d * f32::from(q.cast_signed());
         }
     }

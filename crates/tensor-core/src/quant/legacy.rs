@@ -57,7 +57,7 @@ impl Decode<32> for Q4_0 {
     fn decode(&self, out: &mut [f32; 32]) {
         let d = wide(self.d);
         let (low, high) = out.split_at_mut(16);
-        for ((low, high), q) in low.iter_mut().zip(high).zip(self.qs) {
+        for ((low, high), q) in low.iter_mut().zip(high).zip(&self.qs) {
             *low = d * (i32::from(q & 0xf) - 8) as f32;
             *high = d * (i32::from(q >> 4) - 8) as f32;
         }
@@ -66,9 +66,11 @@ impl Decode<32> for Q4_0 {
 
 impl Encode<32> for Q4_0 {
     #[inline]
-    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
-        let (d, q) = centred::<8>(values)?;
-        Ok(Self { d, qs: nibbles(&q) })
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+        let (d, code) = centred::<8>(values)?;
+        self.d = d;
+        self.qs = nibbles(values, code);
+        Ok(())
     }
 }
 
@@ -77,7 +79,7 @@ impl Decode<32> for Q4_1 {
     fn decode(&self, out: &mut [f32; 32]) {
         let (d, m) = (wide(self.d), wide(self.m));
         let (low, high) = out.split_at_mut(16);
-        for ((low, high), q) in low.iter_mut().zip(high).zip(self.qs) {
+        for ((low, high), q) in low.iter_mut().zip(high).zip(&self.qs) {
             *low = d * f32::from(q & 0xf) + m;
             *high = d * f32::from(q >> 4) + m;
         }
@@ -86,9 +88,11 @@ impl Decode<32> for Q4_1 {
 
 impl Encode<32> for Q4_1 {
     #[inline]
-    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
-        let (d, m, q) = above_minimum::<15>(values)?;
-        Ok(Self { d, m, qs: nibbles(&q) })
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+        let (d, m, code) = above_minimum::<15>(values)?;
+        (self.d, self.m) = (d, m);
+        self.qs = nibbles(values, code);
+        Ok(())
     }
 }
 
@@ -104,9 +108,12 @@ impl Decode<32> for Q5_0 {
 
 impl Encode<32> for Q5_0 {
     #[inline]
-    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
-        let (d, q) = centred::<16>(values)?;
-        Ok(Self { d, qh: fifth_bits(&q), qs: nibbles(&q) })
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+        let (d, code) = centred::<16>(values)?;
+        self.d = d;
+        self.qh = fifth_bits(values, code);
+        self.qs = nibbles(values, code);
+        Ok(())
     }
 }
 
@@ -122,9 +129,12 @@ impl Decode<32> for Q5_1 {
 
 impl Encode<32> for Q5_1 {
     #[inline]
-    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
-        let (d, m, q) = above_minimum::<31>(values)?;
-        Ok(Self { d, m, qh: fifth_bits(&q), qs: nibbles(&q) })
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+        let (d, m, code) = above_minimum::<31>(values)?;
+        (self.d, self.m) = (d, m);
+        self.qh = fifth_bits(values, code);
+        self.qs = nibbles(values, code);
+        Ok(())
     }
 }
 
@@ -132,7 +142,7 @@ impl Decode<32> for Q8_0 {
     #[inline]
     fn decode(&self, out: &mut [f32; 32]) {
         let d = wide(self.d);
-        for (out, q) in out.iter_mut().zip(self.qs) {
+        for (out, q) in out.iter_mut().zip(&self.qs) {
             *out = f32::from(q.cast_signed()) * d;
         }
     }
@@ -140,44 +150,36 @@ impl Decode<32> for Q8_0 {
 
 impl Encode<32> for Q8_0 {
     #[inline]
-    fn encode(values: &[f32; 32]) -> Result<Self, Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
         let d = largest_magnitude(values)? / 127.0;
-        let mut block = Self { d: narrow(d)?, qs: [0; 32] };
-        let Some(inverse) = inverse(d) else { return Ok(block) };
-        for (q, &value) in block.qs.iter_mut().zip(values) {
+        self.d = narrow(d)?;
+        let inverse = inverse(d).unwrap_or(0.0);
+        for (q, &value) in self.qs.iter_mut().zip(values) {
             *q = round_to_i8(value * inverse).cast_unsigned();
         }
-        Ok(block)
+        Ok(())
     }
 }
 
-/// The scale and the codes of `x = d * (q - LEVELS)`, where the element of largest magnitude has q = 0.
+/// The scale of `x = d * (q - LEVELS)`, where the element of largest magnitude has q = 0, and what gives each x its q.
 #[inline]
-fn centred<const LEVELS: u8>(values: &[f32; 32]) -> Result<([u8; 2], [u8; 32]), Refusal> {
+fn centred<const LEVELS: u8>(values: &[f32; 32]) -> Result<([u8; 2], impl Fn(f32) -> u8 + Copy), Refusal> {
     let levels = f32::from(LEVELS);
     let scale = extreme(values)? / -levels;
-    let (d, mut codes) = (narrow(scale)?, [0; 32]);
-    if let Some(inverse) = inverse(scale) {
-        for (q, &value) in codes.iter_mut().zip(values) {
-            *q = truncate(value * inverse + (levels + 0.5), 2 * LEVELS - 1);
-        }
-    }
-    Ok((d, codes))
+    let (inverse, offset) = inverse(scale).map_or((0.0, 0.0), |inverse| (inverse, levels + 0.5));
+    Ok((narrow(scale)?, move |x| truncate(x * inverse + offset, 2 * LEVELS - 1)))
 }
 
-/// The scale, the minimum and the codes of `x = d * q + m`, where q is at most `MAX`.
+/// The scale and the minimum of `x = d * q + m`, where q is at most `MAX`, and what gives each x its q.
 #[inline]
-#[expect(clippy::type_complexity, reason = "d, m and q of a block, taken apart where it is called")]
-fn above_minimum<const MAX: u8>(values: &[f32; 32]) -> Result<([u8; 2], [u8; 2], [u8; 32]), Refusal> {
+#[expect(clippy::type_complexity, reason = "an `impl Fn` has no other name")]
+fn above_minimum<const MAX: u8>(
+    values: &[f32; 32],
+) -> Result<([u8; 2], [u8; 2], impl Fn(f32) -> u8 + Copy), Refusal> {
     let (min, max) = bounds(values)?;
     let scale = (max - min) / f32::from(MAX);
-    let (d, m, mut codes) = (narrow(scale)?, narrow(min)?, [0; 32]);
-    if let Some(inverse) = inverse(scale) {
-        for (q, &value) in codes.iter_mut().zip(values) {
-            *q = truncate((value - min) * inverse + 0.5, MAX);
-        }
-    }
-    Ok((d, m, codes))
+    let inverse = inverse(scale).unwrap_or(0.0);
+    Ok((narrow(scale)?, narrow(min)?, move |x| truncate((x - min) * inverse + 0.5, MAX)))
 }
 
 #[inline]
@@ -194,7 +196,7 @@ fn narrow(scale: f32) -> Result<[u8; 2], Refusal> {
 
 /// What the elements are multiplied by: `1 / d`, but 0 where d is 0.
 ///
-/// `None` where the quotient is infinite (d is below 2^-128, all elements are subnormal). The reference then converts
+/// `None` where the quotient is infinite, d being below 2^-128. The reference then converts
 /// infinities and NaNs to integers, which x86 makes 0, so that all codes are 0.
 #[inline]
 fn inverse(d: f32) -> Option<f32> {
@@ -205,23 +207,29 @@ fn inverse(d: f32) -> Option<f32> {
     inverse.is_finite().then_some(inverse)
 }
 
-/// The integer part of `value`, at most `max`.
+/// A float this large has no fraction and its low bits are an integer, in two's complement and for both signs of what
+/// was added to it. Conversion by `as` saturates, and that keeps compilers from doing it in vectors.
+const MAGIC: f32 = 1.5 * 8_388_608.0;
+
+/// The integer part of a value that is not negative, at most `max`.
 #[inline]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= value, and max bounds it")]
 fn truncate(value: f32, max: u8) -> u8 {
     let max = f32::from(max);
-    (if value < max { value } else { max }) as i32 as u8
+    let value = if value < max { value } else { max };
+    let magic = value + MAGIC;
+    let [code, ..] = (magic.to_bits() - u32::from(magic - MAGIC > value)).to_le_bytes();
+    code
 }
 
-/// Rounds to the nearest integer, halves away from zero.
-///
-/// It adds the largest `f32` below a half, since a half itself would carry 0.49999997 to 1: `k + 0.5` still reaches
-/// `k + 1`, because the sum is rounded, and nothing below it does. Exact for magnitudes below 2^22.
+/// Rounds to the nearest integer, halves away from zero, what lies between -127.5 and 127.5.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a value times the inverse scale is below 127.5")]
 fn round_to_i8(value: f32) -> i8 {
-    const BELOW_HALF: f32 = 0.5_f32.next_down();
-    (value + BELOW_HALF.copysign(value)) as i32 as i8
+    // The sum is rounded with halves to even, so that some of them must go one further. All differences are exact.
+    let magic = value + MAGIC;
+    let [nearest, ..] = magic.to_bits().to_le_bytes();
+    let short = value - (magic - MAGIC) == 0.5_f32.copysign(value);
+    let away = if value < 0.0 { -1 } else { 1 };
+    nearest.cast_signed().wrapping_add(if short { away } else { 0 })
 }
 
 const SIGN: u32 = 1 << 31;
@@ -287,22 +295,22 @@ fn not_finite(values: &[f32; 32]) -> Refusal {
 
 /// Packs the low four bits of the codes.
 #[inline]
-fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
+fn nibbles(values: &[f32; 32], code: impl Fn(f32) -> u8) -> [u8; 16] {
     let mut packed = [0; 16];
-    let (low, high) = codes.split_at(16);
-    for ((packed, low), high) in packed.iter_mut().zip(low).zip(high) {
-        *packed = (low & 0xf) | (high << 4);
+    let (low, high) = values.split_at(16);
+    for ((packed, &low), &high) in packed.iter_mut().zip(low).zip(high) {
+        *packed = (code(low) & 0xf) | (code(high) << 4);
     }
     packed
 }
 
 /// Gathers bit 4 of the codes; bit i of the little-endian result is that of code i.
 #[inline]
-fn fifth_bits(codes: &[u8; 32]) -> [u8; 4] {
+fn fifth_bits(values: &[f32; 32], code: impl Fn(f32) -> u8) -> [u8; 4] {
     let mut packed = [0; 4];
-    for (packed, codes) in packed.iter_mut().zip(codes.as_chunks::<8>().0) {
+    for (packed, values) in packed.iter_mut().zip(values.as_chunks::<8>().0) {
         // Byte i holds bit 8 i; times 2^(56 - 7 i) it becomes bit 56 + i, and no other product comes there.
-        let bits = (u64::from_le_bytes(*codes) >> 4) & 0x0101_0101_0101_0101;
+        let bits = u64::from_le_bytes(values.map(|x| code(x) >> 4));
         [.., *packed] = bits.wrapping_mul(0x0102_0408_1020_4080).to_le_bytes();
     }
     packed

@@ -129,7 +129,7 @@ trait Decode<const N: usize>: AnyBitPattern {
 
 /// A block that can be made from `N` elements.
 trait Encode<const N: usize>: AnyBitPattern + NoUninit {
-    fn encode(values: &[f32; N]) -> Result<Self, Refusal>;
+    fn encode(&mut self, values: &[f32; N]) -> Result<(), Refusal>;
 }
 
 /// Why one block cannot be encoded.
@@ -170,7 +170,7 @@ fn encode_blocks<B: Encode<N>, const N: usize>(
         return Err(mismatch);
     }
     for (index, (values, out)) in values.iter().zip(out).enumerate() {
-        *out = B::encode(values).map_err(|refusal| match refusal {
+        out.encode(values).map_err(|refusal| match refusal {
             Refusal::NotFinite(within) => QuantError::NotFinite { element: index * N + within },
             Refusal::ScaleOverflow => QuantError::ScaleOverflow { element: index * N },
         })?;

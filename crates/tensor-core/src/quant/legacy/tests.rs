@@ -42,13 +42,30 @@ fn the_first_of_two_extremes_counts() {
 }
 
 #[test]
+fn truncation_is_exact_and_bounded() {
+    for bits in (0..33.0_f32.to_bits()).step_by(1_009) {
+        let value = f32::from_bits(bits);
+        for max in [15, 31] {
+            assert_eq!(f32::from(truncate(value, max)), value.trunc().min(f32::from(max)), "{value}");
+        }
+    }
+    for k in 0..33_u8 {
+        let integer = f32::from(k);
+        assert_eq!(truncate(integer, 31), k.min(31));
+        assert_eq!(truncate(integer.next_up(), 31), k.min(31));
+        assert_eq!(truncate(integer + 0.5, 31), k.min(31));
+        assert_eq!(truncate((integer + 1.0).next_down(), 31), k.min(31));
+    }
+}
+
+#[test]
 fn fifth_bits_pack_and_unpack() {
     for i in 0..32 {
-        let mut codes = [0x0f; 32];
-        codes[i] = 0x1f;
-        let packed = fifth_bits(&codes);
+        let mut codes = [15.0; 32];
+        codes[i] = 31.0;
+        let packed = fifth_bits(&codes, |x| truncate(x, 31));
         assert_eq!(u32::from_le_bytes(packed), 1 << i);
-        assert_eq!(five_bits(packed, &nibbles(&codes)), codes);
+        assert_eq!(five_bits(packed, &nibbles(&codes, |x| truncate(x, 31))).map(f32::from), codes);
     }
 }
 
