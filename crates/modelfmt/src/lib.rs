@@ -1,1 +1,18 @@
-//! Under construction.
+//! One library for the files that hold the weights of neural networks.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod error;
+mod format;
+mod inspect;
+mod model;
+mod open;
+
+pub use error::{Error, Result};
+pub use format::{Format, PROBE, UnknownFormat};
+pub use globset;
+pub use inspect::{InspectOptions, InspectedTensor, Inspection};
+pub use model::{Model, OpenOptions};
+pub use tensor_core::{
+    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
+    Work,
+};

@@ -1,0 +1,169 @@
+//! What is in a file: the object that `modelfmt inspect --json` prints.
+
+use globset::GlobMatcher;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use tensor_core::value::Value;
+use tensor_core::{AlignedBuf, Location, PIECE, TensorInfo, Work};
+
+use crate::error::Result;
+use crate::model::Model;
+
+/// What is inspected.
+#[derive(Clone, Debug, Default)]
+pub struct InspectOptions {
+    hash: bool,
+    tensors: Option<GlobMatcher>,
+}
+
+impl InspectOptions {
+    /// Everything, without hashes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also the BLAKE3 hash of each tensor's values, which reads them all.
+    #[must_use]
+    pub const fn hash(mut self, hash: bool) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Only tensors whose names match.
+    #[must_use]
+    pub fn tensors(mut self, glob: GlobMatcher) -> Self {
+        self.tensors = Some(glob);
+        self
+    }
+}
+
+/// What is in a file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The format's own metadata.
+    pub metadata: Value,
+    /// The tensors that were asked for, in file order.
+    pub tensors: Vec<InspectedTensor<'a>>,
+    /// What is peculiar to the format.
+    pub details: Value,
+    hash: bool,
+}
+
+/// A tensor, where it lies, and its hash if it was asked for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InspectedTensor<'a> {
+    /// What it is.
+    pub info: TensorInfo<'a>,
+    /// Where its values lie.
+    pub location: Location,
+    /// BLAKE3-256 of its values, uncompressed.
+    pub blake3: Option<blake3::Hash>,
+}
+
+impl Model {
+    /// Lists what is in the file.
+    ///
+    /// # Errors
+    /// If the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
+    pub fn inspect(&self, options: &InspectOptions, work: &Work<'_>) -> Result<Inspection<'_>> {
+        let mut tensors = Vec::new();
+        for (position, info) in self.tensors().enumerate() {
+            if options.tensors.as_ref().is_some_and(|glob| !glob.is_match(info.name)) {
+                continue;
+            }
+            let location = self.location(position)?;
+            let blake3 = if options.hash && info.has_data { Some(self.hash(position, work)?) } else { None };
+            tensors.push(InspectedTensor { info, location, blake3 });
+        }
+        Ok(Inspection {
+            model: self,
+            metadata: self.metadata()?,
+            tensors,
+            details: self.details()?,
+            hash: options.hash,
+        })
+    }
+
+    /// BLAKE3-256 of a tensor's values, uncompressed.
+    ///
+    /// # Errors
+    /// If it has none, they cannot be read, or the progress callback stops the work.
+    pub fn hash(&self, position: usize, work: &Work<'_>) -> Result<blake3::Hash> {
+        let mut hasher = blake3::Hasher::new();
+        let nbytes = self.container().info(position).map_or(0, |info| info.nbytes);
+        let mut buffer = AlignedBuf::default();
+        let mut at = 0;
+        while at < nbytes || at == 0 {
+            let len = PIECE.min(nbytes - at);
+            let io = |source| self.failed(tensor_core::AnyError::Io { at, len, source });
+            let size = usize::try_from(len).map_err(|_| io(std::io::ErrorKind::OutOfMemory.into()))?;
+            buffer.resize(size).map_err(|_| io(std::io::ErrorKind::OutOfMemory.into()))?;
+            self.read_into(position, at, &mut buffer)?;
+            hasher.update(&buffer);
+            if work.advance(len).is_break() {
+                return Err(self.failed(tensor_core::AnyError::Cancelled));
+            }
+            at += len;
+            if len == 0 {
+                break;
+            }
+        }
+        Ok(hasher.finalize())
+    }
+}
+
+impl Serialize for Inspection<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let container = self.model.container();
+        let mut map = serializer.serialize_map(Some(7))?;
+        map.serialize_entry("path", &self.model.path().display().to_string())?;
+        map.serialize_entry("format", self.model.format().name())?;
+        map.serialize_entry("version", &container.version())?;
+        map.serialize_entry("file_size", &container.file_size())?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.serialize_entry("tensors", &Tensors(self))?;
+        map.serialize_entry("details", &self.details)?;
+        map.end()
+    }
+}
+
+struct Tensors<'a>(&'a Inspection<'a>);
+
+impl Serialize for Tensors<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.tensors.len()))?;
+        for tensor in &self.0.tensors {
+            list.serialize_element(&Row { tensor, hash: self.0.hash })?;
+        }
+        list.end()
+    }
+}
+
+struct Row<'a> {
+    tensor: &'a InspectedTensor<'a>,
+    hash: bool,
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let InspectedTensor { info, location, blake3 } = self.tensor;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("name", info.name)?;
+        row.serialize_entry("dtype", info.dtype.name())?;
+        row.serialize_entry("shape", info.shape)?;
+        row.serialize_entry("nbytes", &info.nbytes)?;
+        row.serialize_entry("has_data", &info.has_data)?;
+        row.serialize_entry("file", &location.file)?;
+        row.serialize_entry("offset", &location.offset)?;
+        row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;
+        row.serialize_entry("encoding", location.encoding.name())?;
+        if self.hash {
+            row.serialize_entry("blake3", &blake3.map(|hash| hash.to_hex().to_string()))?;
+        }
+        row.end()
+    }
+}

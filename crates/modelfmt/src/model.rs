@@ -1,0 +1,258 @@
+//! One type over all formats.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tensor_core::source::{AnyFiles, AnySource, FileSource, Folder, any_files};
+use tensor_core::value::Value;
+use tensor_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::open::{Opened, OpenedSource};
+
+/// How a model is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    pub(crate) limits: Limits,
+    pub(crate) ignore_checksum: bool,
+}
+
+impl OpenOptions {
+    /// The defaults: the limits of the specifications, and what a format's reader refuses is refused.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Caps on what the file may make the reader do.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens a MAG file whose checksum does not match, to look at what is left of it.
+    #[must_use]
+    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+        self.ignore_checksum = ignore;
+        self
+    }
+
+    /// Opens a file of any format with positioned reads, or a set by its index; an AEROSET by its folder too.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        let index = if path.is_dir() { index_in_folder(path)? } else { path.to_owned() };
+        let failed = |source| Error::Open { path: path.to_owned(), source };
+        let source: AnySource = Box::new(FileSource::open(&index).map_err(failed)?);
+        let files = any_files(Folder::of(&index));
+        self.open_as(path.to_owned(), index, source, Some(files))
+    }
+
+    /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
+    /// opens the others.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_source(&self, name: &str, source: AnySource, files: Option<AnyFiles>) -> Result<Model> {
+        self.open_as(PathBuf::from(name), PathBuf::from(name), source, files)
+    }
+
+    fn open_as(
+        &self,
+        path: PathBuf,
+        index: PathBuf,
+        source: AnySource,
+        files: Option<AnyFiles>,
+    ) -> Result<Model> {
+        let failed = |source| Error::Open { path: path.clone(), source };
+        let format = Format::detect(&source).map_err(failed)?;
+        let Some(format) = format else {
+            let hint = if source.is_empty() {
+                "it is empty"
+            } else {
+                "its content is of no format that modelfmt knows"
+            };
+            return Err(Error::UnknownFormat { path, hint });
+        };
+        if !format.is_enabled() {
+            return Err(Error::NotEnabled { path, format, feature: format.feature() });
+        }
+        let opened = Opened::open(format, OpenedSource { path: &index, source, files, options: self })?;
+        Ok(Model { path, format, opened })
+    }
+}
+
+/// The index of the set in a folder: the one file whose name ends in `.aeroset.json`.
+fn index_in_folder(folder: &Path) -> Result<PathBuf> {
+    let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let mut found = None;
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_index = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".aeroset.json"));
+        if is_index && found.replace(path).is_some() {
+            let hint = "the folder has several files *.aeroset.json; name the one you mean";
+            return Err(Error::UnknownFormat { path: folder.to_owned(), hint });
+        }
+    }
+    let hint = "it is a folder without a file *.aeroset.json; name a file, or the index of a set";
+    found.ok_or_else(|| Error::UnknownFormat { path: folder.to_owned(), hint })
+}
+
+/// An open model of any format.
+///
+/// Tensors are numbered from 0 in the file's own order. What is peculiar to a format is reached through its own
+/// reader, such as [`as_mag`](Self::as_mag).
+pub struct Model {
+    path: PathBuf,
+    format: Format,
+    pub(crate) opened: Opened,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Model({} {}, {} tensors)", self.format, self.path.display(), self.tensor_count())
+    }
+}
+
+impl Model {
+    /// Opens a file of any format with positioned reads, or a set by its index.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open(path)
+    }
+
+    /// Opens a source of any format that is one file; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn from_source(name: &str, source: impl tensor_core::Source + Send + Sync + 'static) -> Result<Self> {
+        OpenOptions::new().open_source(name, Box::new(source), None)
+    }
+
+    /// The path, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The reader of its format, through the trait that all of them implement.
+    #[must_use]
+    pub fn container(&self) -> &(dyn Container + Send + Sync) {
+        self.opened.container()
+    }
+
+    /// The tensors in file order.
+    pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
+        let container = self.container();
+        (0..container.tensor_count()).filter_map(move |position| container.info(position))
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn tensor_count(&self) -> usize {
+        self.container().tensor_count()
+    }
+
+    /// The position of the tensor of that name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`], which names the most similar one.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        self.container().find(name).ok_or_else(|| Error::NoSuchTensor {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            nearest: self.nearest(name),
+        })
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        // Beyond these the search would take longer than it helps.
+        const MAX_NAMES: usize = 20_000;
+        const MAX_LEN: usize = 256;
+        let similar = |other: &str| {
+            let longest = name.chars().count().max(other.chars().count()).max(1);
+            (strsim::damerau_levenshtein(name, other), longest)
+        };
+        let names = self.tensors().take(MAX_NAMES).map(|tensor| tensor.name);
+        let near = names
+            .filter(|other| other.len() <= MAX_LEN && name.len() <= MAX_LEN)
+            .map(|other| (similar(other), other));
+        let ((distance, longest), nearest) = near.min_by_key(|&((distance, _), _)| distance)?;
+        (distance * 2 <= longest).then(|| nearest.to_owned())
+    }
+
+    /// A tensor with its values, by its name: borrowed where they are in memory, else read; decompressed.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::File`] if it has no data, or cannot be read or decompressed.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        self.tensor_at(self.find(name)?)
+    }
+
+    /// A tensor with its values, by its position.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is none, it has no data, or it cannot be read or decompressed.
+    pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
+        let container = self.container();
+        let read = || -> Result<_, tensor_core::AnyError> {
+            let none = || tensor_core::AnyError::NotFound { name: format!("number {position}") };
+            let info = container.info(position).ok_or_else(none)?;
+            let bytes: Bytes<'_> = container.read(position)?;
+            TensorView::new(info, bytes).map_err(|e| tensor_core::AnyError::Io {
+                at: 0,
+                len: info.nbytes,
+                source: std::io::Error::new(std::io::ErrorKind::InvalidData, e),
+            })
+        };
+        read().map_err(|error| self.failed(error))
+    }
+
+    /// Fills `out` with a tensor's values from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no such tensor or range, it has no data, or it cannot be read or decompressed.
+    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.container().read_into(position, offset, out).map_err(|error| self.failed(error))
+    }
+
+    /// Where a tensor's values lie.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no such tensor, or the file of a set that has it is missing or broken.
+    pub fn location(&self, position: usize) -> Result<Location> {
+        self.container().location(position).map_err(|error| self.failed(error))
+    }
+
+    /// The format's own metadata, as the tree that `inspect --json` prints.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it does not decode.
+    pub fn metadata(&self) -> Result<Value> {
+        self.container().metadata().map_err(|error| self.failed(error))
+    }
+
+    /// What is peculiar to the format, as `inspect --json` prints it under `details`.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn details(&self) -> Result<Value> {
+        self.container().details().map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn failed(&self, error: tensor_core::AnyError) -> Error {
+        Error::File { path: self.path.clone(), error }
+    }
+}

@@ -1,0 +1,75 @@
+//! Opens each format with its own reader. A new format is a line in each of the lists here.
+
+use std::path::Path;
+
+use tensor_core::Container;
+use tensor_core::source::{AnyFiles, AnySource};
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::model::{Model, OpenOptions};
+
+/// A file or set, open, with the reader of its format.
+pub(crate) enum Opened {
+    #[cfg(feature = "mag")]
+    Mag(mag::Reader<AnySource>),
+}
+
+/// What there is to open.
+pub(crate) struct OpenedSource<'a> {
+    /// Its file, for errors.
+    pub(crate) path: &'a Path,
+    pub(crate) source: AnySource,
+    /// The files beside it, for sets.
+    pub(crate) files: Option<AnyFiles>,
+    pub(crate) options: &'a OpenOptions,
+}
+
+impl Opened {
+    /// Opens a source as the format that its content tells.
+    pub(crate) fn open(format: Format, opened: OpenedSource<'_>) -> Result<Self> {
+        let OpenedSource { path, source, files, options } = opened;
+        let limits = options.limits.clone();
+        match format {
+            #[cfg(feature = "mag")]
+            Format::Mag => {
+                let options = mag::OpenOptions::new().limits(limits).ignore_checksum(options.ignore_checksum);
+                options.open_source(source).map(Self::Mag).map_err(Error::in_file(path))
+            }
+            _ => {
+                let _ = (source, files, limits);
+                Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
+            }
+        }
+    }
+
+    pub(crate) fn container(&self) -> &(dyn Container + Send + Sync) {
+        match self {
+            #[cfg(feature = "mag")]
+            Self::Mag(reader) => reader,
+        }
+    }
+}
+
+macro_rules! as_reader {
+    ($($feature:literal $method:ident $variant:ident $reader:ty, $what:literal;)*) => {
+        /// What is peculiar to a format.
+        impl Model {
+            $(
+                #[doc = concat!("The reader of ", $what, ", if this is one.")]
+                #[cfg(feature = $feature)]
+                #[must_use]
+                pub const fn $method(&self) -> Option<&$reader> {
+                    #[allow(unreachable_patterns, reason = "with one format switched on there is no other")]
+                    match &self.opened {
+                        Opened::$variant(reader) => Some(reader),
+                        _ => None,
+                    }
+                }
+            )*
+        }
+    };
+}
+as_reader! {
+    "mag" as_mag Mag mag::Reader<AnySource>, "a MAG file";
+}
