@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about, disable_help_flag = false)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
 struct Args {
     #[command(subcommand)]
     task: Task,
