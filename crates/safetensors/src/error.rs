@@ -1,0 +1,93 @@
+//! What can be wrong with a safetensors file, or with what is to become one.
+
+use tensor_core::source::PathFault;
+use tensor_core::{DType, Part};
+
+/// An error of this crate.
+pub type Error = tensor_core::Error<Fault>;
+
+/// The result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The rules of safetensors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A rule that all formats share.
+    #[error(transparent)]
+    Common(#[from] tensor_core::Fault),
+    /// The header is not a JSON object.
+    #[error("does not begin with `{{`: not a safetensors file")]
+    NotAnObject,
+    /// A tensor's entry, or the index of a set, lacks a key.
+    #[error("has no key `{0}`")]
+    Missing(&'static str),
+    /// A type that the format does not have.
+    #[error("{0:?} is no dtype of safetensors")]
+    UnknownDType(String),
+    /// A tensor ends before it begins.
+    #[error("ends at byte {end} of the data, before it begins at byte {begin}")]
+    Reversed {
+        /// Where it begins.
+        begin: u64,
+        /// Where it ends.
+        end: u64,
+    },
+    /// There is a hole before a tensor, or it overlaps the one before it.
+    #[error(
+        "begins at byte {found} of the data, but the tensors before it end at byte {expected}: holes and overlaps are not allowed"
+    )]
+    NotContiguous {
+        /// Where it should begin.
+        expected: u64,
+        /// Where it begins.
+        found: u64,
+    },
+    /// Bytes follow the last tensor.
+    #[error("{0} bytes follow the last tensor, which must end the file")]
+    TrailingBytes(u64),
+    /// An index is used with a source of another length.
+    #[error("has {found} bytes, but the index was made for a file of {expected}")]
+    OtherFile {
+        /// The length that the index was made for.
+        expected: u64,
+        /// The length of the source.
+        found: u64,
+    },
+    /// The name that stands for the metadata cannot be a tensor's.
+    #[error("the name `__metadata__` is reserved, rename the tensor")]
+    ReservedName,
+    /// The format has no type for these elements.
+    #[error("safetensors has no dtype for {0}, convert it first")]
+    NoCounterpart(DType),
+    /// The format has no way to declare a tensor without values.
+    #[error("has no values, and safetensors cannot hold a tensor without")]
+    NoValues,
+    /// A metadata value is not a string.
+    #[error("is {0}, but metadata of safetensors are strings")]
+    NotAString(&'static str),
+    /// The header would be longer than other readers accept.
+    #[error(
+        "would be {len} bytes long, readers accept {max}: split the model (shards) or raise it in WriteOptions"
+    )]
+    HeaderTooLong {
+        /// The length of the JSON text.
+        len: u64,
+        /// The cap.
+        max: u64,
+    },
+    /// A file of a set has a path that leads elsewhere.
+    #[error("{0}")]
+    Path(#[from] PathFault),
+    /// The file that should hold a tensor does not list it.
+    #[error("the index says that it is in {0:?}, which does not have it")]
+    NotInShard(String),
+    /// A file of a set breaks a rule.
+    #[error("{part}: {fault}")]
+    InShard {
+        /// The part of that file.
+        part: Box<Part>,
+        /// The rule.
+        fault: Box<Self>,
+    },
+}

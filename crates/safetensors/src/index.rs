@@ -1,0 +1,210 @@
+//! Bytes to [`Index`]: what tensors there are and where they lie, checked, without I/O.
+
+use std::ops::Range;
+
+use tensor_core::value::Object;
+use tensor_core::{Cursor, Encoding, Extent, Limits, Location, Parser, Part, TensorInfo, TensorTable};
+
+use crate::error::{Error, Fault, Result};
+use crate::wire::LEN_SIZE;
+use crate::{MAX_HEADER_LEN, header};
+
+/// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
+///
+/// Tensors stand in the order of the header, which need not be that of their data.
+#[derive(Clone, Debug)]
+pub struct Index {
+    tensors: TensorTable,
+    metadata: Option<Object>,
+    header_len: u64,
+    file_len: u64,
+}
+
+impl Index {
+    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
+    ///
+    /// # Errors
+    /// If they break a rule of the format.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        tensor_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+    }
+
+    /// The tensors, in the order of the header.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.iter()
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.tensors.find(name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors.info(position)
+    }
+
+    /// Where the values of the tensor at a position lie.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let stored_nbytes = self.info(position)?.nbytes;
+        let offset = self.tensors.offset(position);
+        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
+    }
+
+    /// The bytes of the tensor at a position, which have been checked against the file's length.
+    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
+        let nbytes = self.info(position)?.nbytes;
+        Extent::new(self.tensors.offset(position)?, nbytes, self.file_len).ok()
+    }
+
+    /// `__metadata__`: text by text, in the file's order. `None` if the file has none, which is not the same as an
+    /// empty one.
+    #[must_use]
+    pub const fn metadata(&self) -> Option<&Object> {
+        self.metadata.as_ref()
+    }
+
+    /// The length of the header's JSON in bytes, with the spaces that fill it up.
+    #[must_use]
+    pub const fn header_len(&self) -> u64 {
+        self.header_len
+    }
+
+    /// The length of the file that this is the index of.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Bytes of heap that the tensors take; the metadata's come on top.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.tensors.heap_size()
+    }
+}
+
+/// The limits that apply unless others are given: those of tensor-core, but headers of at most [`MAX_HEADER_LEN`]
+/// bytes, as in the reference implementation.
+#[must_use]
+pub fn default_limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.index_len = MAX_HEADER_LEN;
+    limits
+}
+
+/// Parses the index without I/O: it asks for the length of the header, then for the header.
+#[derive(Debug)]
+pub struct IndexParser {
+    file_len: u64,
+    limits: Limits,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Length,
+    Header(Extent),
+    Done(Box<Index>),
+}
+
+impl IndexParser {
+    /// A parser for a file of that length.
+    #[must_use]
+    pub const fn new(file_len: u64, limits: Limits) -> Self {
+        Self { file_len, limits, state: State::Length }
+    }
+
+    /// The bytes of the length, as far as they exist.
+    fn length_range(&self) -> Range<u64> {
+        0..LEN_SIZE.min(self.file_len)
+    }
+
+    fn length(&self, bytes: &[u8]) -> Result<Extent> {
+        let mut cursor = Cursor::new(bytes, 0);
+        cursor.record("header", None);
+        let len = cursor.u64("length")?;
+        let have = self.file_len.saturating_sub(LEN_SIZE);
+        if len > have {
+            // First: what is cut short or no safetensors at all should not be told of limits.
+            return Err(Error::Truncated { part: Part::new("header"), at: LEN_SIZE, need: len, have });
+        }
+        Limits::check("the length of the header", len, self.limits.index_len)?;
+        if len == 0 {
+            return Err(Error::Malformed {
+                part: Part::new("header"),
+                at: LEN_SIZE,
+                fault: Fault::NotAnObject,
+            });
+        }
+        Extent::new(LEN_SIZE, len, self.file_len).map_err(|fault| Error::Malformed {
+            part: Part::new("header"),
+            at: 0,
+            fault: fault.into(),
+        })
+    }
+
+    fn header(&self, extent: Extent, bytes: &[u8]) -> Result<Index> {
+        let mut cursor = Cursor::new(bytes, extent.offset());
+        cursor.record("header", None);
+        let json = cursor.bytes(extent.len(), "JSON")?;
+        let read = header::parse(json, extent.offset(), self.file_len, &self.limits)?;
+        Ok(Index {
+            tensors: read.tensors,
+            metadata: read.metadata,
+            header_len: extent.len(),
+            file_len: self.file_len,
+        })
+    }
+}
+
+impl Parser for IndexParser {
+    type Index = Index;
+    type Fault = Fault;
+
+    fn need(&self) -> Option<Range<u64>> {
+        match &self.state {
+            // An empty file has nothing to give; `finish` says so.
+            State::Length => Some(self.length_range()).filter(|range| !range.is_empty()),
+            State::Header(extent) => Some(extent.range()),
+            State::Done(_) => None,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        self.state = match self.state {
+            State::Length => State::Header(self.length(bytes)?),
+            State::Header(extent) => State::Done(Box::new(self.header(extent, bytes)?)),
+            State::Done(_) => return Ok(()),
+        };
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Index> {
+        match self.state {
+            State::Done(index) => Ok(*index),
+            State::Length => self.length(&[]).and_then(|extent| self.header(extent, &[])),
+            State::Header(extent) => self.header(extent, &[]),
+        }
+    }
+}

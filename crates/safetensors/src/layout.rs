@@ -1,0 +1,218 @@
+//! Descriptions to [`Plan`]: every offset and the header's text, before anything is written.
+
+use tensor_core::value::{Object, Value};
+use tensor_core::write::{Segment, TensorSpec};
+use tensor_core::{Extent, NewTensor, Part, TensorInfo, TensorTable};
+
+use crate::error::{Error, Fault, Result};
+use crate::{MAX_HEADER_LEN, header, wire};
+
+/// How a file or a set is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    pub(crate) max_header_len: u64,
+    pub(crate) shard_size: u64,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WriteOptions {
+    /// Headers of at most [`MAX_HEADER_LEN`] bytes, files of a set of at most 2 GiB.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30 }
+    }
+
+    /// Allows headers of that many bytes; beyond [`MAX_HEADER_LEN`] most readers refuse them.
+    #[must_use]
+    pub const fn max_header_len(mut self, len: u64) -> Self {
+        self.max_header_len = len;
+        self
+    }
+
+    /// Caps the files of a set at that many bytes, header included. A tensor that is larger has a file of its own.
+    #[must_use]
+    pub const fn shard_size(mut self, nbytes: u64) -> Self {
+        self.shard_size = nbytes;
+        self
+    }
+}
+
+/// A file that is about to be written: all checks are done and every offset is fixed.
+///
+/// Tensors keep the order in which they are given, their data stand in that order and without gaps, and the data begin
+/// at a multiple of 8.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) tensors: TensorTable,
+    /// The length and the JSON, with the spaces that fill it up.
+    pub(crate) head: Vec<u8>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) data: Extent,
+}
+
+impl Plan {
+    /// Lays out tensors, with the strings of `metadata` as `__metadata__`.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for the first tensor or key that the format cannot hold.
+    pub fn new<'a>(
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: Option<&Object>,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        let mut draft = Draft::new(metadata, 0)?;
+        for spec in specs {
+            draft.push(&spec)?;
+        }
+        draft.finish(options)
+    }
+
+    /// The tensors, in their order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.iter()
+    }
+
+    /// The length that the file will have.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.data.end()
+    }
+}
+
+/// A plan that tensors are still added to. Offsets count from the start of the data.
+pub(crate) struct Draft {
+    tensors: TensorTable,
+    json: Vec<u8>,
+    has_entry: bool,
+    data_len: u64,
+    /// The number of its first tensor, for errors.
+    first: usize,
+}
+
+impl Draft {
+    pub(crate) fn new(metadata: Option<&Object>, first: usize) -> Result<Self> {
+        let mut json = vec![b'{'];
+        if let Some(metadata) = metadata {
+            push_metadata(&mut json, metadata)?;
+        }
+        let has_entry = metadata.is_some();
+        Ok(Self { tensors: TensorTable::default(), json, has_entry, data_len: 0, first })
+    }
+
+    /// Adds a tensor behind the others.
+    pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<()> {
+        let number = self.first.saturating_add(self.tensors.len()) as u64;
+        let unfit =
+            |fault: Fault| Error::Unfit { part: Part::entry("tensor", number).with_name(&spec.name), fault };
+        let dtype = check(spec).map_err(unfit)?;
+        let begin = self.data_len;
+        let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(begin), packed_nbytes: 0 };
+        let nbytes =
+            self.tensors.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
+        let too_long = || {
+            let fault = tensor_core::Fault::OutOfBounds { offset: begin, len: nbytes, end: MAX_DATA_LEN };
+            unfit(fault.into())
+        };
+        let end = begin.checked_add(nbytes).filter(|&end| end <= MAX_DATA_LEN).ok_or_else(too_long)?;
+        if self.has_entry {
+            self.json.push(b',');
+        }
+        self.has_entry = true;
+        wire::push_entry(&mut self.json, &spec.name, dtype, &spec.shape, begin, end);
+        self.data_len = end;
+        Ok(())
+    }
+
+    /// The number of tensors so far.
+    pub(crate) fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// The length that the file has with one more tensor; at most what the format can hold.
+    pub(crate) fn file_len_with(&self, spec: &TensorSpec<'_>) -> u64 {
+        let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // `push` says what is wrong with it
+        let end = self.data_len.saturating_add(nbytes);
+        let mut entry = Vec::new();
+        wire::push_entry(
+            &mut entry,
+            &spec.name,
+            wire::dtype_name(spec.dtype).unwrap_or(""),
+            &spec.shape,
+            self.data_len,
+            end,
+        );
+        // A comma, the entry, the last brace.
+        let json_len = (self.json.len() as u64).saturating_add(entry.len() as u64).saturating_add(2);
+        let head = wire::padded_len(json_len).unwrap_or(u64::MAX).saturating_add(wire::LEN_SIZE);
+        head.saturating_add(end)
+    }
+
+    pub(crate) fn finish(self, options: &WriteOptions) -> Result<Plan> {
+        let Self { mut tensors, mut json, data_len, .. } = self;
+        json.push(b'}');
+        let (len, max) = (json.len() as u64, options.max_header_len);
+        let too_long =
+            || Error::Unfit { part: Part::new("header"), fault: Fault::HeaderTooLong { len, max } };
+        let len = wire::padded_len(len).filter(|&len| len <= max).ok_or_else(too_long)?;
+        json.resize(usize::try_from(len).map_err(|_| too_long())?, b' ');
+        let mut head = len.to_le_bytes().to_vec();
+        head.append(&mut json);
+        let data_start = head.len() as u64;
+        let file_len = data_start.saturating_add(data_len);
+        let extent = |offset, len| {
+            Extent::new(offset, len, file_len)
+                .map_err(|fault| Error::Unfit { part: Part::new("data"), fault: fault.into() })
+        };
+        let mut segments = Vec::new();
+        for tensor in 0..tensors.len() {
+            let nbytes = tensors.info(tensor).map_or(0, |t| t.nbytes);
+            let offset = data_start.saturating_add(tensors.offset(tensor).unwrap_or(0));
+            tensors.set_offset(tensor, offset);
+            if nbytes > 0 {
+                segments.push(Segment { tensor, extent: extent(offset, nbytes)? });
+            }
+        }
+        Ok(Plan { tensors, head, segments, data: extent(data_start, data_len)? })
+    }
+}
+
+/// No file is longer.
+const MAX_DATA_LEN: u64 = i64::MAX as u64 - (1 << 40);
+
+/// The name that the format has for the tensor's type, if it can hold the tensor.
+fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
+    if spec.name == wire::METADATA {
+        return Err(Fault::ReservedName);
+    }
+    if !spec.has_data {
+        return Err(Fault::NoValues);
+    }
+    header::check_countable(&spec.shape)?;
+    wire::dtype_name(spec.dtype).ok_or(Fault::NoCounterpart(spec.dtype))
+}
+
+fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<()> {
+    wire::push_string(json, wire::METADATA);
+    json.extend_from_slice(b":{");
+    for (number, (key, value)) in metadata.iter().enumerate() {
+        let Value::String(text) = value else {
+            return Err(Error::Unfit {
+                part: Part::named("metadata", key),
+                fault: Fault::NotAString(value.kind()),
+            });
+        };
+        if number > 0 {
+            json.push(b',');
+        }
+        wire::push_string(json, key);
+        json.push(b':');
+        wire::push_string(json, text);
+    }
+    json.push(b'}');
+    Ok(())
+}

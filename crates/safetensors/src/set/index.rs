@@ -1,0 +1,241 @@
+//! The index JSON: which tensor is in which file.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use tensor_core::source::check_relative;
+use tensor_core::value::{Object, Value, ValueSeed};
+use tensor_core::{Limits, NameTable, Part};
+
+use crate::error::{Error, Fault, Result};
+use crate::header::Text;
+use crate::text;
+
+/// What the index of a set says: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
+#[derive(Clone, Debug)]
+pub struct SetIndex {
+    names: NameTable,
+    files: NameTable,
+    /// For each tensor, the number of its file.
+    homes: Vec<u32>,
+    metadata: Object,
+    len: u64,
+}
+
+impl SetIndex {
+    /// Reads the JSON text of an index. Keys other than `metadata` and `weight_map` are skipped.
+    ///
+    /// # Errors
+    /// If it is not JSON, lacks `weight_map`, names a tensor twice, or has a path that leads out of its folder.
+    pub fn parse(json: &[u8], limits: &Limits) -> Result<Self> {
+        let part = || Part::new("index");
+        Limits::check("the length of the index", json.len() as u64, limits.index_len)?;
+        let json = std::str::from_utf8(json).map_err(|error| Error::Malformed {
+            part: part(),
+            at: error.valid_up_to() as u64,
+            fault: tensor_core::Fault::Utf8.into(),
+        })?;
+        let mut state = State::new(limits);
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        let read = deserializer.deserialize_map(Top(&mut state)).and_then(|()| deserializer.end());
+        if let Err(error) = read {
+            let here = text::offset(json, &error);
+            return Err(state.stop.take().map_or_else(
+                || {
+                    let fault = tensor_core::Fault::Metadata(text::message(&error)).into();
+                    Error::Malformed { part: part(), at: here, fault }
+                },
+                |stop| stop(here),
+            ));
+        }
+        text::check_depth(json, limits)?;
+        if !state.has_map {
+            return Err(Error::Malformed { part: part(), at: 0, fault: Fault::Missing("weight_map") });
+        }
+        let State { names, files, homes, metadata, .. } = state;
+        Ok(Self { names, files, homes, metadata: metadata.unwrap_or_default(), len: json.len() as u64 })
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The names of the tensors, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|number| self.name(number).unwrap_or_default()) // each below `len` has one
+    }
+
+    /// The name of the tensor at a position.
+    #[must_use]
+    pub fn name(&self, position: usize) -> Option<&str> {
+        self.names.name(position)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name)
+    }
+
+    /// The number of files.
+    #[must_use]
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The path of a file, as the index names it; files are numbered as they first occur.
+    #[must_use]
+    pub fn file(&self, number: usize) -> Option<&str> {
+        self.files.name(number)
+    }
+
+    /// The number of the file that has the tensor at a position.
+    #[must_use]
+    pub fn home(&self, position: usize) -> Option<usize> {
+        self.homes.get(position).map(|&number| number as usize)
+    }
+
+    /// The index's own `metadata`: usually `total_size`, the bytes of all tensors, and what the writer added.
+    #[must_use]
+    pub const fn metadata(&self) -> &Object {
+        &self.metadata
+    }
+
+    /// The length of the index's text in bytes.
+    #[must_use]
+    pub const fn text_len(&self) -> u64 {
+        self.len
+    }
+}
+
+struct State<'a> {
+    limits: &'a Limits,
+    names: NameTable,
+    files: NameTable,
+    homes: Vec<u32>,
+    metadata: Option<Object>,
+    has_map: bool,
+    /// Why reading stopped, if not for a fault of the JSON itself; it is told where.
+    stop: Option<Box<dyn FnOnce(u64) -> Error>>,
+}
+
+impl<'a> State<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            names: NameTable::default(),
+            files: NameTable::default(),
+            homes: Vec::new(),
+            metadata: None,
+            has_map: false,
+            stop: None,
+        }
+    }
+
+    fn fault<E: serde::de::Error>(&mut self, part: Part, fault: impl Into<Fault>) -> E {
+        let fault = fault.into();
+        self.stop = Some(Box::new(move |at| Error::Malformed { part, at, fault }));
+        E::custom("stopped")
+    }
+
+    fn check<E: serde::de::Error>(&mut self, what: &'static str, found: usize, max: u64) -> Result<(), E> {
+        Limits::check(what, found as u64, max).map(|_| ()).map_err(|limit| {
+            self.stop = Some(Box::new(move |_| limit.into()));
+            E::custom("stopped")
+        })
+    }
+
+    fn list<E: serde::de::Error>(&mut self, name: &str, file: &str) -> Result<(), E> {
+        let limits = self.limits;
+        let position = self.names.len();
+        self.check("the number of tensors", position.saturating_add(1), limits.tensors)?;
+        self.check("the length of a name", name.len(), limits.name_len)?;
+        self.names.push(name).map_err(|fault| self.fault(Part::new("weight_map"), fault))?;
+        let known = self.homes.last().copied().filter(|&last| self.files.name(last as usize) == Some(file));
+        let known = known.or_else(|| self.files.find(file).and_then(|number| u32::try_from(number).ok()));
+        let home = match known {
+            Some(number) => number,
+            None => {
+                let part = || Part::entry("tensor", position as u64).with_name(name);
+                self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
+                check_relative(file).map_err(|fault| self.fault(part(), fault))?;
+                let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
+                u32::try_from(number).map_err(|_| self.fault(part(), tensor_core::Fault::TooManyNames))?
+            }
+        };
+        self.homes.push(home);
+        Ok(())
+    }
+}
+
+struct Top<'s, 'a>(&'s mut State<'a>);
+
+impl<'de> Visitor<'de> for Top<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with weight_map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let state = self.0;
+        while let Some(key) = map.next_key_seed(Text)? {
+            let twice =
+                (key == "metadata" && state.metadata.is_some()) || (key == "weight_map" && state.has_map);
+            if twice {
+                return Err(state.fault(Part::new("index"), tensor_core::Fault::Duplicate(key.into_owned())));
+            }
+            match &*key {
+                "metadata" => match map.next_value_seed(ValueSeed::default())? {
+                    Value::Object(object) => state.metadata = Some(object),
+                    other => {
+                        let text = format!("metadata must be an object, found {}", other.kind());
+                        return Err(A::Error::custom(text));
+                    }
+                },
+                "weight_map" => {
+                    map.next_value_seed(WeightMap(state))?;
+                    state.has_map = true;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct WeightMap<'s, 'a>(&'s mut State<'a>);
+
+impl<'de> DeserializeSeed<'de> for WeightMap<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WeightMap<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of file names as weight_map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key_seed(Text)? {
+            let file = map.next_value_seed(Text)?;
+            self.0.list(&name, &file)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Descriptions to a set: which tensor goes into which file, and the index's text.
+
+use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+use tensor_core::source::check_relative;
+use tensor_core::value::{Object, Value, json};
+use tensor_core::write::{BoxError, NewFiles, Output, Sink, TensorData, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{NewFolder, Overwrite};
+use tensor_core::{Part, Work};
+
+use crate::error::{Error, Result};
+use crate::layout::{Draft, Plan, WriteOptions};
+use crate::wire::push_string;
+
+/// The key under which the index counts the bytes of all tensors.
+const TOTAL_SIZE: &str = "total_size";
+
+/// A set that is about to be written: files `STEM-00001-of-0000N.safetensors`, and `STEM.safetensors.index.json`.
+///
+/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next.
+#[derive(Clone, Debug)]
+pub struct SetPlan {
+    shards: Vec<Shard>,
+    index_name: String,
+    index: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Shard {
+    name: String,
+    plan: Plan,
+    /// The number of its first tensor.
+    first: usize,
+}
+
+impl SetPlan {
+    /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size` (in the place of
+    /// one that stands there as a number, but a string of that name is kept); its strings also go into each
+    /// file, where loaders look for `format`.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for the first tensor that the format cannot hold, or a stem that is no file name.
+    pub fn new<'a>(
+        stem: &str,
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: Option<&Object>,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        check_relative(stem)
+            .map_err(|fault| Error::Unfit { part: Part::named("stem", stem), fault: fault.into() })?;
+        let strings = metadata.map(strings).filter(|strings| !strings.is_empty());
+        let plans = divide(specs, strings.as_ref(), options)?;
+        let count = plans.len();
+        let mut first = 0;
+        let shards = plans.into_iter().enumerate().map(|(number, plan)| {
+            let name = format!("{stem}-{:05}-of-{count:05}.safetensors", number + 1);
+            let shard = Shard { name, first, plan };
+            first += shard.plan.tensors().len();
+            shard
+        });
+        let shards: Vec<Shard> = shards.collect();
+        check_unique(&shards)?;
+        let index = index_text(&shards, metadata)?;
+        Ok(Self { shards, index_name: format!("{stem}.safetensors.index.json"), index })
+    }
+
+    /// The files, as they are named and with the plan of each.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
+        self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
+    }
+
+    /// The name of the index.
+    #[must_use]
+    pub fn index_name(&self) -> &str {
+        &self.index_name
+    }
+
+    /// The bytes that all files will have, with the index.
+    #[must_use]
+    pub fn total_len(&self) -> u64 {
+        let files = self.shards.iter().map(|shard| shard.plan.file_len());
+        files.fold(self.index.len() as u64, u64::saturating_add)
+    }
+
+    /// Writes the set: all files, then the index. `data` gives the values of the tensors, numbered as they were
+    /// given to [`SetPlan::new`].
+    ///
+    /// # Errors
+    /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
+    /// unless it is the last step that fails.
+    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
+        let refused = |name: &str| {
+            let path = name.to_owned();
+            move |source| Error::Write { path, source }
+        };
+        let mut outputs = Vec::new();
+        for Shard { name, plan, first } in &self.shards {
+            let output = files.create(name).map_err(refused(name))?;
+            plan.write(&Numbered { data, first: *first }, &output, work)?;
+            outputs.push((name, output));
+        }
+        let index = files.create(&self.index_name).map_err(refused(&self.index_name))?;
+        index.write_at(0, &self.index).map_err(refused(&self.index_name))?;
+        outputs.push((&self.index_name, index));
+        // The index comes last: a set that has one is complete.
+        outputs.into_iter().try_for_each(|(name, output)| output.commit().map_err(refused(name)))
+    }
+
+    /// Writes the set into a folder, which must exist.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and for a file that exists and may not be replaced.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_folder(
+        &self,
+        folder: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
+    }
+}
+
+/// The entries that every file can carry.
+fn strings(metadata: &Object) -> Object {
+    let entries = metadata.iter().filter(|(_, value)| value.as_str().is_some());
+    entries.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
+/// Divides tensors into files, in order.
+fn divide<'a>(
+    specs: impl IntoIterator<Item = TensorSpec<'a>>,
+    metadata: Option<&Object>,
+    options: &WriteOptions,
+) -> Result<Vec<Plan>> {
+    let mut plans = Vec::new();
+    let mut draft = Draft::new(metadata, 0)?;
+    for (number, spec) in specs.into_iter().enumerate() {
+        if draft.len() > 0 && draft.file_len_with(&spec) > options.shard_size {
+            let full = std::mem::replace(&mut draft, Draft::new(metadata, number)?);
+            plans.push(full.finish(options)?);
+        }
+        draft.push(&spec)?;
+    }
+    if draft.len() > 0 {
+        plans.push(draft.finish(options)?);
+    }
+    Ok(plans)
+}
+
+/// Each plan has seen its own tensors only.
+fn check_unique(shards: &[Shard]) -> Result<()> {
+    let mut names = tensor_core::NameTable::default();
+    for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
+        let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
+        names.push(tensor.name).map_err(|fault| Error::Unfit { part, fault: fault.into() })?;
+    }
+    Ok(())
+}
+
+/// The text of the index, laid out as the usual writer's: indented by two, a line for each tensor.
+fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
+    let nbytes = |shard: &Shard| shard.plan.tensors().map(|t| t.nbytes).fold(0, u64::saturating_add);
+    let total = shards.iter().map(nbytes).fold(0, u64::saturating_add);
+    let mut object = metadata.cloned().unwrap_or_default();
+    if object.get(TOTAL_SIZE).is_none_or(|found| !matches!(found, Value::String(_))) {
+        object.insert(TOTAL_SIZE, total);
+    }
+    let unfit = |error: json::JsonError| Error::Unfit {
+        part: Part::new("metadata"),
+        fault: tensor_core::Fault::Metadata(error.to_string()).into(),
+    };
+    let pretty = json::to_string_pretty(&object).map_err(unfit)?.replace('\n', "\n  ");
+    let mut out = format!("{{\n  \"metadata\": {pretty},\n  \"weight_map\": {{").into_bytes();
+    let mut separator = "\n    ";
+    for shard in shards {
+        for tensor in shard.plan.tensors() {
+            out.extend_from_slice(separator.as_bytes());
+            push_string(&mut out, tensor.name);
+            out.extend_from_slice(b": ");
+            push_string(&mut out, &shard.name);
+            separator = ",\n    ";
+        }
+    }
+    out.extend_from_slice(if shards.is_empty() { b"}\n}\n" } else { b"\n  }\n}\n" });
+    Ok(out)
+}
+
+/// The values of the tensors from `first` on.
+struct Numbered<'a> {
+    data: &'a dyn TensorData,
+    first: usize,
+}
+
+impl TensorData for Numbered<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        self.data.read(self.first + tensor, offset, out)
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        self.data.borrow(self.first + tensor, range)
+    }
+}

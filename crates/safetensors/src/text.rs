@@ -1,0 +1,70 @@
+//! What serde_json does not say: where in the text it stood, and how deep the text nests.
+
+use tensor_core::{Basic, Limits};
+
+/// The byte of `text` at which serde_json stopped. Its lines count from 1, its columns the bytes read of that line.
+pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
+    let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    let start = std::iter::once(0).chain(newlines).nth(error.line().saturating_sub(1)).unwrap_or(text.len());
+    (start + error.column().saturating_sub(1)).min(text.len()) as u64
+}
+
+/// What serde_json says, without the place.
+pub(crate) fn message(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    message.strip_suffix(&place).unwrap_or(&message).to_owned()
+}
+
+/// Checks how deep arrays and objects stand in each other, in text that is valid JSON.
+///
+/// # Errors
+/// [`Basic::Limit`] beyond `limits.depth` levels.
+pub(crate) fn check_depth(text: &str, limits: &Limits) -> Result<(), Basic> {
+    let (mut depth, mut deepest) = (0u64, 0u64);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Limits::check("the depth of JSON", deepest, limits.depth).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_bytes_of_the_text() {
+        let text = "{\n \"é\": nul}";
+        let error = serde_json::from_str::<serde::de::IgnoredAny>(text).unwrap_err();
+        let at = usize::try_from(offset(text, &error)).unwrap();
+        assert!(text.is_char_boundary(at) && text[at..].starts_with('}'), "{at} {error}");
+        assert_eq!(message(&error), "expected ident");
+    }
+
+    #[test]
+    fn brackets_in_strings_do_not_count() {
+        let limits = |depth| {
+            let mut limits = Limits::default();
+            limits.depth = depth;
+            limits
+        };
+        let text = r#"{"[[[\"[[": [[], ["]"]]}"#;
+        assert!(check_depth(text, &limits(3)).is_ok());
+        assert_eq!(
+            check_depth(text, &limits(2)),
+            Err(Basic::Limit { what: "the depth of JSON", found: 3, max: 2 })
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened.
+
+use tensor_core::source::Files;
+use tensor_core::{Level, Part, Report};
+
+use crate::index::Index;
+use crate::set::SetReader;
+
+/// The report on one file that has been opened.
+pub(crate) fn file(index: &Index, level: Level) -> Report {
+    let mut report = Report::new(level);
+    let looked_at = format!("{} tensors, which cover the data of {} bytes", index.len(), index.file_len());
+    report.add("structure", Vec::new(), looked_at);
+    report
+}
+
+/// The report on a set: every file opens, and the index and the files agree on who has what.
+pub(crate) fn set<F: Files>(set: &SetReader<F>, level: Level) -> Report {
+    let index = set.index();
+    let mut findings = Vec::new();
+    let mut held = vec![0usize; index.file_count()];
+    for position in 0..index.len() {
+        let Some((name, file)) = index.name(position).zip(index.home(position)) else { continue };
+        let Ok(shard) = set.shard(file) else { continue }; // reported once, below
+        if shard.index().find(name).is_some() {
+            held.get_mut(file).into_iter().for_each(|count| *count += 1);
+        } else {
+            let part = Part::entry("tensor", position as u64).with_name(name);
+            findings.push(format!(
+                "{part}: the index says that it is in {:?}, which does not have it",
+                path(set, file)
+            ));
+        }
+    }
+    for (file, held) in held.into_iter().enumerate() {
+        match set.shard(file) {
+            Err(error) => findings.push(chain(&error)),
+            Ok(shard) if shard.index().len() == held => {}
+            Ok(shard) => unlisted(set, file, shard.index(), &mut findings),
+        }
+    }
+    let mut report = Report::new(level);
+    let looked_at = format!("{} tensors in {} files", index.len(), index.file_count());
+    report.add("structure", findings, looked_at);
+    report
+}
+
+/// The tensors of a file that the index does not look for there.
+fn unlisted<F: Files>(set: &SetReader<F>, file: usize, shard: &Index, findings: &mut Vec<String>) {
+    for tensor in shard.tensors() {
+        let home = set.find(tensor.name).and_then(|position| set.index().home(position));
+        if home != Some(file) {
+            let part = Part::named("tensor", tensor.name);
+            findings.push(format!("{part}: is in {:?}, but the index does not say so", path(set, file)));
+        }
+    }
+}
+
+fn path<F: Files>(set: &SetReader<F>, file: usize) -> &str {
+    set.index().file(file).unwrap_or_default()
+}
+
+/// An error with its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,45 @@
+//! Streams a [`Plan`] into a sink: the header, then each tensor's values, once and in pieces.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+use tensor_core::Work;
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::{Region, Sink, TensorData};
+
+use crate::error::{Error, Result};
+use crate::layout::Plan;
+
+impl Plan {
+    /// Writes the file. `data` gives the values of the tensors, which are numbered as they were given to
+    /// [`Plan::new`].
+    ///
+    /// # Errors
+    /// If values cannot be had, the sink refuses bytes, or the progress callback stops the work.
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+        sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })?;
+        let region = Region { extent: self.data, fill: 0, segments: &self.segments };
+        region.write(data, sink, work, |_, _| ()).map_err(|error| error.named(&self.tensors))?;
+        Ok(())
+    }
+
+    /// Writes the file at `path`, where it appears only when it is complete.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); nothing is left behind then.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let path = path.as_ref();
+        let refused = |source| Error::Write { path: path.display().to_string(), source };
+        let file = AtomicFile::create(path, overwrite).map_err(refused)?;
+        self.write(data, &file, work)?;
+        file.commit().map_err(refused)
+    }
+}
