@@ -3,10 +3,11 @@
 use globset::GlobMatcher;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use tensor_core::value::Value;
-use tensor_core::{AlignedBuf, Location, PIECE, TensorInfo, Work};
+use tensor_core::{Location, TensorInfo, Work};
 
 use crate::error::Result;
 use crate::model::Model;
+use crate::values::Pieces;
 
 /// What is inspected.
 #[derive(Clone, Debug, Default)]
@@ -94,23 +95,9 @@ impl Model {
     /// If it has none, they cannot be read, or the progress callback stops the work.
     pub fn hash(&self, position: usize, work: &Work<'_>) -> Result<blake3::Hash> {
         let mut hasher = blake3::Hasher::new();
-        let nbytes = self.container().info(position).map_or(0, |info| info.nbytes);
-        let mut buffer = AlignedBuf::default();
-        let mut at = 0;
-        while at < nbytes || at == 0 {
-            let len = PIECE.min(nbytes - at);
-            let io = |source| self.failed(tensor_core::AnyError::Io { at, len, source });
-            let size = usize::try_from(len).map_err(|_| io(std::io::ErrorKind::OutOfMemory.into()))?;
-            buffer.resize(size).map_err(|_| io(std::io::ErrorKind::OutOfMemory.into()))?;
-            self.read_into(position, at, &mut buffer)?;
-            hasher.update(&buffer);
-            if work.advance(len).is_break() {
-                return Err(self.failed(tensor_core::AnyError::Cancelled));
-            }
-            at += len;
-            if len == 0 {
-                break;
-            }
+        let mut pieces = Pieces::new(self, position)?;
+        while let Some(piece) = pieces.next(work)? {
+            hasher.update(piece);
         }
         Ok(hasher.finalize())
     }

@@ -1,12 +1,16 @@
 //! One library for the files that hold the weights of neural networks.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod diff;
 mod error;
 mod format;
 mod inspect;
 mod model;
 mod open;
+mod values;
+mod verify;
 
+pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globset;
@@ -16,3 +20,4 @@ pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
     Work,
 };
+pub use verify::{FileReport, verify};

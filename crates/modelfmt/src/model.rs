@@ -49,7 +49,7 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let source: AnySource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = any_files(Folder::of(&index));
-        self.open_as(path.to_owned(), index, source, Some(files))
+        self.open_as(path.to_owned(), &index, source, Some(files))
     }
 
     /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
@@ -58,13 +58,13 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_source(&self, name: &str, source: AnySource, files: Option<AnyFiles>) -> Result<Model> {
-        self.open_as(PathBuf::from(name), PathBuf::from(name), source, files)
+        self.open_as(PathBuf::from(name), Path::new(name), source, files)
     }
 
     fn open_as(
         &self,
         path: PathBuf,
-        index: PathBuf,
+        index: &Path,
         source: AnySource,
         files: Option<AnyFiles>,
     ) -> Result<Model> {
@@ -81,7 +81,7 @@ impl OpenOptions {
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         }
-        let opened = Opened::open(format, OpenedSource { path: &index, source, files, options: self })?;
+        let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
         Ok(Model { path, format, opened })
     }
 }

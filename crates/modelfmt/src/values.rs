@@ -1,0 +1,93 @@
+//! The values of a tensor in pieces, so that memory does not depend on its size.
+
+use tensor_core::{AlignedBuf, AnyError, Bytes, DType, PIECE, TensorInfo, TensorView, Work};
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// Reads a tensor's values in pieces of whole elements or blocks, in order.
+pub(crate) struct Pieces<'a> {
+    model: &'a Model,
+    position: usize,
+    info: TensorInfo<'a>,
+    piece: u64,
+    at: u64,
+    buffer: AlignedBuf,
+}
+
+impl<'a> Pieces<'a> {
+    /// The pieces of the tensor at a position, each at most [`PIECE`] bytes.
+    pub(crate) fn new(model: &'a Model, position: usize) -> Result<Self> {
+        let none = || model.failed(AnyError::NotFound { name: format!("number {position}") });
+        let info = model.container().info(position).ok_or_else(none)?;
+        // A piece of this many bytes holds whole elements or blocks.
+        let unit = info.dtype.block().map_or(1, |block| u64::from(block.nbytes));
+        Ok(Self { model, position, info, piece: PIECE - PIECE % unit, at: 0, buffer: AlignedBuf::default() })
+    }
+
+    /// The same, in pieces of at most `elements`, which two tensors of different dtypes can share.
+    pub(crate) fn of_elements(model: &'a Model, position: usize, elements: u64) -> Result<Self> {
+        let mut pieces = Self::new(model, position)?;
+        if let Some(block) = pieces.info.dtype.block() {
+            pieces.piece = elements / u64::from(block.elements) * u64::from(block.nbytes);
+        }
+        Ok(pieces)
+    }
+
+    /// The next piece; `None` at the end.
+    pub(crate) fn next(&mut self, work: &Work<'_>) -> Result<Option<&[u8]>> {
+        let len = self.piece.min(self.info.nbytes - self.at);
+        if len == 0 {
+            return Ok(None);
+        }
+        let out_of_memory = || {
+            let source = std::io::ErrorKind::OutOfMemory.into();
+            self.model.failed(AnyError::Io { at: self.at, len, source })
+        };
+        let size = usize::try_from(len).map_err(|_| out_of_memory())?;
+        if self.buffer.resize(size).is_err() {
+            return Err(out_of_memory());
+        }
+        self.model.read_into(self.position, self.at, &mut self.buffer)?;
+        self.at += len;
+        if work.advance(len).is_break() {
+            return Err(self.model.failed(AnyError::Cancelled));
+        }
+        Ok(Some(&self.buffer))
+    }
+
+    /// The next piece as numbers; `None` at the end.
+    pub(crate) fn next_numbers(&mut self, work: &Work<'_>) -> Result<Option<Vec<f64>>> {
+        let (model, dtype) = (self.model, self.info.dtype);
+        let Some(bytes) = self.next(work)? else { return Ok(None) };
+        numbers(dtype, bytes).map(Some).map_err(|error| {
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            Error::File {
+                path: model.path().to_owned(),
+                error: AnyError::Io { at: 0, len: bytes.len() as u64, source },
+            }
+        })
+    }
+}
+
+/// Whole elements or blocks as numbers.
+fn numbers(dtype: DType, bytes: &[u8]) -> Result<Vec<f64>, tensor_core::ViewError> {
+    let elements = dtype
+        .block()
+        .map_or(0, |block| bytes.len() as u64 / u64::from(block.nbytes) * u64::from(block.elements));
+    let shape = [elements];
+    match TensorInfo::new("", dtype, &shape) {
+        Ok(info) => TensorView::new(info, Bytes::Borrowed(bytes))?.to_f64(),
+        Err(_) => Err(tensor_core::ViewError::NotNumeric(dtype)),
+    }
+}
+
+/// Whether values of this type can be read as numbers.
+pub(crate) const fn is_numeric(dtype: DType) -> bool {
+    use tensor_core::Kind;
+    match dtype.kind() {
+        Kind::Quantized => tensor_core::quant::can_decode(dtype),
+        Kind::Opaque => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,93 @@
+//! Verification of files, those that cannot be opened included.
+
+use std::path::{Path, PathBuf};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use tensor_core::source::FileSource;
+use tensor_core::{Level, Report, Work};
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::model::{Model, OpenOptions};
+
+/// What verification found in one file: the object that `modelfmt verify --json` prints.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FileReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its format, if its content tells one.
+    pub format: Option<Format>,
+    /// What was checked and found.
+    pub report: Report,
+}
+
+/// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
+#[must_use]
+pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileReport {
+    let path = path.as_ref();
+    // A checksum that `open` would refuse is one of the findings here.
+    match OpenOptions::new().ignore_checksum(true).open(path) {
+        Ok(model) => {
+            let report = model.verify_with(level, work);
+            FileReport { path: path.to_owned(), format: Some(model.format()), report }
+        }
+        Err(error) => {
+            let format = FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
+            FileReport { path: path.to_owned(), format, report: Report::unreadable(level, reason(&error)) }
+        }
+    }
+}
+
+/// The error without the file's name, which the report carries, and with its causes.
+fn reason(error: &Error) -> String {
+    let mut text = match error {
+        Error::File { error, .. } => error.to_string(),
+        other => other.to_string(),
+    };
+    let mut cause = match error {
+        Error::File { error, .. } => std::error::Error::source(error),
+        _ => None,
+    };
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl FileReport {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.report.is_ok()
+    }
+}
+
+impl Serialize for FileReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(6))?;
+        map.serialize_entry("path", &self.path.display().to_string())?;
+        map.serialize_entry("format", &self.format.map(Format::name))?;
+        map.serialize_entry("level", self.report.level.name())?;
+        map.serialize_entry("ok", &self.is_ok())?;
+        map.serialize_entry("checks", &self.report.checks)?;
+        map.serialize_entry("errors", &self.report.errors)?;
+        map.end()
+    }
+}
+
+impl Model {
+    /// Checks the file and reports every finding, on all cores.
+    #[must_use]
+    pub fn verify(&self, level: Level) -> Report {
+        self.verify_with(level, &Work::default())
+    }
+
+    /// As [`verify`](Self::verify), with the work done as `work` says.
+    #[must_use]
+    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+        self.container().verify(level, work)
+    }
+}
