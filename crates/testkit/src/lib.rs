@@ -1,1 +1,18 @@
-//! Under construction.
+//! What the test suites of several crates share. Not published; its functions panic, as tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
+
+mod alloc;
+mod dump;
+mod oracle;
+mod patch;
+mod reference;
+mod sources;
+mod workspace;
+
+pub use alloc::{CountingAllocator, peak};
+pub use dump::dump;
+pub use oracle::python;
+pub use patch::{crc32, crc32c, patched};
+pub use reference::reference;
+pub use sources::{CountingSource, FaultySource};
+pub use workspace::{golden_files, testdata};

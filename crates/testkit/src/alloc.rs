@@ -1,0 +1,75 @@
+//! How much memory a piece of code holds at once.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+/// An allocator that counts, for each thread, the bytes it holds: `#[global_allocator]` of a test that uses [`peak`].
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+fn count(delta: isize) {
+    // A thread that is ending has no counters left, and nobody asks for them.
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + delta);
+        PEAK.try_with(|peak| peak.set(peak.get().max(held.get())))
+    });
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size.cast_signed() - layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+/// What `run` returns, and the bytes that this thread held at most while it ran, beyond those it held before. 0 unless
+/// [`CountingAllocator`] is the global allocator.
+pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.get();
+    PEAK.set(before);
+    let result = run();
+    (result, usize::try_from(PEAK.get() - before).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+    #[test]
+    fn the_peak_is_what_is_held_at_once() {
+        let ((), nbytes) = peak(|| {
+            drop(std::hint::black_box(vec![0u8; 3000]));
+            drop(std::hint::black_box(vec![1u8; 5000]));
+        });
+        assert!((5000..6000).contains(&nbytes), "{nbytes}");
+    }
+}

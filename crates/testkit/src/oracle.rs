@@ -1,0 +1,34 @@
+//! The formats' own tools in Python, to compare with.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The variable that names an interpreter which can import the oracles.
+const VARIABLE: &str = "MODELFMT_ORACLES_PYTHON";
+
+/// Runs a Python script with arguments in the oracles' environment and returns what it prints.
+///
+/// # Panics
+/// If there is no such environment, or the script fails; then with what it wrote to standard error.
+#[must_use]
+pub fn python(script: &str, arguments: &[&str]) -> String {
+    let interpreter = interpreter();
+    let output = Command::new(&interpreter)
+        .env("PYTHONIOENCODING", "utf-8")
+        .args(["-c", script])
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}; run `cargo xtask oracles`", interpreter.display()));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the oracle failed: {stderr}");
+    String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
+}
+
+fn interpreter() -> PathBuf {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return path.into();
+    }
+    let path = crate::workspace::root().join("target/oracles/bin/python");
+    assert!(path.exists(), "no oracles: run `cargo xtask oracles`, or name an interpreter in {VARIABLE}");
+    path
+}

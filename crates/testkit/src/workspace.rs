@@ -1,0 +1,31 @@
+//! Where things are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folder of that name below `testdata/`.
+#[must_use]
+pub fn testdata(folder: &str) -> PathBuf {
+    root().join("testdata").join(folder)
+}
+
+/// The files of `testdata/<folder>` whose names end in `.extension`, sorted.
+///
+/// # Panics
+/// If there are none: a test over nothing proves nothing.
+#[must_use]
+pub fn golden_files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let dir = testdata(folder);
+    let listed = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut files: Vec<PathBuf> =
+        listed.map(|entry| entry.expect("a folder that can be read").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    assert!(!files.is_empty(), "no .{extension} in {}; run `cargo xtask fixtures`", dir.display());
+    files
+}
