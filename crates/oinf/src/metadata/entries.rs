@@ -1,0 +1,141 @@
+//! The metadata of a file: entries of the table, and the bytes of their payloads.
+
+use tensor_core::{Cursor, Extent, Limits, NameTable};
+
+use super::{MetaValue, Payload};
+use crate::error::{Error, Result};
+use crate::wire::ValueType;
+
+/// Gaps up to this many bytes between payloads are read with them …
+const GAP: u64 = 4096;
+/// … up to this many bytes in all.
+const SLACK: u64 = 64 << 10;
+
+/// Keys, types and extents as the table lists them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    pub(crate) keys: NameTable,
+    pub(crate) values: Vec<Entry>,
+    payloads: Vec<Span>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) value_type: ValueType,
+    pub(crate) extent: Extent,
+}
+
+/// Bytes of the file that hold payloads. Spans ascend and do not overlap, so payloads that share bytes (which a hostile
+/// file may do a million times over) take memory once.
+#[derive(Clone, Debug)]
+struct Span {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Entries {
+    /// A list with room for `count`, which the caller has bounded by bytes that exist.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        let keys = NameTable::with_capacity(count);
+        Self { keys, values: Vec::with_capacity(count), payloads: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, key: &str, entry: Entry) -> Result<(), tensor_core::Fault> {
+        self.keys.push(key)?;
+        self.values.push(entry);
+        Ok(())
+    }
+
+    /// The extents of the file that hold all payloads: few, ascending, apart from each other.
+    pub(crate) fn spans(&self, limits: &Limits, file_len: u64) -> Result<Vec<Extent>> {
+        let mut order: Vec<Extent> = self.values.iter().map(|entry| entry.extent).collect();
+        // The sum bounds the work on payloads that share bytes, too.
+        let total = order.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
+        Limits::check("the length of the metadata", total, limits.metadata_len)?;
+        order.retain(|extent| !extent.is_empty());
+        order.sort_unstable();
+        let (mut spans, mut slack) = (Vec::<Extent>::new(), SLACK);
+        for extent in order {
+            let Some(last) = spans.last_mut() else {
+                spans.push(extent);
+                continue;
+            };
+            let gap = extent.offset().saturating_sub(last.end());
+            if gap > GAP.min(slack) {
+                spans.push(extent);
+                continue;
+            }
+            slack -= gap;
+            let end = extent.end().max(last.end());
+            if let Ok(joined) = Extent::new(last.offset(), end - last.offset(), file_len) {
+                *last = joined;
+            }
+        }
+        Ok(spans)
+    }
+
+    /// Keeps the bytes of the next span.
+    pub(crate) fn push_payloads(&mut self, offset: u64, bytes: &[u8]) {
+        self.payloads.push(Span { offset, bytes: bytes.to_vec() });
+    }
+
+    /// How many spans there are.
+    pub(crate) fn span_count(&self) -> usize {
+        self.payloads.len()
+    }
+
+    /// The bytes of the entry at a position, wherever they lie; none if there is no such entry.
+    pub(crate) fn bytes(&self, position: usize) -> (u64, &[u8]) {
+        let Some(Entry { extent, .. }) = self.values.get(position) else { return (0, &[]) };
+        let at = self.payloads.partition_point(|span| span.offset <= extent.offset());
+        let span = at.checked_sub(1).and_then(|at| self.payloads.get(at));
+        let bytes = span.and_then(|span| {
+            let start = usize::try_from(extent.offset() - span.offset).ok()?;
+            span.bytes.get(start..)?.get(..usize::try_from(extent.len()).ok()?)
+        });
+        (extent.offset(), bytes.unwrap_or_default())
+    }
+
+    /// The value of the entry at a position, with its padding.
+    pub(crate) fn payload(&self, position: usize, limits: &Limits) -> Result<Payload<'_>> {
+        let Some((entry, key)) = self.values.get(position).zip(self.keys.name(position)) else {
+            return Err(Error::NotFound { name: format!("number {position}") });
+        };
+        let (offset, bytes) = self.bytes(position);
+        let mut c = Cursor::new(bytes, offset);
+        c.record("metadata value", Some(position as u64));
+        MetaValue::decode(entry.value_type, &mut c, limits).map_err(|error| named(error, position, key))
+    }
+
+    /// The value of the entry at a position, which has been looked at when the index was made.
+    pub(crate) fn value(&self, position: usize) -> MetaValue<'_> {
+        // Payloads are decoded once when the index is made, so the fallback is never seen.
+        self.checked(position).map_or(MetaValue::Bool(false), |payload| payload.value)
+    }
+
+    /// The value of the entry at a position, with its padding; within whatever limits the index was made.
+    pub(crate) fn checked(&self, position: usize) -> Option<Payload<'_>> {
+        let mut unlimited = Limits::default();
+        (unlimited.metadata_len, unlimited.rank) = (u64::MAX, u64::MAX);
+        self.payload(position, &unlimited).ok()
+    }
+
+    /// Bytes of heap that the list holds.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.keys.heap_size()
+            + self.values.capacity() * size_of::<Entry>()
+            + self.payloads.iter().map(|span| size_of::<Span>() + span.bytes.capacity()).sum::<usize>()
+    }
+}
+
+/// The same error with the entry that it is about.
+#[cold]
+fn named(error: Error, position: usize, key: &str) -> Error {
+    match error {
+        Error::Malformed { mut part, at, fault } => {
+            part.entry = Some(position as u64);
+            Error::Malformed { part: part.with_name(key), at, fault }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,308 @@
+//! Metadata values from and to the tree that all formats share.
+
+use std::borrow::Cow;
+
+use tensor_core::value::{KeyError, Object, Value};
+use tensor_core::{DType, f16};
+
+use super::{Bitset, MetaValue, NdArray};
+use crate::error::Fault;
+use crate::wire::ValueType;
+
+/// Why a tree is no metadata value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// A key is missing or of the wrong type.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// No type has this name.
+    #[error(
+        "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray"
+    )]
+    UnknownType(String),
+    /// A value of another kind than its type asks for.
+    #[error("expected {expected}, found {found}")]
+    Kind {
+        /// What the type asks for.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A number that its type cannot hold.
+    #[error("{number} does not fit {dtype}")]
+    Range {
+        /// The number.
+        number: String,
+        /// The type.
+        dtype: DType,
+    },
+    /// Hex digits that are not those of a float of this type.
+    #[error("{digits:?} are not the hex digits of the bits of {dtype}")]
+    Bits {
+        /// What is there.
+        digits: String,
+        /// The type.
+        dtype: DType,
+    },
+    /// A tree that plain JSON cannot express as metadata of OINF.
+    #[error(
+        "{0} is no metadata value of OINF: it takes booleans, numbers, strings, flat lists of booleans or numbers, and \
+         {{\"type\": …, \"value\": …}}"
+    )]
+    Plain(&'static str),
+    /// Shape, element type and values do not fit each other.
+    #[error("{0}")]
+    Array(String),
+}
+
+/// How a float that JSON has no number for is expressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NonFinite {
+    /// As a float of the tree, which JSON text gets as "NaN", "Infinity", "-Infinity".
+    Float,
+    /// As `{"type", "bits"}`, which keeps every bit.
+    Bits,
+}
+
+impl MetaValue<'_> {
+    /// The value as `inspect --json` prints it: `{"type": "u8", "value": 5}`. A bitset's value is a list of booleans; an array
+    /// has `dtype`, `shape` and its elements in a flat list.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        self.tree(NonFinite::Float).into()
+    }
+
+    /// As [`to_value`](Self::to_value), but a NaN or an infinity is `{"type": "f32", "bits": "7fc00000"}` and so survives JSON
+    /// with every bit (DECISIONS, "Conversion between formats", metadata).
+    #[must_use]
+    pub fn to_value_exact(&self) -> Value {
+        self.tree(NonFinite::Bits).into()
+    }
+
+    fn tree(&self, non_finite: NonFinite) -> Object {
+        let mut object = Object::new();
+        object.insert("type", self.value_type().name());
+        match self {
+            Self::Str(text) => _ = object.insert("value", &**text),
+            Self::Bitset(bitset) => _ = object.insert("value", bitset.iter().collect::<Value>()),
+            Self::Ndarray(array) => {
+                object.insert("dtype", array.dtype().name());
+                object.insert("shape", array.shape().iter().copied().collect::<Value>());
+                let size = array.dtype().size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
+                let elements = array.bytes().chunks_exact(size.max(1));
+                let elements = elements.map(|bytes| element(array.dtype(), bytes, non_finite));
+                object.insert("value", elements.collect::<Value>());
+            }
+            scalar => {
+                let dtype = scalar.value_type().dtype().unwrap_or(DType::Bool);
+                let bytes = scalar.scalar_bytes();
+                let bytes = bytes.as_ref().map_or(&[][..], |s| s.as_slice());
+                match element(dtype, bytes, non_finite) {
+                    Value::Object(bits) => return bits,
+                    number => _ = object.insert("value", number),
+                }
+            }
+        }
+        object
+    }
+}
+
+/// One number or boolean from its little-endian bytes.
+fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
+    macro_rules! read {
+        ($type:ty) => {
+            <$type>::from_le_bytes(le.try_into().unwrap_or_default())
+        };
+    }
+    let float = |x: f64| {
+        if x.is_finite() || non_finite == NonFinite::Float {
+            return Value::Float(x);
+        }
+        let digits = le.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+        Value::Object([("type", dtype.name()), ("bits", &digits)].into_iter().collect())
+    };
+    match dtype {
+        DType::I8 => read!(i8).into(),
+        DType::I16 => read!(i16).into(),
+        DType::I32 => read!(i32).into(),
+        DType::I64 => read!(i64).into(),
+        DType::U8 => read!(u8).into(),
+        DType::U16 => read!(u16).into(),
+        DType::U32 => read!(u32).into(),
+        DType::U64 => read!(u64).into(),
+        DType::F16 => float(read!(f16).into()),
+        DType::F32 => float(read!(f32).into()),
+        DType::F64 => float(read!(f64)),
+        _ => Value::Bool(le != [0]),
+    }
+}
+
+impl MetaValue<'static> {
+    /// The value of a tree: of the form that [`to_value`](Self::to_value) and [`to_value_exact`](Self::to_value_exact) give, or
+    /// plain, where an integer is i64, or u64 if it has to be, a number f64, and a flat list an array of bool, i64, u64 or f64.
+    ///
+    /// # Errors
+    /// [`ValueError`] if it is neither, or a number does not fit its type. Strings are checked when they are written.
+    pub fn from_value(value: &Value) -> Result<Self, ValueError> {
+        Ok(match value {
+            Value::Bool(b) => Self::Bool(*b),
+            Value::Int(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(n), _) => Self::I64(n),
+                (None, n) => Self::U64(n.unwrap_or_default()), // one of the two holds every integer
+            },
+            Value::Float(x) => Self::F64(*x),
+            Value::String(text) => Self::Str(Cow::Owned(text.clone())),
+            Value::Array(items) => Self::Ndarray(plain_array(items)?),
+            Value::Object(object) if object.contains_key("type") => typed(object)?,
+            other => return Err(ValueError::Plain(other.kind())),
+        })
+    }
+}
+
+/// `{"type": …}` with what belongs to it.
+fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
+    let name = object.required_str("type")?;
+    let unknown = || ValueError::UnknownType(name.to_owned());
+    let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
+    match value_type {
+        ValueType::Str => Ok(MetaValue::Str(Cow::Owned(object.required_str("value")?.to_owned()))),
+        ValueType::Bitset => {
+            let bits = object.required_array("value")?.iter().map(|bit| {
+                bit.as_bool().ok_or(ValueError::Kind { expected: "a boolean", found: bit.kind() })
+            });
+            let bits = bits.collect::<Result<Vec<bool>, ValueError>>()?;
+            Ok(MetaValue::Bitset(Bitset::of(bits).map_err(|fault| array_fault(&fault))?))
+        }
+        ValueType::Ndarray => typed_array(object),
+        scalar => {
+            let dtype = scalar.dtype().ok_or_else(unknown)?;
+            let mut bytes = Vec::with_capacity(8);
+            if object.contains_key("bits") {
+                push_bits(dtype, object, &mut bytes)?;
+            } else {
+                push_element(dtype, object.required("value")?, &mut bytes)?;
+            }
+            MetaValue::from_scalar(scalar, &bytes).ok_or_else(unknown)
+        }
+    }
+}
+
+fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
+    let name = object.required_str("dtype")?;
+    let dtype: DType = name.parse().map_err(|_| ValueError::UnknownType(name.to_owned()))?;
+    let dim = |dim: &Value| {
+        dim.as_u64().ok_or(ValueError::Kind { expected: "an unsigned integer", found: dim.kind() })
+    };
+    let shape = object.required_array("shape")?.iter().map(dim).collect::<Result<Vec<u64>, ValueError>>()?;
+    let mut bytes = Vec::new();
+    for item in object.required_array("value")? {
+        push_element(dtype, item, &mut bytes)?;
+    }
+    NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray).map_err(|fault| array_fault(&fault))
+}
+
+fn array_fault(fault: &Fault) -> ValueError {
+    ValueError::Array(fault.to_string())
+}
+
+/// A flat list: booleans, or integers that i64 or u64 holds, or numbers.
+fn plain_array(items: &[Value]) -> Result<NdArray<'static>, ValueError> {
+    let all = |f: fn(&Value) -> bool| !items.is_empty() && items.iter().all(f);
+    let dtype = if all(|x| x.as_bool().is_some()) {
+        DType::Bool
+    } else if all(|x| x.as_i64().is_some()) {
+        DType::I64
+    } else if all(|x| x.as_u64().is_some()) {
+        DType::U64
+    } else {
+        DType::F64
+    };
+    let mut bytes = Vec::new();
+    for item in items {
+        if !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)) {
+            return Err(ValueError::Plain(match item {
+                Value::Array(_) => "a list of lists",
+                Value::String(_) => "a list of strings",
+                _ => "a list of other than numbers or booleans",
+            }));
+        }
+        push_element(dtype, item, &mut bytes)?;
+    }
+    NdArray::new(dtype, vec![items.len() as u64], bytes).map_err(|fault| array_fault(&fault))
+}
+
+/// Appends a number or boolean in its little-endian bytes.
+fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    macro_rules! integer {
+        ($type:ty) => {{
+            let Value::Int(n) = value else {
+                return Err(ValueError::Kind { expected: "an integer", found: value.kind() });
+            };
+            let fitting = <$type>::try_from(i128::from(*n));
+            let fitting = fitting.map_err(|_| ValueError::Range { number: n.to_string(), dtype })?;
+            out.extend(fitting.to_le_bytes());
+        }};
+    }
+    match dtype {
+        DType::I8 => integer!(i8),
+        DType::I16 => integer!(i16),
+        DType::I32 => integer!(i32),
+        DType::I64 => integer!(i64),
+        DType::U8 => integer!(u8),
+        DType::U16 => integer!(u16),
+        DType::U32 => integer!(u32),
+        DType::U64 => integer!(u64),
+        DType::F16 | DType::F32 | DType::F64 => push_float(dtype, value, out)?,
+        DType::Bool => {
+            let bit = value.as_bool();
+            let bit = bit.ok_or(ValueError::Kind { expected: "a boolean", found: value.kind() })?;
+            out.push(u8::from(bit));
+        }
+        other => return Err(array_fault(&Fault::NoCode(other))),
+    }
+    Ok(())
+}
+
+fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let x = match value {
+        Value::Object(bits) => return push_bits(dtype, bits, out),
+        Value::Float(x) => *x,
+        Value::Int(n) => n.as_f64().unwrap_or_else(|| i128::from(*n) as f64),
+        // CLI.md, inspect: NaN and infinities as strings.
+        Value::String(text) if text == "NaN" => f64::NAN,
+        Value::String(text) if text == "Infinity" => f64::INFINITY,
+        Value::String(text) if text == "-Infinity" => f64::NEG_INFINITY,
+        other => return Err(ValueError::Kind { expected: "a number", found: other.kind() }),
+    };
+    let (rounded, bytes) = match dtype {
+        DType::F16 => (f16::from_f64(x).into(), f16::from_f64(x).to_le_bytes().to_vec()),
+        #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+        DType::F32 => (f64::from(x as f32), (x as f32).to_le_bytes().to_vec()),
+        _ => (x, x.to_le_bytes().to_vec()),
+    };
+    if x.is_finite() && !rounded.is_finite() {
+        return Err(ValueError::Range { number: x.to_string(), dtype });
+    }
+    out.extend(bytes);
+    Ok(())
+}
+
+/// `{"type": "f32", "bits": "7fc00000"}`: as many hex digits as the type has.
+fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
+    let wrong = || ValueError::Bits { digits: digits.to_owned(), dtype };
+    let size = match dtype {
+        DType::F16 => 2,
+        DType::F32 => 4,
+        DType::F64 => 8,
+        _ => return Err(wrong()),
+    };
+    let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if name != dtype.name() || digits.len() != 2 * size || !is_hex {
+        return Err(wrong());
+    }
+    let bits = u64::from_str_radix(digits, 16).map_err(|_| wrong())?;
+    out.extend(bits.to_le_bytes().iter().take(size));
+    Ok(())
+}

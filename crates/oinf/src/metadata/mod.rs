@@ -1,0 +1,508 @@
+//! Metadata values: numbers, booleans, strings, bitsets and arrays.
+
+mod entries;
+mod json;
+
+use std::borrow::Cow;
+
+use tensor_core::{Bytes, Cursor, DType, Limits, Part, TensorInfo, TensorView, ViewError, align_up, f16};
+
+use crate::error::{Error, Fault, Result};
+use crate::wire::{self, ValueType, malformed};
+
+pub(crate) use entries::{Entries, Entry};
+pub use json::ValueError;
+
+/// What a file holds beside its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
+///
+/// [`Index::to_metadata`](crate::Index::to_metadata) gives that of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata<'a> {
+    /// Names and values of the size variables.
+    pub sizevars: Vec<(Cow<'a, str>, u64)>,
+    /// Keys and values.
+    pub values: Vec<(Cow<'a, str>, MetaValue<'a>)>,
+}
+
+impl<'a> Metadata<'a> {
+    /// Nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { sizevars: Vec::new(), values: Vec::new() }
+    }
+
+    /// Adds a size variable.
+    #[must_use]
+    pub fn sizevar(mut self, name: impl Into<Cow<'a, str>>, value: u64) -> Self {
+        self.sizevars.push((name.into(), value));
+        self
+    }
+
+    /// Adds a value.
+    #[must_use]
+    pub fn value(mut self, key: impl Into<Cow<'a, str>>, value: impl Into<MetaValue<'a>>) -> Self {
+        self.values.push((key.into(), value.into()));
+        self
+    }
+}
+
+macro_rules! values {
+    ($($variant:ident $type:ty;)*) => {
+        /// A metadata value. Two are equal if type and bits are, so a NaN equals its copy.
+        #[derive(Clone, Debug)]
+        pub enum MetaValue<'a> {
+            $(#[doc = concat!("A scalar of type `", stringify!($type), "`.")] $variant($type),)*
+            /// A boolean.
+            Bool(bool),
+            /// A set of bits.
+            Bitset(Bitset<'a>),
+            /// Text of `[A-Za-z0-9._-]`, at least one character.
+            Str(Cow<'a, str>),
+            /// An array.
+            Ndarray(NdArray<'a>),
+        }
+
+        impl MetaValue<'_> {
+            /// Its type.
+            #[must_use]
+            pub const fn value_type(&self) -> ValueType {
+                match self {
+                    $(Self::$variant(_) => ValueType::$variant,)*
+                    Self::Bool(_) => ValueType::Bool,
+                    Self::Bitset(_) => ValueType::Bitset,
+                    Self::Str(_) => ValueType::Str,
+                    Self::Ndarray(_) => ValueType::Ndarray,
+                }
+            }
+
+            /// The little-endian bytes of a scalar; the others have none.
+            fn scalar_bytes(&self) -> Option<Scalar> {
+                Some(match self {
+                    $(Self::$variant(x) => Scalar::new(&x.to_le_bytes()),)*
+                    Self::Bool(b) => Scalar::new(&[u8::from(*b)]),
+                    Self::Bitset(_) | Self::Str(_) | Self::Ndarray(_) => return None,
+                })
+            }
+
+            /// The scalar of that type with these little-endian bytes, if there are as many as it has.
+            fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
+                Some(match value_type {
+                    $(ValueType::$variant => Self::$variant(<$type>::from_le_bytes(bytes.try_into().ok()?)),)*
+                    // DECISIONS, OINF 1: BOOL bytes other than 0 and 1 are for `verify`.
+                    ValueType::Bool => Self::Bool(<[u8; 1]>::try_from(bytes).ok()? != [0]),
+                    ValueType::Bitset | ValueType::Str | ValueType::Ndarray => return None,
+                })
+            }
+        }
+
+        $(impl From<$type> for MetaValue<'_> {
+            fn from(x: $type) -> Self {
+                Self::$variant(x)
+            }
+        })*
+    };
+}
+
+values! {
+    I8 i8;
+    I16 i16;
+    I32 i32;
+    I64 i64;
+    U8 u8;
+    U16 u16;
+    U32 u32;
+    U64 u64;
+    F16 f16;
+    F32 f32;
+    F64 f64;
+}
+
+macro_rules! from {
+    ($($from:ty => $variant:ident;)*) => { $(
+        impl<'a> From<$from> for MetaValue<'a> {
+            fn from(value: $from) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )* };
+}
+from! {
+    bool => Bool;
+    &'a str => Str;
+    String => Str;
+    Bitset<'a> => Bitset;
+    NdArray<'a> => Ndarray;
+}
+
+/// Up to 8 little-endian bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Scalar {
+    bytes: [u8; 8],
+    len: usize,
+}
+
+impl Scalar {
+    fn new(le: &[u8]) -> Self {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(le).for_each(|(to, from)| *to = *from);
+        Self { bytes, len: le.len().min(8) }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl PartialEq for MetaValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bitset(a), Self::Bitset(b)) => a == b,
+            (Self::Str(a), Self::Str(b)) => a == b,
+            (Self::Ndarray(a), Self::Ndarray(b)) => a == b,
+            _ => {
+                let bytes = self.scalar_bytes();
+                self.value_type() == other.value_type() && bytes.is_some() && bytes == other.scalar_bytes()
+            }
+        }
+    }
+}
+
+impl Eq for MetaValue<'_> {}
+
+impl<'a> MetaValue<'a> {
+    /// The same value with bytes of its own.
+    #[must_use]
+    pub fn into_owned(self) -> MetaValue<'static> {
+        match self {
+            Self::I8(x) => MetaValue::I8(x),
+            Self::I16(x) => MetaValue::I16(x),
+            Self::I32(x) => MetaValue::I32(x),
+            Self::I64(x) => MetaValue::I64(x),
+            Self::U8(x) => MetaValue::U8(x),
+            Self::U16(x) => MetaValue::U16(x),
+            Self::U32(x) => MetaValue::U32(x),
+            Self::U64(x) => MetaValue::U64(x),
+            Self::F16(x) => MetaValue::F16(x),
+            Self::F32(x) => MetaValue::F32(x),
+            Self::F64(x) => MetaValue::F64(x),
+            Self::Bool(x) => MetaValue::Bool(x),
+            Self::Str(text) => MetaValue::Str(Cow::Owned(text.into_owned())),
+            Self::Bitset(Bitset { bits, bytes }) => {
+                MetaValue::Bitset(Bitset { bits, bytes: Cow::Owned(bytes.into_owned()) })
+            }
+            Self::Ndarray(NdArray { dtype, shape, bytes }) => MetaValue::Ndarray(NdArray {
+                dtype,
+                shape: Cow::Owned(shape.into_owned()),
+                bytes: Cow::Owned(bytes.into_owned()),
+            }),
+        }
+    }
+
+    /// The text, if it is text.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::Str(text) = self { Some(text) } else { None }
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(b) = self { Some(*b) } else { None }
+    }
+
+    /// The integer, if it is one of any width; every integer of OINF fits.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i128> {
+        Some(match *self {
+            Self::I8(x) => x.into(),
+            Self::I16(x) => x.into(),
+            Self::I32(x) => x.into(),
+            Self::I64(x) => x.into(),
+            Self::U8(x) => x.into(),
+            Self::U16(x) => x.into(),
+            Self::U32(x) => x.into(),
+            Self::U64(x) => x.into(),
+            _ => return None,
+        })
+    }
+
+    /// The float, if it is one of any width.
+    #[must_use]
+    pub fn as_float(&self) -> Option<f64> {
+        match *self {
+            Self::F16(x) => Some(x.into()),
+            Self::F32(x) => Some(x.into()),
+            Self::F64(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    /// Reads a payload, which is the whole of `c` (OINF 1, "Metadata Payloads").
+    pub(crate) fn decode(value_type: ValueType, c: &mut Cursor<'a>, limits: &Limits) -> Result<Payload<'a>> {
+        let (start, found) = (c.offset(), c.remaining() as u64);
+        let wrong = |expected| {
+            let part = Part::new("metadata value").with_field("value_nbytes");
+            malformed(part, start, Fault::PayloadLen { value_type, found, expected })
+        };
+        let decoded = match (value_type, value_type.dtype().and_then(DType::size)) {
+            (_, Some(size)) => Self::decode_scalar(value_type, size, c),
+            (ValueType::Str, _) => Self::decode_str(c, limits),
+            (ValueType::Bitset, _) => Bitset::decode(c).map(|(x, padding)| (Self::Bitset(x), padding)),
+            _ => NdArray::decode(c, limits).map(|(x, padding)| (Self::Ndarray(x), padding)),
+        };
+        match decoded {
+            Ok((value, (padding_at, padding))) if c.remaining() == 0 => {
+                Ok(Payload { value, padding_at, padding })
+            }
+            Ok(_) => Err(wrong(c.offset() - start)),
+            Err(Error::Truncated { at, need, .. }) => {
+                let expected = (at - start).saturating_add(need);
+                Err(wrong(align_up(expected, wire::ALIGNMENT).unwrap_or(expected)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn decode_scalar(value_type: ValueType, size: u32, c: &mut Cursor<'a>) -> Result<(Self, Padding<'a>)> {
+        let bytes = c.bytes(size.into(), "value")?;
+        // There are as many bytes as the type has, so the fallback is never seen.
+        Ok((Self::from_scalar(value_type, bytes).unwrap_or(Self::Bool(false)), (c.offset(), &[])))
+    }
+
+    fn decode_str(c: &mut Cursor<'a>, limits: &Limits) -> Result<(Self, Padding<'a>)> {
+        let wire::Text { text, padding_at, padding } = wire::Text::decode(c, "value", limits.metadata_len)?;
+        Ok((Self::Str(Cow::Borrowed(text)), (padding_at, padding)))
+    }
+
+    /// The payload without what may follow it to a multiple of 8.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        match self {
+            Self::Str(text) => wire::encode_text(text, out)?,
+            Self::Bitset(bitset) => bitset.encode(out)?,
+            Self::Ndarray(array) => array.encode(out)?,
+            scalar => out.extend(scalar.scalar_bytes().iter().flat_map(|s| s.as_slice())),
+        }
+        Ok(())
+    }
+}
+
+/// Where padding begins in the file, and its bytes.
+type Padding<'a> = (u64, &'a [u8]);
+
+/// A value as it stands in a file.
+pub(crate) struct Payload<'a> {
+    pub(crate) value: MetaValue<'a>,
+    pub(crate) padding_at: u64,
+    pub(crate) padding: &'a [u8],
+}
+
+/// A set of bits, of which the first is the lowest of the first byte.
+#[derive(Clone, Debug)]
+pub struct Bitset<'a> {
+    bits: u32,
+    /// As many as `bits` take.
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> Bitset<'a> {
+    /// The first `bits` bits of `bytes`.
+    ///
+    /// # Errors
+    /// [`Fault::BitsetBytes`] if there are not exactly as many bytes as they take.
+    pub fn new(bits: u32, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Fault> {
+        let bytes = bytes.into();
+        let (found, expected) = (bytes.len() as u64, u64::from(bits.div_ceil(8)));
+        if found != expected {
+            return Err(Fault::BitsetBytes { found, bits, expected });
+        }
+        Ok(Self { bits, bytes })
+    }
+
+    /// A set of these bits.
+    ///
+    /// # Errors
+    /// [`Fault::TooMany`] if there are 2^32 or more.
+    pub fn of(bits: impl IntoIterator<Item = bool>) -> Result<Self, Fault> {
+        let (mut bytes, mut count) = (Vec::new(), 0u64);
+        for bit in bits {
+            if count % 8 == 0 {
+                bytes.push(0);
+            }
+            if let Some(byte) = bytes.last_mut() {
+                *byte |= u8::from(bit) << (count % 8);
+            }
+            count += 1;
+        }
+        let bits = u32::try_from(count).map_err(|_| Fault::TooMany(count))?;
+        Ok(Self { bits, bytes: Cow::Owned(bytes) })
+    }
+
+    /// The number of bits.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.bits
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bits == 0
+    }
+
+    /// The bytes, the first bit lowest in the first; bits beyond [`len`](Self::len) are as the file has them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bits in their order.
+    pub fn iter(&self) -> impl Iterator<Item = bool> {
+        // Bytes hold at least as many bits as the set has; a set may be of 2^32 − 1.
+        let all = self.bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
+        all.take(usize::try_from(self.bits).unwrap_or(usize::MAX))
+    }
+
+    /// The bits of the last byte that are beyond the set; zero in a good file.
+    pub(crate) fn stray(&self) -> u8 {
+        match (self.bits % 8, self.bytes.last()) {
+            (used @ 1.., Some(last)) => last >> used,
+            _ => 0,
+        }
+    }
+
+    fn decode(c: &mut Cursor<'a>) -> Result<(Self, Padding<'a>)> {
+        let (at, bits) = (c.offset(), c.u32("bit_count")?);
+        let found = u64::from(c.u32("byte_count")?);
+        let expected = u64::from(bits.div_ceil(8));
+        if found != expected {
+            let part = Part::new("metadata value").with_field("byte_count");
+            return Err(malformed(part, at + 4, Fault::BitsetBytes { found, bits, expected }));
+        }
+        let bytes = Cow::Borrowed(c.bytes(found, "bytes")?);
+        Ok((Self { bits, bytes }, (c.offset(), c.bytes(wire::padding(8 + found), "padding")?)))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let found = u32::try_from(self.bytes.len()).map_err(|_| Fault::TooLong)?;
+        out.extend(self.bits.to_le_bytes());
+        out.extend(found.to_le_bytes());
+        out.extend(&*self.bytes);
+        // DECISIONS, OINF 1: a bit set past bit_count is an error, so none is written.
+        if let (used @ 1.., Some(last)) = (self.bits % 8, out.last_mut()) {
+            *last &= (1 << used) - 1;
+        }
+        wire::pad(out, 8 + u64::from(found));
+        Ok(())
+    }
+}
+
+/// Two sets are equal if their bits are, whatever stands beyond them.
+impl PartialEq for Bitset<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits == other.bits && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Bitset<'_> {}
+
+/// An array of numbers or booleans, row-major.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NdArray<'a> {
+    dtype: DType,
+    shape: Cow<'a, [u64]>,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> NdArray<'a> {
+    /// An array of little-endian values, row-major.
+    ///
+    /// # Errors
+    /// [`Fault::NoCode`] for a dtype that OINF lacks; [`tensor_core::Fault::TooManyElements`] or
+    /// [`tensor_core::Fault::Nbytes`] if there are not as many bytes as dtype and shape imply.
+    pub fn new(
+        dtype: DType,
+        shape: impl Into<Cow<'a, [u64]>>,
+        bytes: impl Into<Cow<'a, [u8]>>,
+    ) -> Result<Self, Fault> {
+        let (shape, bytes) = (shape.into(), bytes.into());
+        ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
+        let (found, expected) = (bytes.len() as u64, TensorInfo::new("", dtype, &shape)?.nbytes);
+        if found != expected {
+            return Err(Fault::Common(tensor_core::Fault::Nbytes { found, expected }));
+        }
+        Ok(Self { dtype, shape, bytes })
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its dimensions in elements, slowest first; empty for a single value.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Its values, little-endian and row-major.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its values as those of a tensor without a name, to be read as numbers or slices.
+    ///
+    /// # Errors
+    /// None that an array which exists can have.
+    pub fn view(&self) -> Result<TensorView<'_>, ViewError> {
+        let found = self.bytes.len() as u64;
+        let info = TensorInfo::new("", self.dtype, &self.shape);
+        TensorView::new(
+            info.map_err(|_| ViewError::Length { found, expected: u64::MAX })?,
+            Bytes::Borrowed(&self.bytes),
+        )
+    }
+
+    fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<(Self, Padding<'a>)> {
+        let (start, code) = (c.offset(), c.u32("element_type")?);
+        let part = |field| Part::new("metadata value").with_field(field);
+        let dtype =
+            wire::element_type(code).map_err(|fault| malformed(part("element_type"), start, fault))?;
+        let ndim = u64::from(c.u32("ndim")?);
+        Limits::check("the number of dimensions", ndim, limits.rank)?;
+        let shape: Vec<u64> = c.u64s(ndim, "dims")?.collect();
+        let nbytes = TensorInfo::new("", dtype, &shape)
+            .map_err(|fault| malformed(part("dims"), start + 8, fault))?
+            .nbytes;
+        let bytes = Cow::Borrowed(c.bytes(nbytes, "data")?);
+        let padding = (c.offset(), c.bytes(wire::padding(nbytes), "padding")?);
+        Ok((Self { dtype, shape: Cow::Owned(shape), bytes }, padding))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let element_type = ValueType::of(self.dtype).ok_or(Fault::NoCode(self.dtype))?;
+        let ndim = u32::try_from(self.shape.len()).map_err(|_| Fault::TooLong)?;
+        if self.dtype == DType::Bool
+            && let Some(fault) = bool_fault(&self.bytes)
+        {
+            return Err(fault);
+        }
+        out.extend(element_type.code().to_le_bytes());
+        out.extend(ndim.to_le_bytes());
+        out.extend(self.shape.iter().flat_map(|dim| dim.to_le_bytes()));
+        out.extend(&*self.bytes);
+        wire::pad(out, self.bytes.len() as u64);
+        Ok(())
+    }
+}
+
+/// OINF 1, "TensorIndexTable" and "Metadata Payloads": booleans are 0 or 1.
+pub(crate) fn bool_fault(bytes: &[u8]) -> Option<Fault> {
+    let mut bad = bytes.iter().filter(|&&b| b > 1);
+    let value = *bad.next()?;
+    Some(Fault::Bool { value, count: 1 + bad.count() as u64 })
+}
+
+#[cfg(test)]
+mod tests;

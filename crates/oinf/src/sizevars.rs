@@ -1,0 +1,51 @@
+//! Size variables: names that stand for dimensions, such as `D := 128`.
+
+use tensor_core::{Fault, NameTable};
+
+/// The size variables of a file, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct SizeVars {
+    names: NameTable,
+    values: Vec<u64>,
+}
+
+impl SizeVars {
+    /// A list with room for `count`, which the caller has bounded by bytes that exist.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { names: NameTable::with_capacity(count), values: Vec::with_capacity(count) }
+    }
+
+    pub(crate) fn push(&mut self, name: &str, value: u64) -> Result<(), Fault> {
+        self.names.push(name)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// The number of size variables.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The value of the variable of that name.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.values.get(self.names.find(name)?).copied()
+    }
+
+    /// Names and values, in the file's order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u64)> + Clone {
+        self.names.iter().zip(self.values.iter().copied())
+    }
+
+    /// Bytes of heap that the list holds.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.names.heap_size() + self.values.capacity() * size_of::<u64>()
+    }
+}

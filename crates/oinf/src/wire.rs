@@ -1,0 +1,347 @@
+//! Records as they stand in the file, decoding and encoding side by side.
+
+use std::fmt;
+
+use tensor_core::{Cursor, DType, Limits, Part};
+
+use crate::error::{Error, Fault, Result};
+
+/// OINF 1, "FileHeader": `magic[5] = "OINF\0"`.
+pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
+/// OINF 1, "FileHeader".
+pub(crate) const VERSION: u32 = 1;
+/// DECISIONS, OINF 1: 69 bytes of fields …
+pub(crate) const HEADER_FIELDS: u64 = 69;
+/// … then zeros to 72.
+pub(crate) const HEADER_LEN: u64 = 72;
+/// OINF 1, "High-Level Layout": section starts and payloads are aligned to 8 bytes.
+pub(crate) const ALIGNMENT: u64 = 8;
+/// OINF 1, "TensorIndexTable": bit 0 of the flags.
+pub(crate) const HAS_DATA: u32 = 1;
+
+/// OINF 1, "Strings": `[A-Za-z0-9._-]`.
+pub(crate) const fn is_string_char(c: char) -> bool {
+    matches!(c, 'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | '-')
+}
+
+/// Bytes of zeros that bring `len` bytes to a multiple of 8.
+pub(crate) const fn padding(len: u64) -> u64 {
+    (ALIGNMENT - len % ALIGNMENT) % ALIGNMENT
+}
+
+macro_rules! value_types {
+    ($($variant:ident = $code:literal, $name:literal, $dtype:expr;)*) => {
+        /// The type of a metadata value or of a tensor's elements (OINF 1, "ValueType Tags").
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum ValueType {
+            $(#[doc = concat!("`", $name, "`, number ", $code, ".")] $variant = $code,)*
+        }
+
+        impl ValueType {
+            /// Every type, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name as the document prints it: `u8`, `f16`, `bool`, `bitset`, `str`, `ndarray`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The number that stands for it in a file.
+            #[must_use]
+            pub const fn code(self) -> u32 {
+                self as u32
+            }
+
+            /// The element type, for numbers and booleans.
+            #[must_use]
+            pub const fn dtype(self) -> Option<DType> {
+                match self { $(Self::$variant => $dtype,)* }
+            }
+        }
+
+        impl TryFrom<u32> for ValueType {
+            type Error = Fault;
+
+            fn try_from(code: u32) -> Result<Self, Fault> {
+                match code {
+                    $($code => Ok(Self::$variant),)*
+                    _ => Err(unknown(code)),
+                }
+            }
+        }
+    };
+}
+
+value_types! {
+    I8 = 1, "i8", Some(DType::I8);
+    I16 = 2, "i16", Some(DType::I16);
+    I32 = 3, "i32", Some(DType::I32);
+    I64 = 4, "i64", Some(DType::I64);
+    U8 = 5, "u8", Some(DType::U8);
+    U16 = 6, "u16", Some(DType::U16);
+    U32 = 7, "u32", Some(DType::U32);
+    U64 = 8, "u64", Some(DType::U64);
+    F16 = 9, "f16", Some(DType::F16);
+    F32 = 10, "f32", Some(DType::F32);
+    F64 = 11, "f64", Some(DType::F64);
+    Bool = 12, "bool", Some(DType::Bool);
+    Bitset = 13, "bitset", None;
+    Str = 14, "str", None;
+    Ndarray = 15, "ndarray", None;
+}
+
+/// What later revisions call 16 and up, under the same version (DECISIONS, OINF 1).
+const LATER: [&str; 10] = ["bf16", "f8", "i4", "i2", "i1", "u4", "u2", "u1", "t2", "t1"];
+
+#[cold]
+fn unknown(code: u32) -> Fault {
+    let later = code.checked_sub(16).and_then(|n| LATER.get(usize::try_from(n).ok()?));
+    later.map_or(Fault::UnknownType(code), |name| Fault::LaterType { code, name })
+}
+
+impl ValueType {
+    /// The type whose elements are of this dtype; `None` for those that OINF lacks.
+    #[must_use]
+    pub fn of(dtype: DType) -> Option<Self> {
+        Self::ALL.iter().copied().find(|t| t.dtype() == Some(dtype))
+    }
+}
+
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The file header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Size variables, metadata entries, tensors.
+    pub(crate) counts: [u32; 3],
+    /// Where their tables begin.
+    pub(crate) tables: [u64; 3],
+    pub(crate) data: u64,
+    pub(crate) file_size: u64,
+}
+
+impl Header {
+    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
+        c.record("header", None);
+        if c.bytes(5, "magic")? != MAGIC {
+            return Err(malformed(Part::new("header").with_field("magic"), 0, Fault::Magic));
+        }
+        let version = c.u32("version")?;
+        if version != VERSION {
+            return Err(malformed(Part::new("header").with_field("version"), 5, Fault::Version(version)));
+        }
+        zero(c, "flags")?;
+        let counts = [c.u32("n_sizevars")?, c.u32("n_metadata")?, c.u32("n_tensors")?];
+        zero(c, "reserved")?;
+        let tables = [c.u64("offset_sizevars")?, c.u64("offset_metadata")?, c.u64("offset_tensors")?];
+        Ok(Self { counts, tables, data: c.u64("offset_data")?, file_size: c.u64("file_size")? })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        for word in [VERSION, 0].into_iter().chain(self.counts).chain([0]) {
+            out.extend(word.to_le_bytes());
+        }
+        for offset in self.tables.into_iter().chain([self.data, self.file_size]) {
+            out.extend(offset.to_le_bytes());
+        }
+        pad(out, HEADER_FIELDS);
+    }
+}
+
+/// A field that version 1 keeps zero.
+fn zero(c: &mut Cursor<'_>, field: &'static str) -> Result<()> {
+    let at = c.offset();
+    match c.u32(field)? {
+        0 => Ok(()),
+        found => Err(malformed(c.part(field), at, Fault::NotZero(found.into()))),
+    }
+}
+
+/// A string and its padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    pub(crate) text: &'a str,
+    /// Where the padding begins in the file.
+    pub(crate) padding_at: u64,
+    pub(crate) padding: &'a [u8],
+}
+
+impl<'a> Text<'a> {
+    /// Bytes of the shortest string.
+    const MIN_LEN: u64 = 8;
+
+    /// A string of at most `max` bytes, without its padding.
+    pub(crate) fn decode(c: &mut Cursor<'a>, field: &'static str, max: u64) -> Result<Self> {
+        let len = u64::from(c.u32(field)?);
+        Limits::check("the length of a string", len, max)?;
+        let at = c.offset();
+        let text = c.bytes(len, field)?;
+        // DECISIONS, OINF 1: relative to the String's own start, which also counts its length field.
+        let (padding_at, padding) = (c.offset(), c.bytes(padding(4 + len), field)?);
+        match std::str::from_utf8(text) {
+            Ok(text) if !text.is_empty() && text.bytes().all(is_string_byte) => {
+                Ok(Self { text, padding_at, padding })
+            }
+            _ => Err(malformed(c.part(field), at, character(text))),
+        }
+    }
+}
+
+/// [`is_string_char`] without a branch, for names by the million.
+fn is_string_byte(byte: u8) -> bool {
+    let lower = byte | 0x20;
+    let letter = lower.wrapping_sub(b'a') < 26;
+    let digit = byte.wrapping_sub(b'0') < 10;
+    letter | digit | (byte == b'.') | (byte == b'_') | (byte == b'-')
+}
+
+#[cold]
+fn character(bytes: &[u8]) -> Fault {
+    match bytes.iter().position(|&b| !is_string_char(char::from(b))) {
+        Some(position) => {
+            let found = bytes.get(position).map_or_else(String::new, |b| format!("the byte {b:#04x}"));
+            Fault::Character { found, position }
+        }
+        None => Fault::EmptyString,
+    }
+}
+
+/// OINF 1, "Strings".
+pub(crate) fn encode_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if let Some(fault) = Fault::of_text(text) {
+        return Err(fault);
+    }
+    let len = u32::try_from(text.len()).map_err(|_| Fault::TooLong)?;
+    out.extend(len.to_le_bytes());
+    out.extend(text.as_bytes());
+    pad(out, 4 + u64::from(len));
+    Ok(())
+}
+
+/// Zeros that bring what is `len` bytes long to a multiple of 8.
+pub(crate) fn pad(out: &mut Vec<u8>, len: u64) {
+    out.extend((0..padding(len)).map(|_| 0));
+}
+
+/// OINF 1, "SizeVarsTable".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeVarRecord<'a> {
+    pub(crate) name: Text<'a>,
+    pub(crate) value: u64,
+}
+
+impl<'a> SizeVarRecord<'a> {
+    pub(crate) const MIN_LEN: u64 = Text::MIN_LEN + 8;
+
+    pub(crate) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self> {
+        Ok(Self { name: Text::decode(c, "name", limits.name_len)?, value: c.u64("value")? })
+    }
+}
+
+/// OINF 1, "MetadataTable".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MetadataRecord<'a> {
+    pub(crate) key: Text<'a>,
+    pub(crate) value_type: ValueType,
+    pub(crate) nbytes: u64,
+    pub(crate) offset: u64,
+}
+
+impl<'a> MetadataRecord<'a> {
+    pub(crate) const MIN_LEN: u64 = Text::MIN_LEN + 24;
+
+    pub(crate) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self> {
+        let key = Text::decode(c, "key", limits.name_len)?;
+        let at = c.offset();
+        let (code, flags) = (c.u32("value_type")?, c.u32("value_flags")?);
+        let (nbytes, offset) = (c.u64("value_nbytes")?, c.u64("value_offset")?);
+        let fault = |field, at, fault| malformed(c.part(field).with_name(key.text), at, fault);
+        let value_type = ValueType::try_from(code).map_err(|f| fault("value_type", at, f))?;
+        if flags != 0 {
+            return Err(fault("value_flags", at + 4, Fault::NotZero(flags.into())));
+        }
+        Ok(Self { key, value_type, nbytes, offset })
+    }
+
+    /// Everything behind the key, which has been written.
+    pub(crate) fn encode_rest(value_type: ValueType, nbytes: u64, offset: u64, out: &mut Vec<u8>) {
+        out.extend(value_type.code().to_le_bytes());
+        out.extend(0u32.to_le_bytes());
+        out.extend(nbytes.to_le_bytes());
+        out.extend(offset.to_le_bytes());
+    }
+}
+
+/// OINF 1, "TensorIndexTable".
+#[derive(Clone, Debug)]
+pub(crate) struct TensorRecord<'a, D> {
+    pub(crate) name: Text<'a>,
+    pub(crate) dtype: DType,
+    pub(crate) has_data: bool,
+    pub(crate) dims: D,
+    pub(crate) nbytes: u64,
+    pub(crate) offset: u64,
+}
+
+/// Bytes of the shortest tensor record.
+pub(crate) const TENSOR_MIN_LEN: u64 = Text::MIN_LEN + 12 + 16;
+
+/// Reads the next tensor record; its last 16 bytes, nbytes and offset, end where the cursor stands then.
+pub(crate) fn decode_tensor<'a>(
+    c: &mut Cursor<'a>,
+    limits: &Limits,
+) -> Result<TensorRecord<'a, impl ExactSizeIterator<Item = u64> + use<'a>>> {
+    let name = Text::decode(c, "name", limits.name_len)?;
+    let at = c.offset();
+    let (code, ndim, flags) = (c.u32("dtype")?, u64::from(c.u32("ndim")?), c.u32("flags")?);
+    Limits::check("the number of dimensions", ndim, limits.rank)?;
+    let dims = c.u64s(ndim, "dims")?;
+    let (nbytes, offset) = (c.u64("data_nbytes")?, c.u64("data_offset")?);
+    let fault = |field, at, fault| malformed(c.part(field).with_name(name.text), at, fault);
+    let dtype = element_type(code).map_err(|f| fault("dtype", at, f))?;
+    if flags & !HAS_DATA != 0 {
+        return Err(fault("flags", at + 8, Fault::FlagBits(flags & !HAS_DATA)));
+    }
+    Ok(TensorRecord { name, dtype, has_data: flags & HAS_DATA != 0, dims, nbytes, offset })
+}
+
+/// Everything behind the name, which has been written.
+pub(crate) fn encode_tensor_rest(
+    value_type: ValueType,
+    shape: &[u64],
+    data: Option<(u64, u64)>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let ndim = u32::try_from(shape.len()).map_err(|_| Fault::TooLong)?;
+    for word in [value_type.code(), ndim, if data.is_some() { HAS_DATA } else { 0 }] {
+        out.extend(word.to_le_bytes());
+    }
+    // OINF 1, "TensorIndexTable": without HAS_DATA, data_offset and data_nbytes are 0.
+    let (offset, nbytes) = data.unwrap_or((0, 0));
+    for word in shape.iter().copied().chain([nbytes, offset]) {
+        out.extend(word.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// The type of elements: value types 1 to 12.
+pub(crate) fn element_type(code: u32) -> Result<DType, Fault> {
+    let value_type = ValueType::try_from(code)?;
+    value_type.dtype().ok_or(Fault::NotNumeric(value_type))
+}
+
+/// An error about a part of a file.
+#[cold]
+pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
+    Error::Malformed { part, at, fault: fault.into() }
+}
+
+#[cfg(test)]
+mod tests;

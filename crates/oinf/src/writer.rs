@@ -1,0 +1,76 @@
+//! Streams a plan into a sink.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::{Region, Sink, TensorData};
+use tensor_core::{DType, Extent, Part, Work};
+
+use crate::error::{Error, Fault, Result};
+use crate::layout::Plan;
+use crate::metadata::bool_fault;
+
+impl Plan {
+    /// Writes the file: tensors in pieces, as `data` gives them, then all that comes before them.
+    ///
+    /// `data` numbers tensors as their descriptions were given to [`Plan::new`]. Memory does not depend on their size.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if values cannot be had, [`Error::Unfit`] for a boolean that is neither 0 nor 1, [`Error::Write`],
+    /// [`Error::Cancelled`]. What has been written by then is for the sink's owner to discard.
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+        let len = self.head.len() as u64;
+        let extent = Extent::new(len, self.file_len().saturating_sub(len), self.file_len());
+        let extent = extent.map_err(|_| too_long())?;
+        // OINF 1, "High-Level Layout": payloads are padded with 0x00.
+        let region = Region { extent, fill: 0, segments: &self.segments };
+        let seen = region.write(data, sink, work, |at, bytes| self.bools(at, bytes));
+        for fault in seen.map_err(|error| error.named(&self.table))? {
+            fault?;
+        }
+        // The header last: until then these are no bytes of an OINF file.
+        sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })
+    }
+
+    /// Writes the file at `path`, where it appears when it is complete; on any failure nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); also if the file cannot be created, or exists and may not be replaced.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let path = path.as_ref();
+        let fail = |source| Error::Write { path: path.display().to_string(), source };
+        let file = AtomicFile::create(path, overwrite).map_err(fail)?;
+        self.write(data, &file, work)?;
+        file.commit().map_err(fail)
+    }
+
+    /// Checks the booleans in a piece of the file: what `verify` would refuse is not written.
+    fn bools(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let end = at.saturating_add(bytes.len() as u64);
+        let first = self.segments.partition_point(|segment| segment.extent.end() <= at);
+        let here = self.segments.get(first..).unwrap_or_default();
+        for segment in here.iter().take_while(|segment| segment.extent.offset() < end) {
+            let info = self.table.info(segment.tensor).filter(|info| info.dtype == DType::Bool);
+            let Some(info) = info else { continue };
+            let within = |offset: u64| usize::try_from(offset.clamp(at, end) - at).unwrap_or(usize::MAX);
+            let range = within(segment.extent.offset())..within(segment.extent.end());
+            if let Some(fault) = bool_fault(bytes.get(range).unwrap_or_default()) {
+                return Err(Error::Unfit { part: Part::named("tensor", info.name), fault });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_long() -> Error {
+    Error::Unfit { part: Part::new("file"), fault: Fault::TooLong }
+}
