@@ -26,12 +26,14 @@ enum Toolchain {
 
 pub(crate) fn run(build_std: bool) -> Result {
     let toolchain = Toolchain::find(build_std)?;
+    let mut failed = Vec::new();
     for package in workspace::packages()?.iter().filter(|package| is_built(package)) {
         step(&format!("{TARGET}: {}", package.name));
-        exec(&mut toolchain.build(&package.name))?;
-        exec(toolchain.build(&package.name).arg("--no-default-features"))?;
+        let with_defaults = exec(&mut toolchain.build(&package.name));
+        let without = exec(toolchain.build(&package.name).arg("--no-default-features"));
+        failed.extend(with_defaults.and(without).err().map(|error| error.to_string()));
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
 fn is_built(package: &Package) -> bool {
