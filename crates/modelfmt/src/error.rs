@@ -46,6 +46,12 @@ pub enum Error {
         /// The feature to switch on.
         feature: &'static str,
     },
+    /// Text could not be printed.
+    #[error("cannot print: {source}")]
+    Output {
+        /// Why.
+        source: io::Error,
+    },
     /// There is no tensor of that name.
     #[error("{}: no tensor is named {:?}{}", path.display(), Shortened(name), suggestion(nearest.as_deref()))]
     NoSuchTensor {

@@ -7,6 +7,8 @@ mod format;
 mod inspect;
 mod model;
 mod open;
+mod printable;
+mod show;
 mod values;
 mod verify;
 
@@ -16,6 +18,8 @@ pub use format::{Format, PROBE, UnknownFormat};
 pub use globset;
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
 pub use model::{Model, OpenOptions};
+pub use printable::Printable;
+pub use show::{show, show_tensors, stats};
 pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
     Work,

@@ -91,3 +91,33 @@ pub(crate) const fn is_numeric(dtype: DType) -> bool {
         _ => true,
     }
 }
+
+/// Fills `out` with a tensor's elements from `first` on, little-endian; block types are decoded to `f32`.
+pub(crate) fn read_elements(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
+    let dtype = model.container().info(position).map_or(DType::U8, |info| info.dtype);
+    match dtype.block() {
+        Some(block) if block.elements > 1 => decode_elements(model, position, dtype, first, out),
+        _ => model.read_into(position, first * u64::from(dtype.size().unwrap_or(1)), out),
+    }
+}
+
+fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out: &mut [u8]) -> Result<()> {
+    let invalid = |text: String| {
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
+        model.failed(AnyError::Io { at: first, len: out.len() as u64, source })
+    };
+    let Some(block) = dtype.block() else { return Err(invalid(format!("{dtype} has no blocks"))) };
+    let (elements, nbytes) = (u64::from(block.elements), u64::from(block.nbytes));
+    let wanted = out.len() as u64 / 4;
+    let (begin, end) = (first / elements, (first + wanted).div_ceil(elements));
+    let size = |n: u64| usize::try_from(n).map_err(|_| invalid("the range is larger than memory".to_owned()));
+    let mut blocks = vec![0; size((end - begin) * nbytes)?];
+    model.read_into(position, begin * nbytes, &mut blocks)?;
+    let mut values = vec![0f32; size((end - begin) * elements)?];
+    tensor_core::quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
+    let skip = size(first - begin * elements)?;
+    for (out, value) in out.chunks_exact_mut(4).zip(values.iter().skip(skip)) {
+        out.copy_from_slice(&value.to_le_bytes());
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Size variables and metadata as text, with explicit types.
+
+use tensor_core::G6;
+use tensor_core::value::{Value, json};
+
+use super::{Sections, output};
+use crate::error::Result;
+use crate::format::Format;
+use crate::model::Model;
+use crate::printable::Printable;
+
+/// `NAME := VALUE`, which only OINF has.
+pub(super) fn sizevars(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
+    let details = model.details()?;
+    let Some(Value::Object(sizevars)) = details.get("sizevars") else { return Ok(()) };
+    if sizevars.is_empty() {
+        return Ok(());
+    }
+    let out = sections.next()?;
+    for (name, value) in sizevars.iter() {
+        writeln!(out, "{} := {}", Printable(name), scalar(value)).map_err(output)?;
+    }
+    Ok(())
+}
+
+/// `key: type = value`.
+pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()> {
+    let metadata = model.metadata()?;
+    let entries = match model.format() {
+        Format::Aero | Format::AeroSet => metadata.get("json"),
+        _ => Some(&metadata),
+    };
+    let Some(Value::Object(entries)) = entries else { return Ok(()) };
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let out = sections.next()?;
+    for (key, value) in entries.iter() {
+        let line = if model.format() == Format::Oinf { typed(value) } else { plain(value) };
+        writeln!(out, "{}: {line}", Printable(key)).map_err(output)?;
+    }
+    Ok(())
+}
+
+/// OINF's own types, from the tree that its reader gives.
+fn typed(value: &Value) -> String {
+    let kind = value.get("type").and_then(Value::as_str).unwrap_or("?");
+    let inner = value.get("value").unwrap_or(&Value::Null);
+    match (kind, inner) {
+        ("bitset", Value::Array(bits)) => {
+            // LSB first within each byte (OINF 1, "Metadata Payloads"); the document shows four bytes.
+            let byte = |bits: &[Value]| {
+                bits.iter()
+                    .enumerate()
+                    .fold(0u8, |byte, (i, bit)| byte | (u8::from(bit.as_bool() == Some(true)) << i))
+            };
+            let bytes: Vec<String> =
+                bits.chunks(8).take(4).map(|bits| format!("{:02x}", byte(bits))).collect();
+            format!("bitset[{}] = {}", bits.len(), bytes.join(" "))
+        }
+        ("ndarray", Value::Array(values)) => {
+            let dtype = value.get("dtype").and_then(Value::as_str).unwrap_or("?");
+            let shape: Vec<u64> = match value.get("shape") {
+                Some(Value::Array(dims)) => dims.iter().filter_map(Value::as_u64).collect(),
+                _ => Vec::new(),
+            };
+            let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            format!("{dtype}[{}] = {}", dims.join(", "), array(values, &shape))
+        }
+        _ => format!("{kind} = {}", scalar(inner)),
+    }
+}
+
+fn array(values: &[Value], shape: &[u64]) -> String {
+    let rank = shape.len();
+    let first = match shape {
+        [] | [_] => return row(values),
+        [first, ..] => usize::try_from(*first).unwrap_or(usize::MAX),
+    };
+    let width = values.len().checked_div(first).unwrap_or(0).max(1);
+    let rows = first.min(rank).min(5);
+    let lines: String =
+        values.chunks(width).take(rows).map(|values| format!("{} ,\n", row(values))).collect();
+    format!("{{\n{lines}{}}}", if first > rows { "...\n" } else { "" })
+}
+
+fn row(values: &[Value]) -> String {
+    let words: Vec<String> = match values {
+        [a @ .., _, _, _, _, _] if values.len() > 10 => {
+            let head = a.iter().take(5).map(scalar);
+            let tail = values.iter().skip(values.len() - 5).map(scalar);
+            head.chain(["...".to_owned()]).chain(tail).collect()
+        }
+        all => all.iter().map(scalar).collect(),
+    };
+    format!("{{ {} }}", words.join(", "))
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Float(value) => G6(*value).to_string(),
+        // What JSON cannot hold as a number, the tree spells out.
+        Value::String(text) if matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity") => {
+            text.replace("Infinity", "inf").to_lowercase()
+        }
+        Value::String(text) => format!("\"{}\"", Printable(text)),
+        other => compact(other),
+    }
+}
+
+/// Values of formats whose metadata is JSON, or numbers.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => format!("bool = {value}"),
+        Value::Int(value) if value.is_negative() || value.as_i64().is_some() => format!("i64 = {value}"),
+        Value::Int(value) => format!("u64 = {value}"),
+        Value::Float(value) => format!("f64 = {}", G6(*value)),
+        Value::String(text) => format!("str = {}", shortened(&format!("\"{}\"", Printable(text)))),
+        Value::Array(values) => format!("list[{}] = {}", values.len(), shortened(&compact(value))),
+        Value::Object(object) => format!("map[{}] = {}", object.len(), shortened(&compact(value))),
+        other => compact(other),
+    }
+}
+
+fn compact(value: &Value) -> String {
+    Printable(&json::to_string(value).unwrap_or_else(|_| "…".to_owned())).to_string()
+}
+
+/// Long values end in an ellipsis.
+fn shortened(text: &str) -> String {
+    const MAX: usize = 160;
+    match text.char_indices().nth(MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Tensors as text: values, statistics and histogram, as the verifier of OINF prints them (OINF 1, "Verifier Output
+//! Examples"; CLI, `show`).
+
+mod metadata;
+mod preview;
+
+use std::io::{self, Write};
+
+use tensor_core::stats::{self, Histogram, Stats};
+use tensor_core::{AnyError, DType, DisplayShape, G6, TensorInfo, Work};
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::printable::Printable;
+use crate::values::{is_numeric, read_elements};
+
+/// Prints a whole model: size variables, metadata and tensors, in file order.
+///
+/// # Errors
+/// If the model cannot be read, or `out` takes no more ([`Error::Output`]).
+pub fn show(model: &Model, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
+    let mut sections = Sections { out, begun: false };
+    metadata::sizevars(model, &mut sections)?;
+    metadata::metadata(model, &mut sections)?;
+    for position in 0..model.tensor_count() {
+        show_tensor(model, position, sections.next()?, work)?;
+    }
+    Ok(())
+}
+
+/// Prints some tensors of a model, in the order of their names here.
+///
+/// # Errors
+/// As [`show`]; [`Error::NoSuchTensor`] before anything is printed.
+pub fn show_tensors(
+    model: &Model,
+    names: &[impl AsRef<str>],
+    out: &mut dyn Write,
+    work: &Work<'_>,
+) -> Result<()> {
+    let positions: Result<Vec<usize>> = names.iter().map(|name| model.find(name.as_ref())).collect();
+    let mut sections = Sections { out, begun: false };
+    for position in positions? {
+        show_tensor(model, position, sections.next()?, work)?;
+    }
+    Ok(())
+}
+
+/// Statistics of a tensor's values; blocks are decoded first.
+///
+/// # Errors
+/// If there are no such values, or they cannot be read or decoded.
+pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
+    let none = || model.failed(AnyError::NotFound { name: format!("number {position}") });
+    let info = model.container().info(position).ok_or_else(none)?;
+    let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
+    let read = |first: u64, buffer: &mut [u8]| read_elements(model, position, first, buffer);
+    #[cfg(feature = "parallel")]
+    let found = stats::stats_parallel(dtype, info.elements(), work.threads, &read);
+    #[cfg(not(feature = "parallel"))]
+    let found = stats::stats(dtype, info.elements(), &mut { read });
+    let _ = work;
+    found.map_err(|error| match error {
+        stats::Error::Read(error) => error,
+        other => {
+            let source = io::Error::new(io::ErrorKind::InvalidData, other.to_string());
+            model.failed(AnyError::Io { at: 0, len: info.nbytes, source })
+        }
+    })
+}
+
+/// Blocks of lines with an empty line between them.
+struct Sections<'a> {
+    out: &'a mut dyn Write,
+    begun: bool,
+}
+
+impl Sections<'_> {
+    fn next(&mut self) -> Result<&mut dyn Write> {
+        if self.begun {
+            writeln!(self.out).map_err(output)?;
+        }
+        self.begun = true;
+        Ok(self.out)
+    }
+}
+
+fn output(source: io::Error) -> Error {
+    Error::Output { source }
+}
+
+fn show_tensor(model: &Model, position: usize, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
+    let Some(info) = model.container().info(position) else { return Ok(()) };
+    let (name, dtype) = (Printable(info.name), info.dtype);
+    if !info.has_data || info.elements() == 0 {
+        let dims = dims(&info);
+        return writeln!(out, "{name}: {dtype}{dims} -- uninitialized").map_err(output);
+    }
+    if !is_numeric(dtype) {
+        let (dims, nbytes) = (dims(&info), info.nbytes);
+        return writeln!(out, "{name}: {dtype}{dims} -- {nbytes} bytes that cannot be read as numbers")
+            .map_err(output);
+    }
+    if info.elements() == 1 {
+        let value = preview::elements(model, position, &info, 0..1)?;
+        return writeln!(out, "{name}: {dtype} = {}", value.concat()).map_err(output);
+    }
+    let values = preview::preview(model, position, &info)?;
+    writeln!(out, "{name}: {dtype}{} = {values}", dims(&info)).map_err(output)?;
+    show_stats(&stats(model, position, work)?, info.nbytes, out).map_err(output)
+}
+
+fn dims(info: &TensorInfo<'_>) -> String {
+    DisplayShape(info.shape).to_string()
+}
+
+fn show_stats(stats: &Stats, nbytes: u64, out: &mut dyn Write) -> io::Result<()> {
+    let [min, max, mean, median, std] = [stats.min, stats.max, stats.mean, stats.median, stats.std].map(G6);
+    writeln!(
+        out,
+        "- [nbytes: {nbytes}, min: {min}, max: {max}, mean: {mean}, median: {median}, std: {std}]"
+    )?;
+    let non_finite = &stats.non_finite;
+    if non_finite.total() > 0 {
+        let (nan, pos, neg) = (non_finite.nan, non_finite.pos_inf, non_finite.neg_inf);
+        writeln!(out, "- non-finite: nan {nan}, +inf {pos}, -inf {neg}")?;
+    }
+    writeln!(out, "- hist:")?;
+    show_histogram(&stats.histogram, out)
+}
+
+fn show_histogram(histogram: &Histogram, out: &mut dyn Write) -> io::Result<()> {
+    match histogram {
+        Histogram::Bins { edges, counts } => {
+            for (edge, count) in edges.windows(2).zip(counts) {
+                let [from, to] =
+                    [edge.first(), edge.last()].map(|edge| G6(edge.copied().unwrap_or(f64::NAN)));
+                writeln!(out, "    [{from},{to}):{count}")?;
+            }
+            Ok(())
+        }
+        Histogram::Constant { value, count } => writeln!(out, "    [{}]={count}", G6(*value)),
+        Histogram::Values(values) => match values.as_slice() {
+            [(value, count)] => writeln!(out, "    [{value}]={count}"),
+            values => {
+                let pairs: Vec<String> =
+                    values.iter().map(|(value, count)| format!("{value}:{count}")).collect();
+                writeln!(out, "    {}", pairs.join(" "))
+            }
+        },
+        Histogram::Bools { zeros, ones } => writeln!(out, "    0:{zeros} 1:{ones}"),
+        Histogram::Empty => Ok(()),
+    }
+}
