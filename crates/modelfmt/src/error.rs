@@ -46,6 +46,16 @@ pub enum Error {
         /// The feature to switch on.
         feature: &'static str,
     },
+    /// A tensor does not fit the file that it is to be extracted to.
+    #[error("{}: tensor {:?} cannot be extracted: {why}", path.display(), Shortened(name))]
+    NotExtractable {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// Text could not be printed.
     #[error("cannot print: {source}")]
     Output {

@@ -3,6 +3,7 @@
 
 mod diff;
 mod error;
+mod extract;
 mod format;
 mod inspect;
 mod model;
@@ -14,6 +15,7 @@ mod verify;
 
 pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
+pub use extract::{ExtractAs, extract};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globset;
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};

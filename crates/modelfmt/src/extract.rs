@@ -1,0 +1,167 @@
+//! One tensor into a file of its own: `.npy`, or its bytes as they are.
+
+use std::path::Path;
+
+use tensor_core::write::{AtomicFile, BoxError, Output, Overwrite, Region, Segment, Sink, TensorData};
+use tensor_core::{AnyError, DType, Extent, Fault, Part, Work};
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// What a tensor is extracted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExtractAs {
+    /// numpy's file format, version 1.0, for the types that numpy has.
+    #[cfg(feature = "npy")]
+    Npy,
+    /// The values alone: little-endian, row-major, decompressed.
+    Bin,
+}
+
+impl ExtractAs {
+    /// What a file name asks for: `.npy` or `.bin`.
+    #[must_use]
+    pub fn of_output(name: &str) -> Option<Self> {
+        match name.rsplit_once('.')?.1 {
+            #[cfg(feature = "npy")]
+            "npy" => Some(Self::Npy),
+            "bin" => Some(Self::Bin),
+            _ => None,
+        }
+    }
+}
+
+/// Writes one tensor to `path`, in pieces. The file appears when it is complete.
+///
+/// # Errors
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::File`] if it
+/// cannot be read or written.
+pub fn extract(
+    model: &Model,
+    name: &str,
+    path: impl AsRef<Path>,
+    kind: ExtractAs,
+    overwrite: Overwrite,
+    work: &Work<'_>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let position = model.find(name)?;
+    let header = header(model, position, kind)?;
+    let write = |source| {
+        let error = AnyError::Write { path: path.display().to_string(), source };
+        Error::File { path: model.path().to_owned(), error }
+    };
+    let file = AtomicFile::create(path, overwrite).map_err(write)?;
+    file.write_at(0, &header).map_err(write)?;
+    let (begin, nbytes) =
+        (header.len() as u64, model.container().info(position).map_or(0, |info| info.nbytes));
+    let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
+    let segments = [Segment { tensor: position, extent }];
+    let region = Region { extent, fill: 0, segments: &segments };
+    let done = region.write(&Values(model), &file, work, |_, _| ());
+    done.map_err(|error| match error {
+        tensor_core::write::FillError::Write { source, .. } => write(source),
+        tensor_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
+        tensor_core::write::FillError::Data { source, .. } => {
+            model.failed(AnyError::Data { name: name.to_owned(), source })
+        }
+    })?;
+    file.commit().map_err(write)
+}
+
+fn no_room(model: &Model, fault: Fault) -> Error {
+    let basic = tensor_core::Basic::Malformed { part: Part::new("output"), at: 0, fault };
+    model.failed(tensor_core::Error::<Fault>::from(basic).erase())
+}
+
+/// A model's tensors as they are, for writers.
+pub(crate) struct Values<'a>(pub(crate) &'a Model);
+
+impl TensorData for Values<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        Ok(self.0.container().read_into(tensor, offset, out)?)
+    }
+}
+
+fn header(model: &Model, position: usize, kind: ExtractAs) -> Result<Vec<u8>> {
+    let Some(info) = model.container().info(position) else {
+        return Err(model.failed(AnyError::NotFound { name: format!("number {position}") }));
+    };
+    let refused = |why: String| Error::NotExtractable {
+        path: model.path().to_owned(),
+        name: info.name.to_owned(),
+        why,
+    };
+    if !info.has_data {
+        return Err(refused("it is declared without data".to_owned()));
+    }
+    match kind {
+        ExtractAs::Bin => Ok(Vec::new()),
+        #[cfg(feature = "npy")]
+        ExtractAs::Npy => {
+            let Some(code) = npy_type(info.dtype) else {
+                let help = if info.dtype.is_quantized() { "convert --dequantize" } else { "convert --cast" };
+                return Err(refused(format!(
+                    "numpy has no type {}; extract to .bin, or {help} first",
+                    info.dtype
+                )));
+            };
+            npy_header(code, info.shape).map_err(|error| refused(error.to_string()))
+        }
+    }
+}
+
+/// numpy's name for a type, little-endian.
+#[cfg(feature = "npy")]
+const fn npy_type(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Bool => "|b1",
+        DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::I16 => "<i2",
+        DType::U16 => "<u2",
+        DType::I32 => "<i4",
+        DType::U32 => "<u4",
+        DType::I64 => "<i8",
+        DType::U64 => "<u8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::C64 => "<c8",
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "npy")]
+fn npy_header(code: &str, shape: &[u64]) -> std::io::Result<Vec<u8>> {
+    use npyz::{DType, WriteOptions, WriterBuilder};
+    let invalid =
+        |error: npyz::ParseTypeStrError| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+    let mut header = Vec::new();
+    let options = WriteOptions::new_header_only().dtype(DType::Plain(code.parse().map_err(invalid)?));
+    options.shape(shape).writer(&mut header).write_header_only()?;
+    Ok(header)
+}
+
+#[cfg(all(test, feature = "npy"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_what_numpy_reads() {
+        let header = npy_header("<f4", &[2, 3]).unwrap();
+        assert!(header.starts_with(b"\x93NUMPY\x01\x00"), "{header:?}");
+        assert_eq!(header.len() % 16, 0);
+        let text = String::from_utf8_lossy(&header[10..]);
+        assert!(text.contains("'descr': '<f4'") && text.contains("'shape': (2, 3"), "{text}");
+        assert!(npy_header("<f8", &[]).is_ok());
+    }
+
+    #[test]
+    fn endings_choose() {
+        assert_eq!(ExtractAs::of_output("a.b/w.npy"), Some(ExtractAs::Npy));
+        assert_eq!(ExtractAs::of_output("w.bin"), Some(ExtractAs::Bin));
+        assert_eq!(ExtractAs::of_output("w"), None);
+    }
+}
