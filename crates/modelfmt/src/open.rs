@@ -13,6 +13,10 @@ use crate::model::{Model, OpenOptions};
 pub(crate) enum Opened {
     #[cfg(feature = "mag")]
     Mag(mag::Reader<AnySource>),
+    #[cfg(feature = "oinf")]
+    Oinf(oinf::Reader<AnySource>),
+    #[cfg(feature = "safetensors")]
+    Safetensors(modelfmt_safetensors::Reader<AnySource>),
 }
 
 /// What there is to open.
@@ -36,6 +40,16 @@ impl Opened {
                 let options = mag::OpenOptions::new().limits(limits).ignore_checksum(options.ignore_checksum);
                 options.open_source(source).map(Self::Mag).map_err(Error::in_file(path))
             }
+            #[cfg(feature = "oinf")]
+            Format::Oinf => {
+                let options = oinf::OpenOptions::new().limits(limits);
+                options.open_source(source).map(Self::Oinf).map_err(Error::in_file(path))
+            }
+            #[cfg(feature = "safetensors")]
+            Format::Safetensors => {
+                let options = modelfmt_safetensors::OpenOptions::new().limits(limits);
+                options.open_source(source).map(Self::Safetensors).map_err(Error::in_file(path))
+            }
             _ => {
                 let _ = (source, files, limits);
                 Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
@@ -47,6 +61,10 @@ impl Opened {
         match self {
             #[cfg(feature = "mag")]
             Self::Mag(reader) => reader,
+            #[cfg(feature = "oinf")]
+            Self::Oinf(reader) => reader,
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(reader) => reader,
         }
     }
 }
@@ -72,4 +90,6 @@ macro_rules! as_reader {
 }
 as_reader! {
     "mag" as_mag Mag mag::Reader<AnySource>, "a MAG file";
+    "oinf" as_oinf Oinf oinf::Reader<AnySource>, "an OINF file";
+    "safetensors" as_safetensors Safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
 }
