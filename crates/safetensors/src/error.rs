@@ -46,14 +46,6 @@ pub enum Fault {
     /// Bytes follow the last tensor.
     #[error("{0} bytes follow the last tensor, which must end the file")]
     TrailingBytes(u64),
-    /// An index is used with a source of another length.
-    #[error("has {found} bytes, but the index was made for a file of {expected}")]
-    OtherFile {
-        /// The length that the index was made for.
-        expected: u64,
-        /// The length of the source.
-        found: u64,
-    },
     /// The name that stands for the metadata cannot be a tensor's.
     #[error("the name `__metadata__` is reserved, rename the tensor")]
     ReservedName,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tensor_core::source::FileSource;
 use tensor_core::value::{Object, Value};
 use tensor_core::{
-    AnyError, Bytes, Container, Extent, Level, Limits, Location, Part, Report, Source, TensorInfo,
-    TensorView, Work, drive,
+    AnyError, Bytes, Container, Extent, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
+    Work, drive, require_len,
 };
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::index::{Index, IndexParser, default_limits};
 use crate::verify;
 
@@ -94,13 +94,9 @@ impl<S: Source> Reader<S> {
     /// Opens a source whose index is known, without reading anything.
     ///
     /// # Errors
-    /// [`Fault::OtherFile`] if the source has not the length that the index was made for.
+    /// [`Error::Truncated`] if the source has not the length that the index was made for.
     pub fn with_index(index: Arc<Index>, source: S) -> Result<Self> {
-        let (expected, found) = (index.file_len(), source.len());
-        if expected != found {
-            let fault = Fault::OtherFile { expected, found };
-            return Err(Error::Malformed { part: Part::new("file"), at: expected.min(found), fault });
-        }
+        require_len(source.len(), index.file_len())?;
         Ok(Self { index, source })
     }
 

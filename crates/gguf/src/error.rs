@@ -1,0 +1,60 @@
+//! What can be wrong with a GGUF file.
+
+use tensor_core::DType;
+
+/// An error of this crate.
+pub type Error = tensor_core::Error<Fault>;
+
+/// The result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The rules of GGUF.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A rule that all formats share.
+    #[error(transparent)]
+    Common(#[from] tensor_core::Fault),
+    /// The file does not begin with `GGUF`.
+    #[error("is not `GGUF`: not a GGUF file")]
+    Magic,
+    /// The numbers of the file are big-endian.
+    #[error(
+        "the file is big-endian, only little-endian files are read; convert it with gguf's gguf-convert-endian"
+    )]
+    BigEndian,
+    /// The first version of the format, which nobody writes any more.
+    #[error("GGUF version 1 is not supported, versions 2 and 3 are; convert it with llama.cpp of late 2023")]
+    Version1,
+    /// A version that this library does not know.
+    #[error("GGUF version {0} is not supported, versions 2 and 3 are")]
+    Version(u32),
+    /// No type of metadata has this number.
+    #[error("{0} is no type of metadata value")]
+    ValueType(u32),
+    /// No type of tensor has this number.
+    #[error("ggml type {0} is unknown")]
+    TensorType(u32),
+    /// A type of tensor that ggml has given up.
+    #[error("ggml type {number} ({name}) has been removed from ggml; quantize the model again")]
+    RemovedType {
+        /// ggml's number.
+        number: u32,
+        /// The name that it had.
+        name: &'static str,
+    },
+    /// `general.alignment` is not a u32.
+    #[error("general.alignment must be a u32")]
+    AlignmentType,
+    /// `general.alignment` is not what an alignment can be.
+    #[error("general.alignment is {0}, which is not a power of two from 8 on")]
+    Alignment(u32),
+    /// The rows of a tensor do not consist of whole blocks.
+    #[error("rows of {row} elements do not divide into whole blocks of {dtype}")]
+    PartialRow {
+        /// The block type.
+        dtype: DType,
+        /// The elements of a row, the tensor's last dimension.
+        row: u64,
+    },
+}

@@ -1,0 +1,184 @@
+//! What a file holds, checked, without I/O.
+
+use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable, align_up};
+
+use crate::error::{Error, Fault, Result};
+use crate::metadata::{MetaValue, Metadata};
+use crate::parser::IndexParser;
+use crate::wire;
+
+/// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
+#[derive(Clone, Debug)]
+pub struct Index {
+    tensors: TensorTable,
+    metadata: Metadata,
+    version: u32,
+    alignment: u32,
+    /// Where the tensors' records end.
+    listing_end: u64,
+    data_start: u64,
+    file_len: u64,
+}
+
+/// What has been read of a file: all that stands before the data.
+pub(crate) struct Listing {
+    pub(crate) file_len: u64,
+    pub(crate) version: u32,
+    pub(crate) metadata: Metadata,
+    /// Offsets count from the start of the data.
+    pub(crate) tensors: TensorTable,
+    /// Where the records end.
+    pub(crate) end: u64,
+}
+
+impl Index {
+    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
+    ///
+    /// # Errors
+    /// If they break a rule of the format.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        tensor_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+    }
+
+    pub(crate) fn new(listing: Listing) -> Result<Self> {
+        let Listing { file_len, version, metadata, mut tensors, end } = listing;
+        let alignment = alignment(&metadata)?;
+        // GGUF, `gguf_file_t`: the data begin at the next multiple of the alignment.
+        let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
+        for number in 0..tensors.len() {
+            let Some((info, relative)) = tensors.info(number).zip(tensors.offset(number)) else {
+                // No file has a byte at 2^64 - 1, which marks tensors without data in the table.
+                return Err(out_of_file(&tensors, number, u64::MAX, file_len));
+            };
+            let offset = data_start.checked_add(relative);
+            let extent = offset.and_then(|offset| Extent::new(offset, info.nbytes, file_len).ok());
+            let Some(extent) = extent else {
+                return Err(out_of_file(&tensors, number, data_start.saturating_add(relative), file_len));
+            };
+            tensors.set_offset(number, extent.offset());
+        }
+        Ok(Self { tensors, metadata, version, alignment, listing_end: end, data_start, file_len })
+    }
+
+    /// The tensors, in the file's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.iter()
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.tensors.find(name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors.info(position)
+    }
+
+    /// Where the values of the tensor at a position lie.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let stored_nbytes = self.info(position)?.nbytes;
+        let offset = self.tensors.offset(position);
+        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
+    }
+
+    /// The bytes of the tensor at a position, which have been checked against the file's length.
+    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
+        let nbytes = self.info(position)?.nbytes;
+        Extent::new(self.tensors.offset(position)?, nbytes, self.file_len).ok()
+    }
+
+    /// The metadata.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The version of the format: 2 or 3.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What tensors are aligned to, from the start of the data: `general.alignment`, or 32 without it.
+    #[must_use]
+    pub const fn alignment(&self) -> u32 {
+        self.alignment
+    }
+
+    /// Where the tensors' records end; padding follows to [`data_start`](Self::data_start).
+    #[must_use]
+    pub const fn listing_end(&self) -> u64 {
+        self.listing_end
+    }
+
+    /// Where the data begin. In a file without tensors that may be beyond its end.
+    #[must_use]
+    pub const fn data_start(&self) -> u64 {
+        self.data_start
+    }
+
+    /// The length of the file that this is the index of.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Bytes of heap that the index takes.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.tensors.heap_size() + self.metadata.heap_size()
+    }
+}
+
+/// The limits that apply unless others are given: those of tensor-core, but at most 4 dimensions, as in ggml.
+#[must_use]
+pub fn default_limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.rank = wire::MAX_RANK;
+    limits
+}
+
+fn alignment(metadata: &Metadata) -> Result<u32> {
+    let fault = match metadata.get(wire::ALIGNMENT) {
+        None => return Ok(wire::DEFAULT_ALIGNMENT),
+        // GGUF, "general.alignment": a multiple of 8; ggml and its Python reader want a power of two.
+        Some(MetaValue::U32(n)) if n >= 8 && n.is_power_of_two() => return Ok(n),
+        Some(MetaValue::U32(n)) => Fault::Alignment(n),
+        Some(_) => Fault::AlignmentType,
+    };
+    let entry = metadata.keys().position(|key| key == wire::ALIGNMENT).map(|number| number as u64);
+    let part = Part { entry, ..Part::named("metadata", wire::ALIGNMENT) };
+    Err(Error::Malformed { part, at: 0, fault })
+}
+
+#[cold]
+fn out_of_file(tensors: &TensorTable, number: usize, offset: u64, end: u64) -> Error {
+    let (name, len) = tensors.info(number).map_or(("", 0), |t| (t.name, t.nbytes));
+    Error::Malformed {
+        part: Part::entry("tensor", number as u64).with_name(name).with_field("offset"),
+        at: offset,
+        fault: tensor_core::Fault::OutOfBounds { offset, len, end }.into(),
+    }
+}

@@ -1,0 +1,330 @@
+//! Metadata as it stands in the file, taken apart when it is asked for.
+
+use tensor_core::NameTable;
+use tensor_core::value::{Object, Value};
+
+use crate::wire::ValueType;
+
+/// The metadata of a file: keys and values in the file's order.
+///
+/// Values are kept as the bytes of the file, which have been checked, so that memory is in proportion to the file:
+/// its bytes, and about 50 for each key. They are taken apart by [`get`](Self::get) and [`iter`](Self::iter) without a
+/// copy, or by [`to_object`](Self::to_object) into a tree.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    keys: NameTable,
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    kind: ValueType,
+    start: usize,
+}
+
+/// A metadata value. Text and arrays are parts of the metadata.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum MetaValue<'a> {
+    /// Unsigned, 8 bits.
+    U8(u8),
+    /// Signed, 8 bits.
+    I8(i8),
+    /// Unsigned, 16 bits.
+    U16(u16),
+    /// Signed, 16 bits.
+    I16(i16),
+    /// Unsigned, 32 bits.
+    U32(u32),
+    /// Signed, 32 bits.
+    I32(i32),
+    /// IEEE 754 binary32.
+    F32(f32),
+    /// A boolean; a byte other than 0 is true, and one other than 0 and 1 a finding of `verify`.
+    Bool(bool),
+    /// Text.
+    String(&'a str),
+    /// Values of one type.
+    Array(Array<'a>),
+    /// Unsigned, 64 bits.
+    U64(u64),
+    /// Signed, 64 bits.
+    I64(i64),
+    /// IEEE 754 binary64.
+    F64(f64),
+}
+
+impl<'a> MetaValue<'a> {
+    /// The text, if it is text.
+    #[must_use]
+    pub const fn as_str(&self) -> Option<&'a str> {
+        if let Self::String(text) = self { Some(*text) } else { None }
+    }
+
+    /// The array, if it is one.
+    #[must_use]
+    pub const fn as_array(&self) -> Option<Array<'a>> {
+        if let Self::Array(array) = self { Some(*array) } else { None }
+    }
+
+    /// The number, if it is an integer of any type that is not negative. (GGUF, "Standardized key-value pairs": the same
+    /// count may be stored as u32 or u64.)
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Self::U8(n) => Some(n.into()),
+            Self::U16(n) => Some(n.into()),
+            Self::U32(n) => Some(n.into()),
+            Self::U64(n) => Some(n),
+            Self::I8(n) => n.try_into().ok(),
+            Self::I16(n) => n.try_into().ok(),
+            Self::I32(n) => n.try_into().ok(),
+            Self::I64(n) => n.try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as a tree. Floats become `f64`, integers keep their value.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match *self {
+            Self::U8(n) => n.into(),
+            Self::I8(n) => n.into(),
+            Self::U16(n) => n.into(),
+            Self::I16(n) => n.into(),
+            Self::U32(n) => n.into(),
+            Self::I32(n) => n.into(),
+            Self::F32(x) => x.into(),
+            Self::Bool(b) => b.into(),
+            Self::String(text) => text.into(),
+            Self::Array(array) => array.to_value(),
+            Self::U64(n) => n.into(),
+            Self::I64(n) => n.into(),
+            Self::F64(x) => x.into(),
+        }
+    }
+}
+
+/// An array among the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array<'a> {
+    kind: ValueType,
+    len: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Array<'a> {
+    /// The type of its members.
+    #[must_use]
+    pub const fn value_type(&self) -> ValueType {
+        self.kind
+    }
+
+    /// The number of its members.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its members as they stand in the file, little-endian: numbers back to back.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its members, in order.
+    pub fn iter(&self) -> impl Iterator<Item = MetaValue<'a>> + Clone + use<'a> {
+        let Self { kind, len, bytes } = *self;
+        (0..len).scan(bytes, move |rest, _| take(kind, rest))
+    }
+
+    /// The array as a tree, in one pass whatever its depth.
+    fn to_value(self) -> Value {
+        let mut rest = self.bytes;
+        tree(self.kind, self.len, &mut rest)
+    }
+}
+
+/// The tree of an array whose members begin `rest`; they are taken off it.
+fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
+    let mut items = Vec::with_capacity(usize::try_from(len).unwrap_or(0)); // there are that many members
+    for _ in 0..len {
+        let item = match kind {
+            // Not by `take`, which would walk over the members of each level once more.
+            ValueType::Array => take_head(rest).map(|(kind, len)| tree(kind, len, rest)),
+            kind => take(kind, rest).map(|value| value.to_value()),
+        };
+        let Some(item) = item else { break };
+        items.push(item);
+    }
+    Value::Array(items)
+}
+
+/// Takes a value off the front. The bytes have been checked; `None` if they end all the same.
+fn take<'a>(kind: ValueType, rest: &mut &'a [u8]) -> Option<MetaValue<'a>> {
+    Some(match kind {
+        ValueType::U8 => MetaValue::U8(u8::from_le_bytes(take_array(rest)?)),
+        ValueType::I8 => MetaValue::I8(i8::from_le_bytes(take_array(rest)?)),
+        ValueType::U16 => MetaValue::U16(u16::from_le_bytes(take_array(rest)?)),
+        ValueType::I16 => MetaValue::I16(i16::from_le_bytes(take_array(rest)?)),
+        ValueType::U32 => MetaValue::U32(u32::from_le_bytes(take_array(rest)?)),
+        ValueType::I32 => MetaValue::I32(i32::from_le_bytes(take_array(rest)?)),
+        ValueType::F32 => MetaValue::F32(f32::from_le_bytes(take_array(rest)?)),
+        ValueType::Bool => MetaValue::Bool(take_array(rest)? != [0]),
+        ValueType::String => MetaValue::String(std::str::from_utf8(take_string(rest)?).ok()?),
+        ValueType::Array => {
+            let (kind, len) = take_head(rest)?;
+            let bytes = *rest;
+            skip(kind, len, rest)?;
+            MetaValue::Array(Array { kind, len, bytes: bytes.get(..bytes.len() - rest.len())? })
+        }
+        ValueType::U64 => MetaValue::U64(u64::from_le_bytes(take_array(rest)?)),
+        ValueType::I64 => MetaValue::I64(i64::from_le_bytes(take_array(rest)?)),
+        ValueType::F64 => MetaValue::F64(f64::from_le_bytes(take_array(rest)?)),
+    })
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*array)
+}
+
+fn take_bytes<'a>(len: u64, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (bytes, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    *rest = after;
+    Some(bytes)
+}
+
+fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = u64::from_le_bytes(take_array(rest)?);
+    take_bytes(len, rest)
+}
+
+/// Type and number of an array's members.
+fn take_head(rest: &mut &[u8]) -> Option<(ValueType, u64)> {
+    let kind = ValueType::try_from(u32::from_le_bytes(take_array(rest)?)).ok()?;
+    Some((kind, u64::from_le_bytes(take_array(rest)?)))
+}
+
+/// Takes values off the front. Recursion ends with the arrays' depth, which has been checked.
+fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
+    if let Some(size) = kind.size() {
+        return take_bytes(len.checked_mul(size)?, rest).map(|_| ());
+    }
+    for _ in 0..len {
+        if kind == ValueType::String {
+            take_string(rest)?;
+        } else {
+            let (kind, len) = take_head(rest)?;
+            skip(kind, len, rest)?;
+        }
+    }
+    Some(())
+}
+
+impl Metadata {
+    /// The number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<MetaValue<'_>> {
+        self.value(self.keys.find(key)?)
+    }
+
+    /// Keys and values, in the file's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, MetaValue<'_>)> + Clone {
+        (0..self.len()).filter_map(|number| Some((self.keys.name(number)?, self.value(number)?)))
+    }
+
+    /// The metadata as a tree. It takes 32 bytes for each member of an array, beside its text: up to 32 times the
+    /// bytes of the file.
+    #[must_use]
+    pub fn to_object(&self) -> Object {
+        self.iter().map(|(key, value)| (key, value.to_value())).collect()
+    }
+
+    /// Bytes of heap that the metadata take.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.keys.heap_size() + self.entries.capacity() * size_of::<Entry>() + self.bytes.capacity()
+    }
+
+    fn value(&self, number: usize) -> Option<MetaValue<'_>> {
+        let entry = self.entries.get(number)?;
+        take(entry.kind, &mut self.bytes.get(entry.start..)?)
+    }
+
+    /// The keys whose booleans are neither 0 nor 1.
+    pub(crate) fn odd_booleans(&self) -> impl Iterator<Item = &str> {
+        let odd = |number: &usize| {
+            let entry = self.entries.get(*number)?;
+            let mut rest = self.bytes.get(entry.start..)?;
+            has_odd_boolean(entry.kind, 1, &mut rest)
+        };
+        (0..self.len()).filter(move |number| odd(number) == Some(true)).filter_map(|n| self.keys.name(n))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).filter_map(|number| self.keys.name(number))
+    }
+
+    /// Adds a key, with no bytes of its value yet.
+    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), tensor_core::Fault> {
+        self.keys.push(key)?;
+        self.entries.push(Entry { kind, start: self.bytes.len() });
+        Ok(())
+    }
+
+    /// Adds bytes to the value of the last key.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes of all values so far.
+    pub(crate) fn nbytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The last key.
+    pub(crate) fn last_key(&self) -> Option<&str> {
+        self.keys.name(self.len().checked_sub(1)?)
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+}
+
+fn has_odd_boolean(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<bool> {
+    let mut odd = false;
+    match kind {
+        ValueType::Bool => odd = take_bytes(len, rest)?.iter().any(|&byte| byte > 1),
+        ValueType::Array => {
+            for _ in 0..len {
+                let (kind, len) = take_head(rest)?;
+                odd |= has_odd_boolean(kind, len, rest)?;
+            }
+        }
+        _ => skip(kind, len, rest)?,
+    }
+    Some(odd)
+}

@@ -1,0 +1,372 @@
+//! Bytes to [`Index`], piece by piece: nothing says how long the header is, so it is read in windows that end where it
+//! ends at the earliest, and each byte is looked at once.
+
+use std::ops::Range;
+
+use tensor_core::value::MAX_DEPTH;
+use tensor_core::{Basic, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
+
+use crate::error::{Error, Fault, Result};
+use crate::index::{Index, Listing};
+use crate::metadata::Metadata;
+use crate::wire::{self, ValueType};
+
+/// Bytes that are read beyond what the header needs at least.
+const SLACK: u64 = 64 << 10;
+
+/// Parses the index without I/O.
+///
+/// Reads in all at most the header and 64 KiB, each byte once.
+#[derive(Debug)]
+pub struct IndexParser {
+    file_len: u64,
+    limits: Limits,
+    state: State,
+    /// Where in the file the next token begins.
+    pos: u64,
+    /// Bytes from `pos` on that were fed and do not make a whole token.
+    rest: Vec<u8>,
+    /// Where the token that begins at `pos` ends at the earliest, as far as is known.
+    token_end: u64,
+    version: u32,
+    entries_left: u64,
+    tensors_left: u64,
+    /// The arrays that are open, the innermost last.
+    arrays: Vec<OpenArray>,
+    metadata: Metadata,
+    tensors: TensorTable,
+    dims: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Header,
+    Metadata,
+    Tensors,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenArray {
+    kind: ValueType,
+    left: u64,
+}
+
+impl IndexParser {
+    /// A parser for a file of that length.
+    #[must_use]
+    pub fn new(file_len: u64, limits: Limits) -> Self {
+        Self {
+            file_len,
+            limits,
+            state: State::Header,
+            pos: 0,
+            rest: Vec::new(),
+            token_end: 0,
+            version: 0,
+            entries_left: 0,
+            tensors_left: 0,
+            arrays: Vec::new(),
+            metadata: Metadata::default(),
+            tensors: TensorTable::default(),
+            dims: Vec::new(),
+        }
+    }
+
+    /// Bytes that the header still takes at least, from `pos` on.
+    fn min_left(&self) -> u64 {
+        let open = self.arrays.iter().map(|array| array.left.saturating_mul(array.kind.min_len()));
+        let entries = self.entries_left.saturating_mul(wire::MIN_ENTRY_LEN);
+        let tensors = self.tensors_left.saturating_mul(wire::MIN_TENSOR_LEN);
+        open.fold(entries, u64::saturating_add).saturating_add(tensors)
+    }
+
+    /// Takes token after token off `window`, which begins at `pos`, and returns how many bytes they had.
+    fn run(&mut self, window: &[u8]) -> Result<usize> {
+        let mut cursor = Cursor::new(window, self.pos);
+        while self.state != State::Done {
+            let before = cursor.clone();
+            match self.token(window, &mut cursor) {
+                Ok(()) => {}
+                Err(Error::Truncated { at, need, part, .. }) => {
+                    cursor = before;
+                    let end = at.saturating_add(need);
+                    if end > self.file_len {
+                        let have = self.file_len.saturating_sub(at);
+                        return Err(Error::Truncated { part, at, need, have });
+                    }
+                    self.token_end = end;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let len = cursor.offset();
+        Limits::check("the length of the header", len, self.limits.index_len)?;
+        self.pos = len;
+        Ok(cursor.consumed())
+    }
+
+    /// Reads one token. If it ends beyond the window, nothing has changed.
+    fn token(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
+        match self.state {
+            State::Header => self.header(cursor),
+            State::Metadata => match self.arrays.last().copied() {
+                Some(array) => {
+                    cursor.record("metadata", Some((self.metadata.len() as u64).saturating_sub(1)));
+                    let read = self.members(array, window, cursor);
+                    read.map_err(|error| with_name(error, self.metadata.last_key()))
+                }
+                None if self.entries_left > 0 => self.entry(window, cursor),
+                None => {
+                    self.metadata.shrink_to_fit();
+                    self.state = State::Tensors;
+                    Ok(())
+                }
+            },
+            State::Tensors if self.tensors_left > 0 => self.tensor(cursor),
+            State::Tensors => {
+                self.tensors.shrink_to_fit();
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Done => Ok(()),
+        }
+    }
+
+    fn header(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        cursor.record("header", None);
+        let malformed = |field, at, fault| {
+            Err(Error::Malformed { part: Part::new("header").with_field(field), at, fault })
+        };
+        if cursor.bytes(4, "magic")? != wire::MAGIC {
+            return malformed("magic", 0, Fault::Magic);
+        }
+        let version = cursor.u32("version")?;
+        match version {
+            2 | 3 => {}
+            1 => return malformed("version", 4, Fault::Version1),
+            // The magic is the same in both byte orders.
+            _ if (1..=3).contains(&version.swap_bytes()) => return malformed("version", 4, Fault::BigEndian),
+            _ => return malformed("version", 4, Fault::Version(version)),
+        }
+        let (tensors, entries) =
+            (cursor.u64("number of tensors")?, cursor.u64("number of metadata entries")?);
+        Limits::check("the number of tensors", tensors, self.limits.tensors)?;
+        Limits::check("the number of metadata entries", entries, self.limits.entries)?;
+        let (at, have) = (cursor.offset(), self.file_len.saturating_sub(cursor.offset()));
+        Limits::fits(Part::new("metadata"), at, entries, wire::MIN_ENTRY_LEN, have)?;
+        Limits::fits(Part::new("tensor records"), at, tensors, wire::MIN_TENSOR_LEN, have)?;
+        (self.version, self.tensors_left, self.entries_left) = (version, tensors, entries);
+        self.state = State::Metadata;
+        Ok(())
+    }
+
+    /// Key and value of a metadata entry; of an array only its type and number of members.
+    fn entry(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
+        let number = self.metadata.len() as u64;
+        cursor.record("metadata", Some(number));
+        let key_at = cursor.offset();
+        let key = self.name(cursor, "key", "the length of a metadata key")?;
+        let named = |error| with_name(error, Some(key));
+        let kind = value_type(cursor, "type").map_err(named)?;
+        let start = cursor.consumed();
+        let array = match kind {
+            ValueType::Array => Some(self.array_head(cursor).map_err(named)?),
+            kind => {
+                self.value(kind, cursor).map_err(named)?;
+                None
+            }
+        };
+        self.metadata.push(key, kind).map_err(|fault| Error::Malformed {
+            part: Part::entry("metadata", number).with_name(key),
+            at: key_at,
+            fault: fault.into(),
+        })?;
+        self.entries_left -= 1;
+        self.arrays.extend(array);
+        self.keep(window, start, cursor)
+    }
+
+    /// Members of the innermost array: numbers as many as there are at hand, else one.
+    fn members(&mut self, array: OpenArray, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
+        let start = cursor.consumed();
+        let mut inner = None;
+        let taken = match array.kind {
+            _ if array.left == 0 => {
+                self.arrays.pop();
+                return Ok(());
+            }
+            ValueType::Array => {
+                inner = Some(self.array_head(cursor)?);
+                1
+            }
+            kind => match kind.size() {
+                Some(size) => {
+                    let at_hand = (cursor.remaining() as u64 / size).clamp(1, array.left);
+                    cursor.bytes(at_hand.saturating_mul(size), "members")?;
+                    at_hand
+                }
+                None => {
+                    self.value(kind, cursor)?;
+                    1
+                }
+            },
+        };
+        if let Some(open) = self.arrays.last_mut() {
+            open.left = open.left.saturating_sub(taken);
+        }
+        self.arrays.extend(inner);
+        self.keep(window, start, cursor)
+    }
+
+    /// Type and number of an array's members.
+    fn array_head(&self, cursor: &mut Cursor<'_>) -> Result<OpenArray> {
+        // The tree that they become counts: the object of all keys is its first level.
+        let depth = (self.arrays.len() as u64).saturating_add(2);
+        Limits::check("the depth of metadata", depth, self.limits.depth.min(u64::from(MAX_DEPTH)))?;
+        let kind = value_type(cursor, "type of members")?;
+        let left = cursor.u64("number of members")?;
+        let (at, have) = (cursor.offset(), self.file_len.saturating_sub(cursor.offset()));
+        Limits::fits(cursor.part("members"), at, left, kind.min_len(), have)?;
+        Ok(OpenArray { kind, left })
+    }
+
+    /// Checks a value that is not an array.
+    fn value(&self, kind: ValueType, cursor: &mut Cursor<'_>) -> Result<()> {
+        match kind.size() {
+            Some(size) => cursor.bytes(size, "value").map(|_| ())?,
+            None => {
+                let len = cursor.u64("length of text")?;
+                Limits::check("the length of metadata", len, self.limits.metadata_len)?;
+                cursor.str(len, "text").map(|_| ())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what has been read of `window` since `start`.
+    fn keep(&mut self, window: &[u8], start: usize, cursor: &Cursor<'_>) -> Result<()> {
+        self.metadata.extend(window.get(start..cursor.consumed()).unwrap_or_default());
+        Limits::check("the length of metadata", self.metadata.nbytes(), self.limits.metadata_len)?;
+        Ok(())
+    }
+
+    fn name<'a>(&self, cursor: &mut Cursor<'a>, field: &'static str, what: &'static str) -> Result<&'a str> {
+        let len = cursor.u64(field)?;
+        if len > self.file_len.saturating_sub(cursor.offset()) {
+            // First: what is cut short should not be told of limits.
+            cursor.bytes(len, field)?;
+        }
+        Limits::check(what, len, self.limits.name_len)?;
+        Ok(cursor.str(len, field)?)
+    }
+
+    fn tensor(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        let number = self.tensors.len() as u64;
+        let at = cursor.offset();
+        cursor.record("tensor", Some(number));
+        let name = self.name(cursor, "name", "the length of a name")?;
+        let named = |error: Basic| with_name(error.into(), Some(name));
+        let rank = u64::from(cursor.u32("rank").map_err(named)?);
+        Limits::check("the rank", rank, self.limits.rank)?;
+        self.dims.clear();
+        self.dims.extend(cursor.u64s(rank, "dimensions").map_err(named)?);
+        // DECISIONS, GGUF dimensions: ggml lists the fastest first.
+        self.dims.reverse();
+        let number_of_type = cursor.u32("type").map_err(named)?;
+        let offset = cursor.u64("offset").map_err(named)?;
+        let malformed = |field, fault| Error::Malformed {
+            part: Part { field, ..Part::entry("tensor", number).with_name(name) },
+            at,
+            fault,
+        };
+        let dtype = DType::from_ggml_type(number_of_type)
+            .ok_or_else(|| malformed(Some("type"), wire::unknown_type(number_of_type)))?;
+        self.check_rows(dtype).map_err(|fault| malformed(Some("dimensions"), fault))?;
+        // Relative, until it is known where the data begin.
+        let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
+        let pushed = self.tensors.push(tensor, self.dims.iter().copied());
+        pushed.map_err(|fault| malformed(None, fault.into()))?;
+        self.tensors_left -= 1;
+        Ok(())
+    }
+
+    fn check_rows(&self, dtype: DType) -> Result<(), Fault> {
+        let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
+        match self.dims.last() {
+            Some(&row) if row % elements != 0 => Err(Fault::PartialRow { dtype, row }),
+            _ => Ok(()), // a scalar of a block type is refused by its size
+        }
+    }
+}
+
+fn value_type(cursor: &mut Cursor<'_>, field: &'static str) -> Result<ValueType> {
+    let at = cursor.offset();
+    ValueType::try_from(cursor.u32(field)?).map_err(|fault| Error::Malformed {
+        part: cursor.part(field),
+        at,
+        fault,
+    })
+}
+
+/// The error, with the name of what it is about.
+fn with_name(error: Error, name: Option<&str>) -> Error {
+    let name = name.map(Box::from);
+    match error {
+        Error::Malformed { part, at, fault } => Error::Malformed { part: Part { name, ..part }, at, fault },
+        Error::Truncated { part, at, need, have } => {
+            Error::Truncated { part: Part { name, ..part }, at, need, have }
+        }
+        other => other,
+    }
+}
+
+impl Parser for IndexParser {
+    type Index = Index;
+    type Fault = Fault;
+
+    fn need(&self) -> Option<Range<u64>> {
+        if self.state == State::Done {
+            return None;
+        }
+        let start = self.pos.saturating_add(self.rest.len() as u64);
+        let end = self.pos.saturating_add(self.min_left()).saturating_add(SLACK);
+        let end = end.max(self.token_end).min(self.file_len);
+        (start < end).then_some(start..end)
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(range) = self.need() else { return Ok(()) };
+        if self.rest.is_empty() {
+            let taken = self.run(bytes)?;
+            if self.state != State::Done {
+                let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                let bytes = bytes.get(..wanted.max(taken)).unwrap_or(bytes);
+                self.rest.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+            }
+            return Ok(());
+        }
+        let wanted = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let mut window = std::mem::take(&mut self.rest);
+        window.extend_from_slice(bytes.get(..wanted).unwrap_or(bytes));
+        let taken = self.run(&window)?;
+        window.drain(..taken);
+        self.rest = window;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Index> {
+        if self.state != State::Done {
+            let rest = std::mem::take(&mut self.rest);
+            self.run(&rest)?;
+        }
+        if self.state != State::Done {
+            let (part, at) = (Part::new("header"), self.pos);
+            let need = self.token_end.saturating_sub(at);
+            return Err(Error::Truncated { part, at, need, have: self.rest.len() as u64 });
+        }
+        let Self { file_len, pos, version, metadata, tensors, .. } = self;
+        Index::new(Listing { file_len, version, metadata, tensors, end: pos })
+    }
+}

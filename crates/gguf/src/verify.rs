@@ -1,0 +1,128 @@
+//! What `verify` looks at: rules that leave every byte readable. Those that do not are checked when a file is opened.
+
+use std::cell::RefCell;
+
+use tensor_core::{Extent, Level, Part, Report, Source, Work, align_up, overlaps};
+
+use crate::error::Error;
+use crate::index::Index;
+use crate::wire;
+
+/// The report on a file that has been opened.
+pub(crate) fn verify(index: &Index, source: &dyn Source, level: Level, work: &Work<'_>) -> Report {
+    let mut report = Report::new(level);
+    let looked_at = format!("{} tensors, {} metadata entries", index.len(), index.metadata().len());
+    report.add("structure", structure(index), looked_at);
+    report.add("extents", extents(index), format!("{} tensors", index.len()));
+    if level >= Level::Control {
+        let looked_at = format!("booleans of {} metadata entries", index.metadata().len());
+        report.add("values", values(index), looked_at);
+    }
+    if level >= Level::Full {
+        let (findings, nbytes) = padding(index, source, work);
+        report.add("padding", findings, format!("{nbytes} bytes of padding"));
+    }
+    report
+}
+
+/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII, names have at most 64 bytes.
+fn structure(index: &Index) -> Vec<String> {
+    let keys = index.metadata().keys().enumerate().filter(|(_, key)| !key.is_ascii());
+    let keys = keys.map(|(number, key)| {
+        let part = Part::entry("metadata", number as u64).with_name(key);
+        format!("{part}: the key is not ASCII")
+    });
+    let names = index.tensors().enumerate().filter(|(_, tensor)| tensor.name.len() > wire::MAX_NAME_LEN);
+    let names = names.map(|(number, tensor)| {
+        let (part, len) = (part(number, tensor.name), tensor.name.len());
+        format!("{part}: the name has {len} bytes, {} are allowed", wire::MAX_NAME_LEN)
+    });
+    keys.chain(names).collect()
+}
+
+/// GGUF, `gguf_tensor_info_t`: offsets are multiples of the alignment. Tensors do not overlap, unless they are the same bytes.
+fn extents(index: &Index) -> Vec<String> {
+    let alignment = u64::from(index.alignment());
+    let mut findings = Vec::new();
+    let mut all = Vec::with_capacity(index.len());
+    for (number, tensor) in index.tensors().enumerate() {
+        let Some(extent) = index.extent(number) else { continue }; // there is one for each tensor
+        if extent.offset().saturating_sub(index.data_start()) % alignment != 0 {
+            let part = part(number, tensor.name);
+            let at = extent.offset();
+            findings.push(format!(
+                "{part} at byte {at}: does not begin at a multiple of {alignment} of the data"
+            ));
+        }
+        all.push(extent);
+    }
+    for overlap in overlaps(&all) {
+        let name = |number| index.info(number).map_or("", |tensor| tensor.name);
+        let (first, second) = (overlap.first, overlap.second);
+        let at = all.get(second).map_or(0, |extent: &Extent| extent.offset());
+        findings.push(format!(
+            "{} at byte {at}: overlaps {}",
+            part(second, name(second)),
+            part(first, name(first))
+        ));
+    }
+    findings
+}
+
+/// GGUF, `gguf_metadata_value_type`: a boolean is 0 or 1.
+fn values(index: &Index) -> Vec<String> {
+    let odd = index.metadata().odd_booleans();
+    odd.map(|key| format!("{}: a boolean is neither 0 nor 1", Part::named("metadata", key))).collect()
+}
+
+/// GGUF, "File Structure": padding is zero, before the data and behind each tensor up to the next multiple of the alignment.
+/// Also returns how many bytes of it there are.
+fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>, u64) {
+    let (findings, stopped) = (RefCell::new(Vec::new()), RefCell::new(false));
+    let mut looked_at = 0u64;
+    let mut look = |begin: u64, end: u64, after: &str| {
+        let end = end.min(index.file_len());
+        if begin >= end || *stopped.borrow() {
+            return;
+        }
+        looked_at += end - begin;
+        // Padding is shorter than the alignment, but that may be gigabytes.
+        let read = work.scan(source, begin..end, tensor_core::PIECE, |at, bytes: &[u8]| {
+            bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
+        });
+        match read {
+            Ok(pieces) => findings.borrow_mut().extend(
+                pieces
+                    .into_iter()
+                    .flatten()
+                    .take(1)
+                    .map(|at| format!("padding after {after} at byte {at}: is not zero")),
+            ),
+            Err(error) => {
+                findings.borrow_mut().push(Error::from(error).to_string());
+                stopped.replace(true);
+            }
+        }
+    };
+    look(index.listing_end(), index.data_start(), "the tensors' records");
+    let mut order: Vec<(Extent, usize)> =
+        (0..index.len()).filter_map(|number| Some((index.extent(number)?, number))).collect();
+    order.sort_unstable();
+    let mut reach = index.data_start();
+    for (at, (extent, number)) in order.iter().enumerate() {
+        reach = reach.max(extent.end());
+        let aligned = reach
+            .checked_sub(index.data_start())
+            .and_then(|end| align_up(end, u64::from(index.alignment())))
+            .and_then(|end| end.checked_add(index.data_start()));
+        let next = order.get(at + 1).map(|(next, _)| next.offset());
+        let end = aligned.unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
+        let name = index.info(*number).map_or("", |tensor| tensor.name);
+        look(reach, end, &part(*number, name).to_string());
+    }
+    (findings.into_inner(), looked_at)
+}
+
+fn part(number: usize, name: &str) -> Part {
+    Part::entry("tensor", number as u64).with_name(name)
+}

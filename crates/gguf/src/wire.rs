@@ -1,0 +1,123 @@
+//! Numbers of the format: its magic, its types, and the least that its records take.
+
+use crate::error::Fault;
+
+/// The first four bytes.
+pub(crate) const MAGIC: &[u8] = b"GGUF";
+
+/// The key of the alignment of tensors.
+pub(crate) const ALIGNMENT: &str = "general.alignment";
+
+/// GGUF, "general.alignment": what holds without it.
+pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
+
+/// GGUF, `gguf_tensor_info_t`: a name has at most so many bytes.
+pub(crate) const MAX_NAME_LEN: usize = 64;
+
+/// ggml's `GGML_MAX_DIMS`.
+pub(crate) const MAX_RANK: u64 = 4;
+
+/// The least that a metadata entry takes: the key's length, a type, a byte.
+pub(crate) const MIN_ENTRY_LEN: u64 = 8 + 4 + 1;
+
+/// The least that a tensor's record takes: the name's length, the rank, a type, an offset.
+pub(crate) const MIN_TENSOR_LEN: u64 = 8 + 4 + 4 + 8;
+
+/// Types of metadata values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ValueType {
+    /// Unsigned, 8 bits.
+    U8,
+    /// Signed, 8 bits.
+    I8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Signed, 16 bits.
+    I16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Signed, 32 bits.
+    I32,
+    /// IEEE 754 binary32.
+    F32,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Text in UTF-8.
+    String,
+    /// Values of one type, which may be arrays.
+    Array,
+    /// Unsigned, 64 bits.
+    U64,
+    /// Signed, 64 bits.
+    I64,
+    /// IEEE 754 binary64.
+    F64,
+}
+
+impl ValueType {
+    /// GGUF, `gguf_metadata_value_type`, from 0 on.
+    const ALL: [Self; 13] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::F32,
+        Self::Bool,
+        Self::String,
+        Self::Array,
+        Self::U64,
+        Self::I64,
+        Self::F64,
+    ];
+
+    /// Bytes of a value; `None` where it depends on the value.
+    pub(crate) const fn size(self) -> Option<u64> {
+        match self {
+            Self::U8 | Self::I8 | Self::Bool => Some(1),
+            Self::U16 | Self::I16 => Some(2),
+            Self::U32 | Self::I32 | Self::F32 => Some(4),
+            Self::U64 | Self::I64 | Self::F64 => Some(8),
+            Self::String | Self::Array => None,
+        }
+    }
+
+    /// The least that a value takes in the file.
+    pub(crate) const fn min_len(self) -> u64 {
+        match self {
+            Self::String => 8,    // its length
+            Self::Array => 4 + 8, // type and count of its members
+            _ => match self.size() {
+                Some(size) => size,
+                None => 1,
+            },
+        }
+    }
+}
+
+impl TryFrom<u32> for ValueType {
+    type Error = Fault;
+
+    fn try_from(number: u32) -> Result<Self, Fault> {
+        let known = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
+        known.copied().ok_or(Fault::ValueType(number))
+    }
+}
+
+/// The fault of a tensor type that has no dtype.
+pub(crate) const fn unknown_type(number: u32) -> Fault {
+    let name = match number {
+        4 => "Q4_2",
+        5 => "Q4_3",
+        31 => "Q4_0_4_4",
+        32 => "Q4_0_4_8",
+        33 => "Q4_0_8_8",
+        36 => "IQ4_NL_4_4",
+        37 => "IQ4_NL_4_8",
+        38 => "IQ4_NL_8_8",
+        _ => return Fault::TensorType(number),
+    };
+    Fault::RemovedType { number, name }
+}
