@@ -1,0 +1,384 @@
+//! LZ4 blocks: where they lie, and how they decode (APR2 2.0, "Compression").
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use tensor_core::{AlignedBuf, Bytes, Source, Work};
+
+use crate::error::{Error, Fault, Result, malformed};
+use crate::index::Stored;
+use crate::wire;
+
+/// Every block but the last expands to this (DECISIONS, APR2: LZ4 blocks).
+pub(crate) const BLOCK: u64 = 64 << 10;
+/// The stored size that stands before each block.
+pub(crate) const BLOCK_HEADER: u64 = 4;
+/// No block that expands to 65,536 bytes is longer: literals cost one byte in 255, and a few at the end.
+pub(crate) const MAX_BLOCK: u64 = BLOCK + BLOCK / 255 + 16;
+/// Blocks that are decoded by one thread at a time, and whose beginnings are remembered: one piece of values.
+pub(crate) const GROUP: u64 = 64;
+/// The least that is read where the end of a block is not known.
+const LEAST: u64 = 16 << 10;
+/// From here on, blocks are decoded on several threads.
+const PARALLEL: u64 = 1 << 20;
+
+/// A compressed tensor.
+#[derive(Clone, Copy)]
+pub(crate) struct Compressed<'a> {
+    pub(crate) number: usize,
+    pub(crate) name: &'a str,
+    pub(crate) stored: Stored,
+}
+
+impl Compressed<'_> {
+    /// The number of blocks.
+    pub(crate) const fn count(&self) -> u64 {
+        self.stored.nbytes.div_ceil(BLOCK)
+    }
+
+    /// The bytes that a block expands to.
+    fn expanded(&self, block: u64) -> u64 {
+        BLOCK.min(self.stored.nbytes.saturating_sub(block.saturating_mul(BLOCK)))
+    }
+
+    pub(crate) fn fault(&self, at: u64, fault: Fault) -> Error {
+        malformed(wire::entry_part(self.number, self.name), at, fault)
+    }
+
+    /// Where the block after one ends that begins at `at` and has this header; checks what the header claims.
+    fn next(&self, block: u64, at: u64, header: [u8; 4]) -> Result<u64> {
+        let len = u64::from(u32::from_le_bytes(header));
+        let max = MAX_BLOCK.min(self.stored.end().saturating_sub(at + BLOCK_HEADER));
+        if len == 0 || len > max {
+            return Err(self.fault(at, Fault::BlockLen { block, len, max }));
+        }
+        Ok(at + BLOCK_HEADER + len)
+    }
+
+    /// The error of stored bytes that end too early, if the header of a block at `at` would not lie within them.
+    fn room_for_header(&self, block: u64, at: u64) -> Result<()> {
+        if at.saturating_add(BLOCK_HEADER) > self.stored.end() {
+            return Err(self.fault(at, Fault::MissingBlocks { block, blocks: self.count() }));
+        }
+        Ok(())
+    }
+
+    /// After the last block nothing may follow.
+    fn check_end(&self, block: u64, at: u64) -> Result<()> {
+        if block == self.count() && at != self.stored.end() {
+            return Err(self.fault(at, Fault::TrailingBlocks(self.stored.end() - at)));
+        }
+        Ok(())
+    }
+
+    /// Walks over the block headers from the `block`-th, which begins at `at`, to the `until`-th; tells `see` where each
+    /// block begins, and returns where the last of them ends.
+    pub(crate) fn walk(
+        &self,
+        source: &(impl Source + ?Sized),
+        mut block: u64,
+        mut at: u64,
+        until: u64,
+        mut see: impl FnMut(u64, u64),
+    ) -> Result<u64> {
+        while block < until {
+            see(block, at);
+            self.room_for_header(block, at)?;
+            let mut header = [0; 4];
+            source.read_into(at, &mut header).map_err(|source| Error::Io {
+                at,
+                len: BLOCK_HEADER,
+                source,
+            })?;
+            at = self.next(block, at, header)?;
+            block += 1;
+        }
+        self.check_end(block, at)?;
+        Ok(at)
+    }
+
+    /// Splits bytes that begin at the header of block `first`, at byte `at` of the file, into `count` blocks. Fewer come back
+    /// if the bytes end before; the other number is where the block after them begins.
+    fn split<'b>(
+        &self,
+        bytes: &'b [u8],
+        first: u64,
+        count: u64,
+        mut at: u64,
+    ) -> Result<(Vec<Block<'b>>, u64)> {
+        // No more blocks than there are bytes for.
+        let room = count.min(bytes.len() as u64 / (BLOCK_HEADER + 1));
+        let mut blocks = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
+        let mut rest = bytes;
+        for block in first..first.saturating_add(count) {
+            self.room_for_header(block, at)?;
+            let Some((&header, after)) = rest.split_first_chunk() else { return Ok((blocks, at)) };
+            let next = self.next(block, at, header)?;
+            let len = usize::try_from(next - at - BLOCK_HEADER).unwrap_or(usize::MAX);
+            let Some((data, after)) = after.split_at_checked(len) else { return Ok((blocks, at)) };
+            blocks.push(Block { at, data });
+            (rest, at) = (after, next);
+        }
+        self.check_end(first.saturating_add(count), at)?;
+        Ok((blocks, at))
+    }
+
+    /// Decodes blocks that have been read, the `first` of which begins at byte `at`, and returns every fault.
+    pub(crate) fn check(
+        &self,
+        bytes: &[u8],
+        first: u64,
+        count: u64,
+        at: u64,
+        scratch: &mut Vec<u8>,
+    ) -> Vec<Error> {
+        let blocks = match self.split(bytes, first, count, at) {
+            Ok((blocks, _)) => blocks,
+            Err(error) => return vec![error],
+        };
+        let mut faults = Vec::new();
+        for (number, block) in (first..).zip(&blocks) {
+            scratch.resize(usize::try_from(self.expanded(number)).unwrap_or(0), 0);
+            faults.extend(self.decode_block(block, number, scratch).err());
+        }
+        faults
+    }
+
+    /// All values. Nothing is allocated for them before every block header has been seen to be good.
+    pub(crate) fn read(
+        &self,
+        source: &(impl Source + ?Sized),
+        starts: &BlockStarts,
+        work: &Work<'_>,
+    ) -> Result<AlignedBuf> {
+        let blocks = 0..self.count();
+        let bytes = self.fetch(source, starts, blocks.clone(), self.stored.offset)?;
+        let data = self.blocks(&bytes, blocks, self.stored.offset, starts)?;
+        let nbytes = self.stored.nbytes;
+        let failed = |source| Error::Io { at: self.stored.offset, len: nbytes, source };
+        let size = usize::try_from(nbytes).map_err(|_| failed(std::io::ErrorKind::OutOfMemory.into()))?;
+        let mut out = AlignedBuf::zeroed(size).map_err(failed)?;
+        self.decode(&data, 0, 0, &mut out, work)?;
+        Ok(out)
+    }
+
+    /// Fills `out` with the values from byte `offset` on; they exist. Only blocks that hold some of them are decoded.
+    pub(crate) fn read_into(
+        &self,
+        source: &(impl Source + ?Sized),
+        starts: &BlockStarts,
+        offset: u64,
+        out: &mut [u8],
+        work: &Work<'_>,
+    ) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let end = offset.saturating_add(out.len() as u64);
+        let blocks = offset / BLOCK..end.div_ceil(BLOCK);
+        let first = blocks.start;
+        let at = starts.find(self, source, first)?;
+        let bytes = self.fetch(source, starts, blocks.clone(), at)?;
+        let data = self.blocks(&bytes, blocks, at, starts)?;
+        self.decode(&data, first, offset, out, work)
+    }
+
+    /// The stored bytes of some blocks, the first of which begins at byte `at`: in one read where the end is known.
+    fn fetch<'s>(
+        &self,
+        source: &'s (impl Source + ?Sized),
+        starts: &BlockStarts,
+        blocks: Range<u64>,
+        at: u64,
+    ) -> Result<Bytes<'s>> {
+        let end = self.stored.end();
+        let in_memory = source.as_slice().is_some();
+        if let Some(end) = if in_memory { Some(end) } else { starts.known(self, blocks.end) } {
+            return source.read(at..end).map_err(|source| Error::Io { at, len: end - at, source });
+        }
+        // The end is not known yet: as much as these blocks take on average, and more until they are all there.
+        let wanted = blocks.end - blocks.start;
+        let average = self.stored.len.div_ceil(self.count().max(1)) + BLOCK_HEADER;
+        let mut bytes = AlignedBuf::default();
+        loop {
+            let have = bytes.len() as u64;
+            let (found, _) = self.split(&bytes, blocks.start, wanted, at)?;
+            let missing = wanted - found.len() as u64;
+            let left = end.saturating_sub(at + have);
+            if missing == 0 || left == 0 {
+                return Ok(Bytes::Owned(bytes)); // `blocks` finds out if they are not all there
+            }
+            let more = average.saturating_mul(missing).saturating_add(average / 4).max(LEAST).min(left);
+            let failed = |source| Error::Io { at: at + have, len: more, source };
+            let out_of_memory = || failed(std::io::ErrorKind::OutOfMemory.into());
+            let len = usize::try_from(have + more).map_err(|_| out_of_memory())?;
+            let old = bytes.as_slice().len();
+            bytes.resize(len).map_err(|_| out_of_memory())?;
+            source.read_into(at + have, bytes.get_mut(old..).unwrap_or_default()).map_err(failed)?;
+        }
+    }
+
+    /// The data of all these blocks, which must be there; remembers where they begin.
+    fn blocks<'b>(
+        &self,
+        bytes: &'b [u8],
+        blocks: Range<u64>,
+        at: u64,
+        starts: &BlockStarts,
+    ) -> Result<Vec<Block<'b>>> {
+        let (data, end) = self.split(bytes, blocks.start, blocks.end - blocks.start, at)?;
+        let missing = blocks.start + data.len() as u64;
+        if missing < blocks.end {
+            return Err(self.fault(end, Fault::MissingBlocks { block: missing, blocks: self.count() }));
+        }
+        for (number, block) in blocks.clone().zip(&data) {
+            starts.remember(self, number, block.at, number + 1 == blocks.end);
+        }
+        starts.remember(self, blocks.end, end, false);
+        Ok(data)
+    }
+
+    /// Decodes blocks, of which the first is number `first`, into `out`, which begins with byte `offset` of the values.
+    fn decode(
+        &self,
+        data: &[Block<'_>],
+        first: u64,
+        offset: u64,
+        out: &mut [u8],
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let group =
+            if work.threads > 1 && out.len() as u64 >= PARALLEL { PARALLEL / BLOCK } else { u64::MAX };
+        let per_group = usize::try_from(group).unwrap_or(usize::MAX);
+        let mut jobs = Vec::new();
+        let (mut rest, mut number, mut begin) = (out, first, offset);
+        for blocks in data.chunks(per_group) {
+            let end = (number + blocks.len() as u64).saturating_mul(BLOCK);
+            let len = usize::try_from(end.saturating_sub(begin)).unwrap_or(usize::MAX).min(rest.len());
+            let (here, after) = rest.split_at_mut(len);
+            jobs.push(Mutex::new((blocks, number, begin, here)));
+            (rest, number, begin) = (after, number + blocks.len() as u64, end);
+        }
+        let one = |scratch: &mut Vec<u8>, job: u64| -> Result<()> {
+            let Some(job) = usize::try_from(job).ok().and_then(|job| jobs.get(job)) else { return Ok(()) };
+            let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
+            let (blocks, number, begin, ref mut out) = *job;
+            self.decode_group(blocks, number, begin, out, scratch)
+        };
+        work.map(jobs.len() as u64, Vec::new, one).map(|_| ())
+    }
+
+    /// Decodes blocks one after the other: straight into their place, or by way of `scratch` where only a part is wanted.
+    fn decode_group(
+        &self,
+        blocks: &[Block<'_>],
+        first: u64,
+        begin: u64,
+        out: &mut [u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut rest = out;
+        let mut skip = begin.saturating_sub(first * BLOCK);
+        for (number, block) in (first..).zip(blocks) {
+            let expanded = self.expanded(number);
+            let len = usize::try_from(expanded - skip.min(expanded)).unwrap_or(usize::MAX).min(rest.len());
+            let (here, after) = rest.split_at_mut(len);
+            if here.len() as u64 == expanded {
+                self.decode_block(block, number, here)?;
+            } else {
+                scratch.resize(usize::try_from(expanded).unwrap_or(0), 0);
+                self.decode_block(block, number, scratch)?;
+                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                let part = scratch.get(skip..).and_then(|tail| tail.get(..len)).unwrap_or_default();
+                here.copy_from_slice(part); // `expanded - skip` is at least `len`
+            }
+            (rest, skip) = (after, 0);
+        }
+        Ok(())
+    }
+
+    /// Decodes one block, which must fill `out`.
+    #[cfg(feature = "lz4")]
+    fn decode_block(&self, block: &Block<'_>, number: u64, out: &mut [u8]) -> Result<()> {
+        let expected = out.len() as u64;
+        let fault = match lz4_flex::block::decompress_into(block.data, out) {
+            Ok(found) if found as u64 == expected => return Ok(()),
+            Ok(found) => Fault::BlockSize { block: number, found: found as u64, expected },
+            Err(error) => Fault::BlockData { block: number, reason: error.to_string() },
+        };
+        Err(self.fault(block.at, fault))
+    }
+
+    #[cfg(not(feature = "lz4"))]
+    fn decode_block(&self, block: &Block<'_>, _: u64, _: &mut [u8]) -> Result<()> {
+        let _ = block.data;
+        Err(self.fault(block.at, Fault::NoLz4))
+    }
+}
+
+/// The stored bytes of one block, without its header.
+struct Block<'b> {
+    /// Where its header begins in the file.
+    at: u64,
+    data: &'b [u8],
+}
+
+/// Where blocks begin, as far as reading has come by: one position for each group of blocks of each compressed tensor,
+/// and that of the last block that was read, so that reading in sequence is linear.
+#[derive(Debug, Default)]
+pub(crate) struct BlockStarts(Mutex<HashMap<usize, Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Where the blocks 64, 128, … begin.
+    groups: Vec<u64>,
+    /// The last block that was read, and where it begins.
+    last: Option<(u64, u64)>,
+}
+
+impl BlockStarts {
+    /// Where a block begins; walks over the headers from the nearest one that is known.
+    fn find(&self, tensor: &Compressed<'_>, source: &(impl Source + ?Sized), block: u64) -> Result<u64> {
+        let (from, at) = self.nearest(tensor, block);
+        tensor.walk(source, from, at, block, |number, at| self.remember(tensor, number, at, false))
+    }
+
+    /// The nearest block at or before `block` whose beginning is known.
+    fn nearest(&self, tensor: &Compressed<'_>, block: u64) -> (u64, u64) {
+        let start = (0, tensor.stored.offset);
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = all.get(&tensor.number) else { return start };
+        let group = (block / GROUP).min(known.groups.len() as u64);
+        let of_group = usize::try_from(group).ok().and_then(|g| known.groups.get(g.checked_sub(1)?));
+        let of_group = of_group.map_or(start, |&at| (group * GROUP, at));
+        match known.last {
+            Some((last, at)) if last <= block && last > of_group.0 => (last, at),
+            _ => of_group,
+        }
+    }
+
+    /// Where a block begins, if that is known exactly.
+    fn known(&self, tensor: &Compressed<'_>, block: u64) -> Option<u64> {
+        if block == tensor.count() {
+            return Some(tensor.stored.end());
+        }
+        let (nearest, at) = self.nearest(tensor, block);
+        (nearest == block).then_some(at)
+    }
+
+    fn remember(&self, tensor: &Compressed<'_>, block: u64, at: u64, is_last: bool) {
+        let opens_group = block > 0 && block.is_multiple_of(GROUP);
+        if !opens_group && !is_last {
+            return;
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(tensor.number).or_default();
+        if opens_group && known.groups.len() as u64 == block / GROUP - 1 {
+            known.groups.push(at);
+        }
+        if is_last {
+            known.last = Some((block, at));
+        }
+    }
+}

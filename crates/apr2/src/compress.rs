@@ -1,0 +1,244 @@
+//! Writes tensors in LZ4 blocks, and raw where these would not be smaller.
+
+use std::io;
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use tensor_core::write::{Region, Segment, Sink, TensorData};
+use tensor_core::{AlignedBuf, Extent, PIECE, Work, align_up};
+
+use crate::blocks::BLOCK;
+use crate::crc::Crc;
+use crate::error::{Error, Result, unfit};
+use crate::layout::Plan;
+use crate::writer::{Place, Written, put};
+
+/// Pieces of values that each thread has at hand at a time.
+const PIECES_PER_THREAD: usize = 4;
+/// Pieces in hand at most, for models of many small tensors.
+const MAX_PIECES: usize = 4096;
+
+/// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
+/// how many there are.
+pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+    let mut writer = Writer {
+        plan,
+        data,
+        sink,
+        work,
+        at: u64::from(plan.data_offset),
+        crc: Crc::default(),
+        places: Vec::with_capacity(plan.table.len()),
+        current: None,
+    };
+    let mut next = Next { tensor: 0, offset: 0 };
+    loop {
+        let batch = writer.batch(&mut next);
+        if batch.is_empty() {
+            break;
+        }
+        let done = work.map(batch.len() as u64, Compressor::new, |compressor, number| {
+            let piece = usize::try_from(number).ok().and_then(|number| batch.get(number));
+            piece.map_or_else(|| Ok(Done::default()), |piece| compressor.compress(plan, data, work, *piece))
+        })?;
+        for (piece, done) in batch.iter().zip(&done) {
+            writer.take(*piece, done)?;
+        }
+        // The rest of a tensor that turned out to be stored raw is not looked at.
+        if writer.places.len() > next.tensor {
+            next = Next { tensor: writer.places.len(), offset: 0 };
+        }
+    }
+    Ok(Written { crc: writer.crc, places: Some(writer.places) })
+}
+
+/// The values that come next.
+struct Next {
+    tensor: usize,
+    offset: u64,
+}
+
+/// Some values of one tensor: whole blocks, but for the last piece.
+#[derive(Clone, Copy)]
+struct Piece {
+    tensor: usize,
+    offset: u64,
+    len: u64,
+    /// How it is to be stored.
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Compressed,
+    /// Without trying; the piece stands for the whole tensor.
+    Raw,
+}
+
+/// A piece that has been compressed.
+#[derive(Default)]
+struct Done {
+    bytes: Vec<u8>,
+    crc: Crc,
+}
+
+struct Writer<'a> {
+    plan: &'a Plan,
+    data: &'a dyn TensorData,
+    sink: &'a dyn Sink,
+    work: &'a Work<'a>,
+    /// Where the next byte goes.
+    at: u64,
+    /// The CRC of what stands before it.
+    crc: Crc,
+    /// Where the tensors that are done lie.
+    places: Vec<Place>,
+    current: Option<Current>,
+}
+
+/// The tensor that is being written.
+struct Current {
+    start: u64,
+    /// The CRC of what stands before it.
+    before: Crc,
+}
+
+impl Writer<'_> {
+    /// The pieces that are compressed next: enough for all threads, and few enough for a small memory.
+    fn batch(&self, next: &mut Next) -> Vec<Piece> {
+        let most = PIECE.saturating_mul((self.work.threads.clamp(1, 64) * PIECES_PER_THREAD) as u64);
+        let (mut batch, mut nbytes) = (Vec::new(), 0);
+        while nbytes < most && batch.len() < MAX_PIECES {
+            let Some(info) = self.plan.table.info(next.tensor) else { break };
+            let raw = info.nbytes == 0 || self.plan.keep_raw.contains(&next.tensor);
+            let len = if raw { info.nbytes } else { PIECE.min(info.nbytes - next.offset) };
+            let how = if raw { How::Raw } else { How::Compressed };
+            batch.push(Piece { tensor: next.tensor, offset: next.offset, len, how });
+            nbytes += if raw { 0 } else { len };
+            next.offset += len;
+            if next.offset >= info.nbytes {
+                *next = Next { tensor: next.tensor + 1, offset: 0 };
+            }
+        }
+        batch
+    }
+
+    /// Writes a piece, if its tensor is still to be compressed.
+    fn take(&mut self, piece: Piece, done: &Done) -> Result<()> {
+        if self.places.len() > piece.tensor {
+            return Ok(()); // stored raw already
+        }
+        let nbytes = self.plan.table.info(piece.tensor).map_or(0, |info| info.nbytes);
+        if self.current.is_none() {
+            self.align()?;
+            self.current = Some(Current { start: self.at, before: self.crc });
+        }
+        let Some(Current { start, before }) = self.current else { return Ok(()) };
+        let len = done.bytes.len() as u64;
+        // DECISIONS, APR2, LZ4 blocks: a tensor whose compressed form is not smaller is stored raw.
+        if piece.how == How::Raw || self.at - start + len >= nbytes {
+            return self.store_raw(piece.tensor, start, before, nbytes);
+        }
+        put(self.sink, self.at, &done.bytes)?;
+        self.crc = self.crc.then(done.crc);
+        self.at += len;
+        if piece.offset + piece.len == nbytes {
+            self.places.push(Place { offset: start, size: self.at - start, compressed: true });
+            self.current = None;
+        }
+        Ok(())
+    }
+
+    /// Writes a tensor's values as they are. Over what has been written of it compressed, which is never more.
+    fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<()> {
+        let end = start.saturating_add(nbytes);
+        let extent = Extent::new(start, nbytes, end)
+            .map_err(|fault| unfit(tensor_core::Part::new("tensor"), fault))?;
+        let segment = Segment { tensor, extent };
+        let region = Region { extent, fill: 0, segments: std::slice::from_ref(&segment) };
+        // Its pieces have been counted when they were compressed, where they were.
+        let tried = !self.plan.keep_raw.contains(&tensor);
+        let only_ask = |_| self.work.advance(0);
+        let work = Work { progress: if tried { Some(&only_ask) } else { self.work.progress }, ..*self.work };
+        let pieces = region.write(self.data, self.sink, &work, |_, bytes| Crc::of(bytes));
+        let pieces = pieces.map_err(|error| error.named(&self.plan.table))?;
+        self.crc = before.then(Crc::join(pieces));
+        self.at = end;
+        self.places.push(Place { offset: start, size: nbytes, compressed: false });
+        self.current = None;
+        Ok(())
+    }
+
+    /// Pads with zeros up to where the next tensor begins.
+    fn align(&mut self) -> Result<()> {
+        let to = align_up(self.at, self.plan.options.alignment.bytes()).unwrap_or(self.at);
+        let zeros = [0; 64];
+        let gap = zeros.get(..usize::try_from(to - self.at).unwrap_or(0)).unwrap_or_default();
+        if !gap.is_empty() {
+            put(self.sink, self.at, gap)?;
+            self.crc = self.crc.then(Crc::of(gap));
+            self.at = to;
+        }
+        Ok(())
+    }
+}
+
+/// What a thread keeps from piece to piece.
+struct Compressor {
+    values: AlignedBuf,
+    block: Vec<u8>,
+    /// Always the large one: the small one finds other matches, and which one a thread has must not matter.
+    table: CompressTable,
+}
+
+impl Compressor {
+    fn new() -> Self {
+        let block = vec![0; get_maximum_output_size(64 << 10)];
+        Self { values: AlignedBuf::default(), block, table: CompressTable::large() }
+    }
+
+    fn compress(
+        &mut self,
+        plan: &Plan,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+        piece: Piece,
+    ) -> Result<Done> {
+        if piece.how == How::Raw {
+            return Ok(Done::default());
+        }
+        let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
+            Some(values) => values,
+            None => read(&mut self.values, plan, data, piece)?,
+        };
+        let mut bytes = Vec::with_capacity(values.len() / 2);
+        let block_len = usize::try_from(BLOCK).unwrap_or(usize::MAX);
+        for block in values.chunks(block_len) {
+            // The buffer is large enough for any block, so this does not fail.
+            let len = compress_into_with_table(block, &mut self.block, &mut self.table)
+                .map_err(|error| failed(plan, piece, error.into()))?;
+            bytes.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+            bytes.extend(self.block.get(..len).unwrap_or_default());
+        }
+        let crc = Crc::of(&bytes);
+        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(Done { bytes, crc }) }
+    }
+}
+
+fn read<'b>(
+    buffer: &'b mut AlignedBuf,
+    plan: &Plan,
+    data: &dyn TensorData,
+    piece: Piece,
+) -> Result<&'b [u8]> {
+    let len = usize::try_from(piece.len).unwrap_or(usize::MAX); // at most a piece
+    buffer
+        .resize(len)
+        .map_err(|_| failed(plan, piece, io::Error::from(io::ErrorKind::OutOfMemory).into()))?;
+    data.read(piece.tensor, piece.offset, buffer).map_err(|source| failed(plan, piece, source))?;
+    Ok(buffer)
+}
+
+fn failed(plan: &Plan, piece: Piece, source: tensor_core::write::BoxError) -> Error {
+    let name = plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
+    Error::Data { name, source }
+}

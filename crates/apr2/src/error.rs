@@ -1,0 +1,190 @@
+//! The rules of APR2, as errors name them.
+
+use tensor_core::source::PathFault;
+
+/// What can go wrong with an APR2 file.
+pub type Error = tensor_core::Error<Fault>;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A rule of the format that a file breaks, or that stands in the way of what is to be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A rule that all formats share.
+    #[error(transparent)]
+    Common(#[from] tensor_core::Fault),
+    /// The first four bytes are neither `APR2` nor `APR1`.
+    #[error("the file begins with {0:02x?}, not with `APR2` or `APR1`: it is not of this format")]
+    Magic([u8; 4]),
+    /// The major version is not 2.
+    #[error("the major version is {0}; this reader knows 2")]
+    Version(u16),
+    /// Feature flags that the specification does not name.
+    #[error("the feature flags {0:#x} are not known: the file needs a newer reader")]
+    UnknownFlags(u32),
+    /// The file is encrypted.
+    #[error(
+        "the file is encrypted (flag ENCRYPTED); the draft does not lay encryption out, so it cannot be read"
+    )]
+    Encrypted,
+    /// The metadata section does not begin right after the header.
+    #[error("the metadata section begins at byte {0}, not at byte 32")]
+    MetadataOffset(u64),
+    /// A section begins before the one that precedes it ends.
+    #[error("the section begins at byte {found}, but the one before it ends at byte {end}")]
+    SectionOrder {
+        /// Where it begins.
+        found: u64,
+        /// Where the section before it ends.
+        end: u64,
+    },
+    /// The data section is not aligned.
+    #[error("the data section begins at byte {0}, which is not a multiple of 64")]
+    DataAlignment(u64),
+    /// The last bytes are not those of a footer.
+    #[error("the footer's magic is {0:02x?}, not `2RPA`: the file is cut short or has been appended to")]
+    FooterMagic([u8; 4]),
+    /// The footer states another length than the file has.
+    #[error("the footer says that the file has {0} bytes: it is cut short or has been appended to")]
+    FileSize(u64),
+    /// An index is used with a source of another length.
+    #[error("the source has {found} bytes, but the index was made for a file of {expected}")]
+    OtherLength {
+        /// The length of the source.
+        found: u64,
+        /// That of the index's file.
+        expected: u64,
+    },
+    /// The index has bytes after its last entry.
+    #[error("{0} bytes follow the last entry, and index_size must be used exactly")]
+    TrailingIndex(u64),
+    /// A name without a byte.
+    #[error("the name is empty")]
+    EmptyName,
+    /// A dtype code that the specification does not name.
+    #[error("the dtype code {0} is not known")]
+    UnknownDType(u8),
+    /// An APR1 dtype name that is not known.
+    #[error("the dtype {0:?} is not known")]
+    UnknownDTypeName(String),
+    /// A number of dimensions outside 1 to 8.
+    #[error("it has {0} dimensions; 1 to 8 are allowed")]
+    Rank(u64),
+    /// LZ4 cannot have made so much of so little.
+    #[error("says that {stored} stored bytes expand to {raw}, which LZ4 cannot do")]
+    Expansion {
+        /// The stored size, with block headers.
+        stored: u64,
+        /// The size that it claims to expand to.
+        raw: u64,
+    },
+    /// An LZ4 block whose stored size cannot be right.
+    #[error("LZ4 block {block} says that it is {len} bytes long, but at most {max} are possible here")]
+    BlockLen {
+        /// The block, counted from 0.
+        block: u64,
+        /// The size that it claims.
+        len: u64,
+        /// What is left of the tensor, or the longest that a block can be.
+        max: u64,
+    },
+    /// A tensor's stored bytes end before its last block does.
+    #[error("the stored bytes end at LZ4 block {block} of {blocks}")]
+    MissingBlocks {
+        /// The first block that is not whole.
+        block: u64,
+        /// How many there should be.
+        blocks: u64,
+    },
+    /// A tensor's stored bytes go on after its last block.
+    #[error("{0} bytes follow the last LZ4 block")]
+    TrailingBlocks(u64),
+    /// An LZ4 block that does not decode.
+    #[error("LZ4 block {block} does not decode: {reason}")]
+    BlockData {
+        /// The block, counted from 0.
+        block: u64,
+        /// The decoder's words.
+        reason: String,
+    },
+    /// An LZ4 block that expands to another length than it must.
+    #[error("LZ4 block {block} expands to {found} bytes, not to {expected}")]
+    BlockSize {
+        /// The block, counted from 0.
+        block: u64,
+        /// What came out.
+        found: u64,
+        /// What should have.
+        expected: u64,
+    },
+    /// The crate is built without the feature `lz4`.
+    #[error("LZ4 is not compiled in: build with the feature `lz4`")]
+    NoLz4,
+    /// The tensor cannot be had without a copy.
+    #[error("{0}; read it with `tensor` instead")]
+    NotBorrowed(&'static str),
+    /// A dtype that APR2 has no code for.
+    #[error(
+        "APR2 has no code for {0}; convert it to one of f32 f16 bf16 i8 i16 i32 i64 u8 q8_0 q4_0 q4_1 q5_0 q5_1"
+    )]
+    NoDTypeCode(tensor_core::DType),
+    /// A tensor without values.
+    #[error("APR2 cannot hold a tensor without values")]
+    NoValues,
+    /// A name of more than 65,535 bytes.
+    #[error("the name has {0} bytes; at most 65,535 are allowed")]
+    NameLen(u64),
+    /// A section that its 32-bit field cannot describe.
+    #[error("takes {0} bytes, more than a 32-bit field can say; split the model into shards")]
+    SectionLen(u64),
+    /// More bytes than a file can have.
+    #[error("ends beyond byte 2^63, where no file reaches")]
+    TooLong,
+    /// A list of shards and their stated number disagree.
+    #[error("shard_count is {stated}, but {listed} shards are listed")]
+    ShardCount {
+        /// What `shard_count` says.
+        stated: u64,
+        /// How many there are.
+        listed: u64,
+    },
+    /// A path of a shard that leads elsewhere than into the manifest's folder.
+    #[error("{path:?}: {fault}")]
+    Path {
+        /// The path.
+        path: String,
+        /// The rule that it breaks.
+        fault: PathFault,
+    },
+    /// A tensor that is mapped to a shard that does not exist.
+    #[error("is mapped to shard {shard}, but there are {shards} shards")]
+    NoSuchShard {
+        /// The shard, counted from 0.
+        shard: u64,
+        /// How many there are.
+        shards: u64,
+    },
+    /// A shard that lacks a tensor which the manifest maps to it.
+    #[error("the manifest maps tensor {0:?} to this shard, but the shard does not have it")]
+    NotInShard(String),
+    /// A shard of another size than the manifest says.
+    #[error("the file has {found} bytes, but the manifest says {stated}")]
+    ShardSize {
+        /// The file's size.
+        found: u64,
+        /// What the manifest says.
+        stated: u64,
+    },
+}
+
+/// The error of a part of a file that breaks a rule.
+pub(crate) fn malformed(part: tensor_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
+    Error::Malformed { part, at, fault: fault.into() }
+}
+
+/// The error of something that cannot be written.
+pub(crate) fn unfit(part: tensor_core::Part, fault: impl Into<Fault>) -> Error {
+    Error::Unfit { part, fault: fault.into() }
+}

@@ -1,0 +1,380 @@
+//! What a file holds: sections, tensors and metadata, checked and owned.
+
+use tensor_core::{
+    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorInfo, TensorTable, align_up, drive,
+};
+
+use crate::error::{Error, Fault, Result, malformed};
+use crate::metadata::Metadata;
+use crate::parser::IndexParser;
+use crate::wire::{self, Entry, Flags};
+
+/// Which of the two generations of the format a file is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Generation {
+    /// APR1: JSON index, no alignment, no compression. It is read, never written.
+    Apr1,
+    /// APR2.
+    Apr2,
+}
+
+/// Where the parts of a file lie, all within it and in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sections {
+    /// The JSON metadata.
+    pub metadata: Extent,
+    /// The tensor index.
+    pub index: Extent,
+    /// The tensors: everything between the start of the data section and the footer.
+    pub data: Extent,
+}
+
+/// What an APR2 or APR1 file holds: owned, checked, and good for any number of readers.
+///
+/// Every offset, length, name and shape in it has been checked against the specification and the length of the file.
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub(crate) generation: Generation,
+    pub(crate) version: (u16, u16),
+    pub(crate) flags: Flags,
+    pub(crate) sections: Sections,
+    pub(crate) file_len: u64,
+    pub(crate) metadata: Metadata,
+    pub(crate) tensors: Tensors,
+}
+
+impl Index {
+    /// Parses a whole file in memory, with the default [`Limits`].
+    ///
+    /// # Errors
+    /// The first rule that the file breaks.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+    }
+
+    /// Whether the file is APR1 or APR2.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Major and minor version; (1, 0) for APR1, which states none.
+    #[must_use]
+    pub const fn version(&self) -> (u16, u16) {
+        self.version
+    }
+
+    /// The feature flags; none for APR1.
+    #[must_use]
+    pub const fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// The alignment that the file promises for its tensors: 64, 32 or none.
+    #[must_use]
+    pub const fn alignment(&self) -> Option<u64> {
+        self.flags.alignment()
+    }
+
+    /// Where the parts of the file lie.
+    #[must_use]
+    pub const fn sections(&self) -> Sections {
+        self.sections
+    }
+
+    /// The length of the file that this index was made for.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// The metadata.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The tensors in the order of the file.
+    pub fn tensors(
+        &self,
+    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
+        self.tensors.iter()
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Whether there are no tensors.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.tensors.find(name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors.info(position)
+    }
+
+    /// Where the tensor at a position lies, from the start of the file.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        self.tensors.location(position)
+    }
+
+    /// The tensors alone, without metadata.
+    #[must_use]
+    pub const fn table(&self) -> &Tensors {
+        &self.tensors
+    }
+
+    /// Bytes of heap that the tensors take; metadata is not counted.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.tensors.heap_size()
+    }
+}
+
+/// The tensors of a file and where they lie: the tensor index.
+#[derive(Clone, Debug, Default)]
+pub struct Tensors {
+    table: TensorTable,
+    /// What is not plain (compressed, or with flags), by ascending position; plain tensors take no place here.
+    special: Vec<Special>,
+    /// The reserved word of the index header, for the verifier.
+    pub(crate) reserved: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Special {
+    position: u32,
+    flags: u32,
+    stored: u64,
+    compressed: bool,
+}
+
+/// How the values of one tensor are stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub(crate) offset: u64,
+    /// The bytes that it takes in the file.
+    pub(crate) len: u64,
+    /// The bytes of its values.
+    pub(crate) nbytes: u64,
+    pub(crate) compressed: bool,
+    pub(crate) flags: u32,
+}
+
+impl Stored {
+    pub(crate) const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+}
+
+impl Tensors {
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// The tensors in the order of the file.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
+        self.table.iter()
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.table.info(position)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.table.find(name)
+    }
+
+    /// Where the tensor at a position lies, from the start of the file.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let stored = self.stored(position)?;
+        let encoding = if stored.compressed { Encoding::Lz4 } else { Encoding::Raw };
+        Some(Location { file: None, offset: Some(stored.offset), stored_nbytes: stored.len, encoding })
+    }
+
+    /// Bytes of heap that this takes.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.table.heap_size() + self.special.capacity() * size_of::<Special>()
+    }
+
+    pub(crate) fn stored(&self, position: usize) -> Option<Stored> {
+        let offset = self.table.offset(position)?;
+        let nbytes = self.table.info(position)?.nbytes;
+        let found = self.special.binary_search_by_key(&position, |special| special.position as usize);
+        let special = found.ok().and_then(|at| self.special.get(at));
+        Some(match special {
+            Some(&Special { flags, stored, compressed, .. }) => {
+                Stored { offset, len: stored, nbytes, compressed, flags }
+            }
+            None => Stored { offset, len: nbytes, nbytes, compressed: false, flags: 0 },
+        })
+    }
+
+    /// How every tensor is stored, in order; cheaper than asking for each.
+    pub(crate) fn all_stored(&self) -> impl Iterator<Item = Stored> {
+        let mut special = self.special.iter().peekable();
+        self.table.iter().enumerate().map(move |(position, info)| {
+            let offset = self.table.offset(position).unwrap_or(0); // every tensor here has one
+            match special.next_if(|s| s.position as usize == position) {
+                Some(&Special { flags, stored, compressed, .. }) => {
+                    Stored { offset, len: stored, nbytes: info.nbytes, compressed, flags }
+                }
+                None => Stored { offset, len: info.nbytes, nbytes: info.nbytes, compressed: false, flags: 0 },
+            }
+        })
+    }
+
+    /// Whether any tensor is compressed.
+    pub(crate) fn any_compressed(&self) -> bool {
+        self.special.iter().any(|special| special.compressed)
+    }
+
+    /// Parses the index section of an APR2 file.
+    pub(crate) fn parse(bytes: &[u8], sections: &Sections, limits: &Limits) -> Result<Self> {
+        let mut c = Cursor::new(bytes, sections.index.offset());
+        c.record("tensor index", None);
+        let count = u64::from(c.u32("tensor_count")?);
+        let reserved = c.u32("reserved")?;
+        Limits::check("the number of tensors", count, limits.tensors)?;
+        let entries = Part::new("tensor entries");
+        let count = Limits::fits(entries, c.offset(), count, wire::MIN_ENTRY_LEN, c.remaining() as u64)?;
+        let mut tensors = Self::with_capacity(count);
+        tensors.reserved = reserved;
+        for number in 0..count {
+            c.record("tensor entry", Some(number as u64));
+            let at = c.offset();
+            let entry = Entry::decode(&mut c)?;
+            let claim = Claim {
+                name: entry.name,
+                dtype: entry.dtype,
+                offset: entry.offset,
+                size: entry.size,
+                raw_size: entry.raw_size,
+                flags: entry.flags,
+            };
+            tensors.push(claim, entry.dims, at, sections.data, limits)?;
+        }
+        if c.remaining() > 0 {
+            let part = Part::new("tensor index");
+            return Err(malformed(part, c.offset(), Fault::TrailingIndex(c.remaining() as u64)));
+        }
+        tensors.table.shrink_to_fit();
+        tensors.special.shrink_to_fit();
+        Ok(tensors)
+    }
+
+    /// Room for as many tensors as the caller has bounded by bytes that exist.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { table: TensorTable::with_capacity(count), ..Self::default() }
+    }
+
+    /// Lists a tensor after checking all that its entry, which stands at byte `at`, claims.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        claim: Claim<'_>,
+        dims: impl ExactSizeIterator<Item = u64>,
+        at: u64,
+        data: Extent,
+        limits: &Limits,
+    ) -> Result<()> {
+        Limits::check("the length of a name", claim.name.len() as u64, limits.name_len)?;
+        Limits::check("the number of dimensions", dims.len() as u64, limits.rank)?;
+        let position = self.table.len();
+        // An offset beyond u64 is out of bounds, which `check_extent` reports.
+        let offset = data.offset().checked_add(claim.offset).unwrap_or(u64::MAX - 1);
+        let tensor =
+            NewTensor { name: claim.name, dtype: claim.dtype, offset: Some(offset), packed_nbytes: 0 };
+        let nbytes = self.table.push(tensor, dims).map_err(|fault| claim.fault(position, at, None, fault))?;
+        claim.check(nbytes, data).map_err(|(field, fault)| claim.fault(position, at, Some(field), fault))?;
+        if claim.raw_size != 0 || claim.flags != 0 {
+            self.special.push(Special {
+                position: u32::try_from(position).unwrap_or(u32::MAX), // the table holds no more
+                flags: claim.flags,
+                stored: claim.size,
+                compressed: claim.raw_size != 0,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What an entry says of a tensor, but for its shape.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dtype: tensor_core::DType,
+    /// From the start of the data section.
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) raw_size: u64,
+    pub(crate) flags: u32,
+}
+
+impl Claim<'_> {
+    /// Sizes against dtype and shape, and the range against the data section.
+    #[inline]
+    fn check(&self, nbytes: u64, data: Extent) -> Result<(), (&'static str, Fault)> {
+        let implied = |found| Fault::from(tensor_core::Fault::Nbytes { found, expected: nbytes });
+        match self.raw_size {
+            0 if self.size != nbytes => return Err(("size", implied(self.size))),
+            0 => {}
+            raw if raw != nbytes => return Err(("raw_size", implied(raw))),
+            // A byte of LZ4 makes at most 255 bytes: so much is known before anything is allocated for them.
+            raw if raw / 255 > self.size => {
+                return Err(("raw_size", Fault::Expansion { stored: self.size, raw }));
+            }
+            _ => {}
+        }
+        // DECISIONS: an empty tensor's offset is the next aligned position, here also one beyond the data's last byte.
+        let end = if self.size == 0 { align_up(data.len(), 64).unwrap_or(data.len()) } else { data.len() };
+        match Extent::new(self.offset, self.size, end) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let (offset, len) = (data.offset().saturating_add(self.offset), self.size);
+                Err(("offset", tensor_core::Fault::OutOfBounds { offset, len, end: data.end() }.into()))
+            }
+        }
+    }
+
+    #[cold]
+    fn fault(&self, number: usize, at: u64, field: Option<&'static str>, fault: impl Into<Fault>) -> Error {
+        let part = wire::entry_part(number, self.name);
+        malformed(Part { field, ..part }, at, fault)
+    }
+}

@@ -1,0 +1,255 @@
+//! Descriptions to a plan: everything checked and every length fixed that can be, nothing written.
+
+use std::collections::BTreeSet;
+
+use tensor_core::value::json;
+use tensor_core::write::TensorSpec;
+use tensor_core::{NewTensor, Part, TensorInfo, TensorTable, align_up};
+
+use crate::error::{Error, Fault, Result, unfit};
+use crate::metadata::{APR_VERSION, Metadata};
+use crate::wire::{self, DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, INDEX_HEADER_LEN};
+
+/// What tensors are aligned to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Alignment {
+    /// A multiple of 64 bytes: a cache line.
+    #[default]
+    Bytes64,
+    /// A multiple of 32 bytes, as in GGUF.
+    Bytes32,
+}
+
+impl Alignment {
+    /// In bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes64 => 64,
+            Self::Bytes32 => 32,
+        }
+    }
+}
+
+/// How tensors are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// In LZ4 blocks, but for tensors that these would not make smaller. Needs the feature `lz4`.
+    Lz4,
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    pub(crate) alignment: Alignment,
+    pub(crate) compression: Compression,
+    pub(crate) streaming: bool,
+    pub(crate) sharded: bool,
+}
+
+impl WriteOptions {
+    /// The defaults: aligned to 64 bytes, not compressed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What tensors are aligned to.
+    #[must_use]
+    pub const fn alignment(mut self, alignment: Alignment) -> Self {
+        self.alignment = alignment;
+        self
+    }
+
+    /// How tensors are stored.
+    #[must_use]
+    pub const fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Whether the file promises that tensors lie in the order of the index (STREAMING). They always do.
+    #[must_use]
+    pub const fn streaming(mut self, streaming: bool) -> Self {
+        self.streaming = streaming;
+        self
+    }
+
+    pub(crate) const fn sharded(mut self, sharded: bool) -> Self {
+        self.sharded = sharded;
+        self
+    }
+}
+
+/// A file that is ready to be written: all checks are done, and nothing is written yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) options: WriteOptions,
+    /// Offsets from the start of the file, as they are without compression.
+    pub(crate) table: TensorTable,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) index_len: u32,
+    pub(crate) data_offset: u32,
+    /// Where the footer stands without compression.
+    pub(crate) data_end: u64,
+    pub(crate) keep_raw: BTreeSet<usize>,
+}
+
+impl Plan {
+    /// Checks descriptions and metadata, and lays the file out. A scalar is written with the shape `[1]`.
+    ///
+    /// `metadata` must have `model_type` (a string) and `architecture` (an object); `apr_version` is filled in.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
+    /// metadata that lacks a key, sections beyond 4 GiB; LZ4 that is not compiled in.
+    pub fn new<'a>(
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Metadata,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        if options.compression == Compression::Lz4 && cfg!(not(feature = "lz4")) {
+            return Err(unfit(Part::new("file"), Fault::NoLz4));
+        }
+        let mut table = TensorTable::default();
+        let mut index_len = INDEX_HEADER_LEN;
+        for (number, spec) in specs.into_iter().enumerate() {
+            index_len = index_len.saturating_add(list(&mut table, number, &spec)?);
+        }
+        let metadata = encode(metadata)?;
+        let mut plan = Self {
+            options: *options,
+            table,
+            index_len: section_len("tensor index", index_len)?,
+            data_offset: 0,
+            data_end: 0,
+            keep_raw: BTreeSet::new(),
+            metadata,
+        };
+        plan.lay_out()?;
+        Ok(plan)
+    }
+
+    /// Stores this tensor raw, whatever the compression.
+    pub fn keep_raw(&mut self, tensor: usize) {
+        self.keep_raw.insert(tensor);
+    }
+
+    /// What will be written, in order.
+    pub fn tensors(
+        &self,
+    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
+        self.table.iter()
+    }
+
+    /// The length of the file; `None` where it depends on how well the tensors compress.
+    #[must_use]
+    pub fn file_len(&self) -> Option<u64> {
+        match self.options.compression {
+            Compression::None => Some(self.longest()),
+            Compression::Lz4 => None,
+        }
+    }
+
+    /// The length of the file without compression, than which it is never longer.
+    #[must_use]
+    pub const fn longest(&self) -> u64 {
+        self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63
+    }
+
+    /// Fixes where the sections begin, and where the tensors would without compression.
+    fn lay_out(&mut self) -> Result<()> {
+        let metadata_len = section_len("metadata", self.metadata.len() as u64)?;
+        let index_end = HEADER_LEN + u64::from(metadata_len) + u64::from(self.index_len);
+        let data_offset = index_end.next_multiple_of(DATA_ALIGNMENT); // three numbers below 2^32
+        self.data_offset = section_len("everything before the data section", data_offset)?;
+        let alignment = self.options.alignment.bytes();
+        let mut at = data_offset;
+        for position in 0..self.table.len() {
+            let Some(info) = self.table.info(position) else { break };
+            let begin = align_up(at, alignment);
+            let end = begin.and_then(|begin| begin.checked_add(info.nbytes)).filter(|&end| end < MAX_LEN);
+            let Some((begin, end)) = begin.zip(end) else {
+                return Err(unfit(
+                    Part::entry("tensor", position as u64).with_name(info.name),
+                    Fault::TooLong,
+                ));
+            };
+            self.table.set_offset(position, begin);
+            at = end;
+        }
+        self.data_end = at;
+        Ok(())
+    }
+
+    /// The flags of the header; COMPRESSED is what came of it.
+    pub(crate) fn flags(&self, compressed: bool) -> Flags {
+        let alignment = match self.options.alignment {
+            Alignment::Bytes64 => Flags::ALIGNED_64,
+            Alignment::Bytes32 => Flags::ALIGNED_32,
+        };
+        let quantized = self.table.iter().any(|tensor| tensor.dtype.is_quantized());
+        alignment
+            .with(Flags::COMPRESSED, compressed)
+            .with(Flags::QUANTIZED, quantized)
+            .with(Flags::SHARDED, self.options.sharded)
+            .with(Flags::STREAMING, self.options.streaming)
+    }
+}
+
+/// No file ends beyond this; the footer still fits behind it.
+const MAX_LEN: u64 = (1 << 63) - FOOTER_LEN;
+
+/// Checks one tensor, lists it, and returns the length of its entry.
+fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64> {
+    let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
+    check(spec).map_err(refuse)?;
+    let scalar = [1];
+    let dims: &[u64] = if spec.shape.is_empty() { &scalar } else { &spec.shape };
+    let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
+    let size = table.push(tensor, dims.iter().copied()).map_err(|fault| refuse(fault.into()))?;
+    let entry = Entry { name: &*spec.name, dtype: spec.dtype, dims, offset: 0, size, raw_size: 0, flags: 0 };
+    Ok(entry.encoded_len())
+}
+
+/// The rules that concern one tensor alone.
+fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
+    if spec.name.is_empty() {
+        return Err(Fault::EmptyName);
+    }
+    if spec.name.len() > usize::from(u16::MAX) {
+        return Err(Fault::NameLen(spec.name.len() as u64));
+    }
+    if wire::code_of(spec.dtype).is_none() {
+        return Err(Fault::NoDTypeCode(spec.dtype));
+    }
+    if !spec.has_data {
+        return Err(Fault::NoValues);
+    }
+    if spec.shape.len() as u64 > wire::MAX_RANK {
+        return Err(Fault::Rank(spec.shape.len() as u64));
+    }
+    Ok(())
+}
+
+/// The metadata section: compact, keys sorted, with `apr_version`.
+fn encode(metadata: &Metadata) -> Result<Vec<u8>> {
+    let refuse = |text: String| unfit(Part::new("metadata"), tensor_core::Fault::Metadata(text));
+    let mut object = metadata.object().clone();
+    if !object.contains_key("apr_version") {
+        object.insert("apr_version", APR_VERSION);
+    }
+    let complete = Metadata::from(object);
+    if let Some(error) = complete.missing().next() {
+        return Err(refuse(format!("{error}, which APR2 requires")));
+    }
+    let text = json::to_string_sorted(complete.object()).map_err(|error| refuse(error.to_string()))?;
+    Ok(text.into_bytes())
+}
+
+fn section_len(what: &'static str, len: u64) -> Result<u32, Error> {
+    u32::try_from(len).map_err(|_| unfit(Part::new(what), Fault::SectionLen(len)))
+}

@@ -1,0 +1,162 @@
+//! Loading step by step, as the specification's "Streaming Load" asks: metadata alone, the index alone, one tensor, some
+//! tensors ahead.
+
+use std::ops::Range;
+
+use tensor_core::{Bytes, Cursor, Source, TensorView};
+
+use crate::access::Access;
+use crate::apr1;
+use crate::blocks::BlockStarts;
+use crate::error::{Error, Result};
+use crate::index::{Generation, Tensors};
+use crate::metadata::Metadata;
+use crate::parser::{self, Head};
+use crate::prefetch::Prefetched;
+use crate::reader::OpenOptions;
+use crate::wire::Footer;
+
+/// Loads parts of a file when they are asked for, and keeps them: for browsers and other places where a read is dear.
+///
+/// ```
+/// # let plan = apr2::Plan::new([apr2::TensorSpec::new("w", apr2::DType::U8, vec![3])],
+/// #     &apr2::Metadata::new("tiny", Default::default()), &apr2::WriteOptions::new())?;
+/// # let file = apr2::write::MemoryFile::new();
+/// # plan.write(&[[1u8, 2, 3]], &file, &apr2::Work::default())?;
+/// # let bytes = file.into_bytes();
+/// let mut loader = apr2::StreamingLoader::new(bytes);
+/// println!("{:?}", loader.load_metadata()?.model_type()); // reads the header and the metadata
+/// println!("{} tensors", loader.load_index()?.len());     // reads index and footer
+/// loader.prefetch(&["w"])?;                               // reads these tensors, neighbours together
+/// assert_eq!(loader.load_tensor("w")?.bytes(), [1, 2, 3]); // reads nothing
+/// # Ok::<(), apr2::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StreamingLoader<S> {
+    options: OpenOptions,
+    source: Prefetched<S>,
+    head: Option<Head>,
+    metadata: Option<Metadata>,
+    /// Empty until `has_index`.
+    tensors: Tensors,
+    has_index: bool,
+    starts: BlockStarts,
+}
+
+impl<S: Source> StreamingLoader<S> {
+    /// A loader that has read nothing yet.
+    #[must_use]
+    pub fn new(source: S) -> Self {
+        Self::with_options(source, OpenOptions::new())
+    }
+
+    /// A loader that opens with these options.
+    #[must_use]
+    pub fn with_options(source: S, options: OpenOptions) -> Self {
+        let source = Prefetched::new(source);
+        let (tensors, starts) = (Tensors::default(), BlockStarts::default());
+        Self { options, source, head: None, metadata: None, tensors, has_index: false, starts }
+    }
+
+    /// The metadata alone: the header and the metadata are read, and nothing else.
+    ///
+    /// # Errors
+    /// If they cannot be read or break a rule of the format.
+    pub fn load_metadata(&mut self) -> Result<&Metadata> {
+        let metadata = match self.metadata.take() {
+            Some(metadata) => metadata,
+            None => {
+                let section = self.head()?.sections.metadata;
+                let bytes = read(&self.source, section.range())?;
+                Metadata::parse(&bytes, section.offset(), self.options.limits_ref())?
+            }
+        };
+        Ok(self.metadata.insert(metadata))
+    }
+
+    /// The tensor index alone: the header, the index and the footer are read, and nothing else.
+    ///
+    /// # Errors
+    /// If they cannot be read or break a rule of the format.
+    pub fn load_index(&mut self) -> Result<&Tensors> {
+        if !self.has_index {
+            self.tensors = self.read_index()?;
+            self.has_index = true;
+        }
+        Ok(&self.tensors)
+    }
+
+    /// A tensor with its values; loads the index first, if need be. What has been prefetched is not read again.
+    ///
+    /// # Errors
+    /// As [`Reader::tensor`](crate::Reader::tensor), and as [`load_index`](Self::load_index).
+    pub fn load_tensor(&mut self, name: &str) -> Result<TensorView<'_>> {
+        self.load_index()?;
+        let access = self.access();
+        access.tensor(access.position(name)?, None)
+    }
+
+    /// Fills `out` with the values of a tensor from byte `offset` on; loads the index first, if need be.
+    ///
+    /// # Errors
+    /// As [`Reader::read_into`](crate::Reader::read_into), and as [`load_index`](Self::load_index).
+    pub fn load_into(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.load_index()?;
+        let access = self.access();
+        access.read_into(access.position(name)?, offset, out)
+    }
+
+    /// Reads these tensors now, neighbours together, and keeps their stored bytes until [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for a name that the file does not have, before anything is read; [`Error::Io`].
+    pub fn prefetch(&mut self, names: &[&str]) -> Result<()> {
+        self.load_index()?;
+        let access = self.access();
+        let positions = names.iter().map(|name| access.position(name)).collect::<Result<Vec<_>>>()?;
+        self.source.fetch(&self.tensors, &positions)
+    }
+
+    /// Gives back the memory of what has been prefetched.
+    pub fn forget(&mut self) {
+        self.source.clear();
+    }
+
+    /// Bytes that are kept for tensors that have been prefetched.
+    #[must_use]
+    pub fn held_nbytes(&self) -> u64 {
+        self.source.held_nbytes()
+    }
+
+    fn head(&mut self) -> Result<Head> {
+        let head = match self.head {
+            Some(head) => head,
+            None => parser::read_head(&self.source, self.options.limits_ref())?,
+        };
+        Ok(*self.head.insert(head))
+    }
+
+    fn read_index(&mut self) -> Result<Tensors> {
+        let head = self.head()?;
+        let limits = self.options.limits_ref();
+        let section = head.sections.index;
+        match head.generation {
+            Generation::Apr2 => {
+                let (footer, len) = (head.sections.data.end(), self.source.len());
+                let bytes = read(&self.source, footer..len)?;
+                Footer::decode(&mut Cursor::new(&bytes, footer), len)?;
+                Tensors::parse(&read(&self.source, section.range())?, &head.sections, limits)
+            }
+            Generation::Apr1 => apr1::tensors(&read(&self.source, section.range())?, &head, limits),
+        }
+    }
+
+    const fn access(&self) -> Access<'_, Prefetched<S>> {
+        Access { tensors: &self.tensors, source: &self.source, starts: &self.starts }
+    }
+}
+
+fn read<S: Source>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
+    let (at, len) = (range.start, range.end.saturating_sub(range.start));
+    source.read(range).map_err(|source| Error::Io { at, len, source })
+}

@@ -1,0 +1,223 @@
+//! Checks a file and reports every finding.
+
+mod pass;
+
+use tensor_core::{Extent, Level, Part, Report, Source, Work, overlaps};
+
+use crate::error::Error;
+use crate::index::{Generation, Index, Stored};
+use crate::wire::{self, Flags};
+
+pub(crate) use pass::Pass;
+
+/// What the checks of one file found, before it becomes a report.
+pub(crate) struct Findings {
+    pub(crate) structure: Vec<String>,
+    pub(crate) extents: Vec<String>,
+    pub(crate) signature: Vec<String>,
+    /// What reading every byte showed; only at [`Level::Full`].
+    pub(crate) pass: Option<Pass>,
+}
+
+/// The checks of one file.
+pub(crate) fn findings(index: &Index, source: &impl Source, level: Level, work: &Work<'_>) -> Findings {
+    Findings {
+        structure: structure(index),
+        extents: extents(index),
+        signature: signature(index),
+        pass: (level >= Level::Full).then(|| pass::run(index, source, work)),
+    }
+}
+
+/// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
+/// [`Level::Control`] looks at no more than [`Level::Header`].
+pub(crate) fn report(index: &Index, source: &impl Source, level: Level, work: &Work<'_>) -> Report {
+    let Findings { structure, extents, signature, pass } = findings(index, source, level, work);
+    let mut report = Report::new(level);
+    let tensors = format!("{} tensors", index.len());
+    report.add("structure", structure, tensors.clone());
+    if let Some(pass) = pass {
+        report.add("crc", pass.crc, format!("{:08x} over {} bytes", pass.seen.value, pass.seen.len));
+        if index.tensors.any_compressed() {
+            report.add("lz4", pass.lz4, format!("{} blocks", pass.blocks));
+        } else {
+            report.absent("lz4", "no tensor is compressed");
+        }
+        if index.generation() == Generation::Apr2 {
+            report.add("padding", pass.padding, "all gaps are zero");
+        }
+    }
+    report.add("extents", extents, tensors);
+    if index.flags().contains(Flags::SIGNED) {
+        report.add("signature", signature, "");
+    } else {
+        report.absent("signature", "the file is not signed");
+    }
+    report
+}
+
+/// One finding, in the words of errors.
+fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
+    format!("{part} at byte {at}: {what}")
+}
+
+fn structure(index: &Index) -> Vec<String> {
+    if index.generation() == Generation::Apr1 {
+        return Vec::new(); // what APR1 rules, opening has checked
+    }
+    let mut found = Vec::new();
+    required_keys(index, &mut found);
+    reserved(index, &mut found);
+    feature_flags(index, &mut found);
+    tensor_flags(index, &mut found);
+    streaming(index, &mut found);
+    footer_place(index, &mut found);
+    found
+}
+
+/// APR2 2.0, "Required Keys"; DECISIONS, APR2: their absence is for the verifier.
+fn required_keys(index: &Index, found: &mut Vec<String>) {
+    let at = index.sections().metadata.offset();
+    found.extend(index.metadata().missing().map(|error| finding(&Part::new("metadata"), at, error)));
+}
+
+/// DECISIONS, APR2, flags: the index header's reserved word is zero.
+fn reserved(index: &Index, found: &mut Vec<String>) {
+    if index.tensors.reserved != 0 {
+        let part = Part::new("tensor index").with_field("reserved");
+        let at = index.sections().index.offset() + 4;
+        found.push(finding(&part, at, format!("is {:#x}, not zero", index.tensors.reserved)));
+    }
+}
+
+/// DECISIONS, APR2, flags: QUANTIZED and COMPRESSED say what the tensors are.
+fn feature_flags(index: &Index, found: &mut Vec<String>) {
+    let quantized = index.tensors().any(|tensor| tensor.dtype.is_quantized());
+    let compressed = index.tensors.any_compressed();
+    for (flag, name, is_so) in
+        [(Flags::QUANTIZED, "QUANTIZED", quantized), (Flags::COMPRESSED, "COMPRESSED", compressed)]
+    {
+        let what = match (index.flags().contains(flag), is_so) {
+            (true, false) => format!("{name} is set, but no tensor is so"),
+            (false, true) => format!("{name} is not set, but a tensor is so"),
+            _ => continue,
+        };
+        found.push(finding(&Part::new("header").with_field("flags"), 8, what));
+    }
+}
+
+/// DECISIONS, APR2: bit 0 marks a compressed tensor, and no other bit is known.
+fn tensor_flags(index: &Index, found: &mut Vec<String>) {
+    for (position, stored) in index.tensors.all_stored().enumerate() {
+        let expected = if stored.compressed { wire::TENSOR_COMPRESSED } else { 0 };
+        if stored.flags == expected {
+            continue;
+        }
+        let unknown = stored.flags & !wire::TENSOR_COMPRESSED;
+        let what = if unknown != 0 {
+            format!("the bits {unknown:#x} are not known")
+        } else if stored.compressed {
+            "bit 0 is not set, but raw_size says that the tensor is compressed".to_owned()
+        } else {
+            "bit 0 is set, but raw_size says that the tensor is not compressed".to_owned()
+        };
+        found.push(about(index, position, Some("flags"), stored.offset, what));
+    }
+}
+
+/// DECISIONS, APR2, STREAMING: tensors lie in the order of the index.
+fn streaming(index: &Index, found: &mut Vec<String>) {
+    if !index.flags().contains(Flags::STREAMING) {
+        return;
+    }
+    let mut end = 0;
+    for (position, stored) in index.tensors.all_stored().enumerate() {
+        if stored.offset < end {
+            let what = "lies before the end of the tensor before it, but STREAMING promises their order";
+            found.push(about(index, position, Some("offset"), stored.offset, what));
+        }
+        end = end.max(stored.end());
+    }
+}
+
+/// DECISIONS, APR2, sections: the footer follows the last tensor byte directly.
+fn footer_place(index: &Index, found: &mut Vec<String>) {
+    let data = index.sections().data;
+    let last = |with_empty: bool| {
+        let ends = index.tensors.all_stored().filter(|stored| with_empty || stored.len > 0);
+        ends.map(|stored| stored.end()).max().unwrap_or(data.offset())
+    };
+    // An empty tensor may stand behind the last byte, and a writer may have gone there or not.
+    if data.end() != last(false) && data.end() != last(true) {
+        let what = format!("does not follow the last tensor byte, which is before byte {}", last(false));
+        found.push(finding(&Part::new("footer"), data.end(), what));
+    }
+}
+
+fn extents(index: &Index) -> Vec<String> {
+    let mut found = Vec::new();
+    alignment(index, &mut found);
+    overlapping(index, &mut found);
+    found
+}
+
+/// DECISIONS, APR2, flags: a file that breaks its own promise of alignment.
+fn alignment(index: &Index, found: &mut Vec<String>) {
+    let Some(alignment) = index.alignment() else { return };
+    let data = index.sections().data.offset();
+    for (position, stored) in index.tensors.all_stored().enumerate() {
+        let offset = stored.offset - data;
+        if !offset.is_multiple_of(alignment) {
+            let what = format!("{offset} is not a multiple of {alignment}, as ALIGNED_{alignment} promises");
+            found.push(about(index, position, Some("offset"), stored.offset, what));
+        }
+    }
+}
+
+/// DECISIONS, "For every format": a partial overlap of two tensors.
+fn overlapping(index: &Index, found: &mut Vec<String>) {
+    let extent = |stored: Stored| Extent::new(stored.offset, stored.len, u64::MAX);
+    let extents: Result<Vec<_>, _> = index.tensors.all_stored().map(extent).collect();
+    for overlap in overlaps(&extents.unwrap_or_default()) {
+        let other = index
+            .info(overlap.first)
+            .map_or_else(String::new, |info| format!("{:?}", tensor_core::Shortened(info.name)));
+        let at = index.tensors.stored(overlap.second).map_or(0, |stored| stored.offset);
+        found.push(about(index, overlap.second, None, at, format!("overlaps a part of tensor {other}")));
+    }
+}
+
+/// DECISIONS, APR2: ENCRYPTED, SIGNED.
+fn signature(index: &Index) -> Vec<String> {
+    if !index.flags().contains(Flags::SIGNED) {
+        return Vec::new();
+    }
+    let what = "SIGNED is set, but the draft does not say where the signature stands: it cannot be checked";
+    vec![finding(&Part::new("header").with_field("flags"), 8, what)]
+}
+
+/// A finding about one tensor, whose values begin at byte `at`.
+fn about(
+    index: &Index,
+    position: usize,
+    field: Option<&'static str>,
+    at: u64,
+    what: impl std::fmt::Display,
+) -> String {
+    let name = index.info(position).map_or("", |info| info.name);
+    finding(&Part { field, ..wire::entry_part(position, name) }, at, what)
+}
+
+/// An error as a finding.
+fn message(error: &Error) -> String {
+    use std::error::Error as _;
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// What a source that fails to give bytes means for a checksum.
+pub(crate) fn crc_mismatch(part: &str, at: u64, stated: u32, found: u32) -> String {
+    format!("{part} at byte {at}: the file says {stated:08x}, its bytes give {found:08x}")
+}

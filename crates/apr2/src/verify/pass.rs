@@ -1,0 +1,305 @@
+//! One pass over every byte of a file: its CRC, its padding and its LZ4 blocks.
+
+use std::ops::Range;
+
+use tensor_core::{AlignedBuf, Bytes, Cursor, PIECE, Source, Work};
+
+use super::{crc_mismatch, message};
+use crate::apr1;
+use crate::blocks::{Compressed, GROUP};
+use crate::crc::Crc;
+use crate::error::{Error, Result};
+use crate::index::{Generation, Index};
+use crate::wire::{FOOTER_LEN, Footer};
+
+/// What reading every byte of a file showed.
+#[derive(Default)]
+pub(crate) struct Pass {
+    pub(crate) crc: Vec<String>,
+    pub(crate) lz4: Vec<String>,
+    pub(crate) padding: Vec<String>,
+    /// The CRC of everything before the footer.
+    pub(crate) seen: Crc,
+    /// That of the whole file, if all of it could be read.
+    pub(crate) whole: Option<Crc>,
+    /// LZ4 blocks that were decoded.
+    pub(crate) blocks: u64,
+}
+
+/// Reads the file once, on as many threads as `work` says.
+pub(super) fn run(index: &Index, source: &impl Source, work: &Work<'_>) -> Pass {
+    let mut pass = Pass::default();
+    let plan = Plan::new(index, source, &mut pass);
+    match plan.read(index, source, work) {
+        Ok(seen) => {
+            for piece in seen {
+                pass.seen = pass.seen.then(piece.crc);
+                pass.lz4.extend(piece.lz4);
+                pass.padding.extend(piece.padding);
+            }
+            check_crc(index, source, &mut pass);
+        }
+        Err(error) => pass.crc.push(message(&error)),
+    }
+    pass
+}
+
+/// Compares with the CRC in the footer, which is read again: the index may be older than the file.
+fn check_crc(index: &Index, source: &impl Source, pass: &mut Pass) {
+    let (at, end) = (index.sections().data.end(), source.len());
+    let footer = match read(source, at..end) {
+        Ok(footer) => footer,
+        Err(error) => return pass.crc.push(message(&error)),
+    };
+    let mut c = Cursor::new(&footer, at);
+    let stated = match index.generation() {
+        Generation::Apr2 => Footer::decode(&mut c, end).map(|footer| footer.crc32),
+        Generation::Apr1 => c.u32("crc32").map_err(Error::from),
+    };
+    pass.whole = Some(pass.seen.then(Crc::of(&footer)));
+    match stated {
+        Ok(stated) if stated == pass.seen.value => {}
+        Ok(stated) => pass.crc.push(crc_mismatch("footer, crc32", at, stated, pass.seen.value)),
+        Err(error) => pass.crc.push(message(&error)),
+    }
+    debug_assert!(footer.len() as u64 == FOOTER_LEN || footer.len() as u64 == apr1::CRC_LEN);
+}
+
+/// Some blocks of a compressed tensor, which are read together.
+#[derive(Clone, Debug)]
+struct Group {
+    tensor: usize,
+    first: u64,
+    count: u64,
+    /// Where they lie in the file, headers included.
+    range: Range<u64>,
+}
+
+/// A stretch of the file that one thread reads.
+#[derive(Clone, Debug)]
+struct Unit {
+    range: Range<u64>,
+    /// The groups of blocks within.
+    groups: Range<usize>,
+    /// Whether it is a part of the pass; otherwise it is read only for blocks that overlap others.
+    counts: bool,
+}
+
+/// What one unit showed.
+struct Piece {
+    crc: Crc,
+    lz4: Vec<String>,
+    padding: Vec<String>,
+}
+
+/// The file, cut into units.
+struct Plan {
+    units: Vec<Unit>,
+    groups: Vec<Group>,
+    /// Ascending ranges that must be zero.
+    gaps: Vec<Range<u64>>,
+}
+
+impl Plan {
+    /// Cuts the file; walking over the block headers may show faults already.
+    fn new(index: &Index, source: &impl Source, pass: &mut Pass) -> Self {
+        let mut groups = groups(index, source, pass);
+        groups.sort_by_key(|group| (group.range.start, group.range.end));
+        pass.blocks = groups.iter().map(|group| group.count).sum();
+        let gaps = gaps(index);
+        let mut plan = Self { units: Vec::new(), groups, gaps };
+        plan.cut(index.sections().data.end());
+        plan
+    }
+
+    fn cut(&mut self, end: u64) {
+        let mut unit = Unit { range: 0..0, groups: 0..0, counts: true };
+        for (number, Group { range, .. }) in self.groups.iter().enumerate() {
+            if range.start < unit.range.end {
+                // Overlaps what came before: tied or broken, and read once more for itself.
+                self.units.push(Unit { range: range.clone(), groups: number..number + 1, counts: false });
+                // A unit's groups are consecutive, so this one ends here.
+                flush(&mut self.units, &mut unit, number + 1);
+                continue;
+            }
+            stretch(&mut self.units, &mut unit, range.start, number);
+            if range.end - unit.range.start > PIECE {
+                flush(&mut self.units, &mut unit, number);
+            }
+            unit.range.end = range.end;
+            unit.groups.end = number + 1;
+        }
+        stretch(&mut self.units, &mut unit, end, self.groups.len());
+        flush(&mut self.units, &mut unit, self.groups.len());
+    }
+
+    /// Reads all units, and returns what those showed that count, in order; findings of the others go with them.
+    fn read(&self, index: &Index, source: &impl Source, work: &Work<'_>) -> Result<Vec<Piece>> {
+        let one = |source: &dyn Source, state: &mut (AlignedBuf, Vec<u8>), number: u64| {
+            let Some(unit) = usize::try_from(number).ok().and_then(|number| self.units.get(number)) else {
+                return Ok(Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() });
+            };
+            let piece = self.look(index, source, unit, state)?;
+            let len = if unit.counts { unit.range.end - unit.range.start } else { 0 };
+            if work.advance(len).is_break() { Err(Error::Cancelled) } else { Ok(piece) }
+        };
+        let count = self.units.len() as u64;
+        if let Some(shared) = source.shared() {
+            return work.map(count, Default::default, |state, number| one(shared, state, number));
+        }
+        let mut state = Default::default();
+        (0..count).map(|number| one(source, &mut state, number)).collect()
+    }
+
+    fn look(
+        &self,
+        index: &Index,
+        source: &dyn Source,
+        unit: &Unit,
+        (buffer, scratch): &mut (AlignedBuf, Vec<u8>),
+    ) -> Result<Piece> {
+        let Range { start, end } = unit.range;
+        let failed = |source| Error::Io { at: start, len: end - start, source };
+        let borrowed;
+        let bytes: &[u8] = if source.as_slice().is_some() {
+            borrowed = source.read(start..end).map_err(failed)?;
+            &borrowed
+        } else {
+            let out_of_memory = || failed(std::io::ErrorKind::OutOfMemory.into());
+            let len = usize::try_from(end - start).map_err(|_| out_of_memory())?;
+            buffer.resize(len).map_err(|_| out_of_memory())?;
+            source.read_into(start, buffer).map_err(failed)?;
+            buffer
+        };
+        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
+        if unit.counts {
+            piece.crc = Crc::of(bytes);
+            self.check_gaps(start, bytes, &mut piece.padding);
+        }
+        for group in self.groups.get(unit.groups.clone()).unwrap_or_default() {
+            let Some(tensor) = compressed(index, group.tensor) else { continue };
+            let faults = tensor.check(
+                part(bytes, start, &group.range),
+                group.first,
+                group.count,
+                group.range.start,
+                scratch,
+            );
+            piece.lz4.extend(faults.iter().map(message));
+        }
+        Ok(piece)
+    }
+
+    /// DECISIONS, APR2, sections: gaps are zero.
+    fn check_gaps(&self, start: u64, bytes: &[u8], found: &mut Vec<String>) {
+        let end = start + bytes.len() as u64;
+        let first = self.gaps.partition_point(|gap| gap.end <= start);
+        for gap in self.gaps.get(first..).unwrap_or_default() {
+            if gap.start >= end {
+                break;
+            }
+            let here = gap.start.max(start)..gap.end.min(end);
+            let filled = part(bytes, start, &here).iter().position(|&byte| byte != 0);
+            if let Some(at) = filled {
+                found.push(format!("padding at byte {}: is not zero", here.start + at as u64));
+            }
+        }
+    }
+}
+
+/// Goes on to byte `to`, in units of at most a piece.
+fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
+    while to > unit.range.end {
+        let room = PIECE.saturating_sub(unit.range.end - unit.range.start);
+        unit.range.end = to.min(unit.range.end + room);
+        if room == 0 || to > unit.range.end {
+            flush(units, unit, next_group);
+        }
+    }
+}
+
+/// Ends a unit, and begins the next where it ends.
+fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
+    let end = unit.range.end;
+    let next = Unit { range: end..end, groups: next_group..next_group, counts: true };
+    let done = std::mem::replace(unit, next);
+    if done.range.start < done.range.end {
+        units.push(done);
+    }
+}
+
+/// The groups of blocks of every compressed tensor; a tensor whose headers are broken is a finding and has none.
+fn groups(index: &Index, source: &impl Source, pass: &mut Pass) -> Vec<Group> {
+    let mut all = Vec::new();
+    if !index.tensors.any_compressed() {
+        return all;
+    }
+    for (number, stored) in index.tensors.all_stored().enumerate().filter(|(_, stored)| stored.compressed) {
+        let Some(tensor) = compressed(index, number) else { continue };
+        let (begun, count) = (all.len(), tensor.count());
+        let walked = tensor.walk(source, 0, stored.offset, count, |block, at| {
+            if block.is_multiple_of(GROUP) {
+                let count = GROUP.min(count - block);
+                all.push(Group { tensor: number, first: block, count, range: at..at });
+            }
+        });
+        let end = match walked {
+            Ok(end) => end,
+            Err(error) => {
+                pass.lz4.push(message(&error));
+                all.truncate(begun);
+                continue;
+            }
+        };
+        // Each group ends where the next one begins.
+        let mut next = end;
+        for group in all.iter_mut().skip(begun).rev() {
+            group.range.end = next;
+            next = group.range.start;
+        }
+    }
+    all
+}
+
+fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
+    let (info, stored) = index.info(number).zip(index.tensors.stored(number))?;
+    Some(Compressed { number, name: info.name, stored })
+}
+
+/// The bytes between sections and between tensors, in ascending order.
+fn gaps(index: &Index) -> Vec<Range<u64>> {
+    if index.generation() == Generation::Apr1 {
+        return Vec::new();
+    }
+    let sections = index.sections();
+    let mut gaps =
+        vec![sections.metadata.end()..sections.index.offset(), sections.index.end()..sections.data.offset()];
+    let ranges = index
+        .tensors
+        .all_stored()
+        .map(|stored| stored.offset.min(sections.data.end())..stored.end().min(sections.data.end()));
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut end = sections.data.offset();
+    for range in ranges {
+        if range.start > end {
+            gaps.push(end..range.start);
+        }
+        end = end.max(range.end);
+    }
+    gaps.push(end..sections.data.end());
+    gaps.retain(|gap| gap.start < gap.end);
+    gaps
+}
+
+/// The bytes of `range` out of those that begin at byte `start`.
+fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
+    let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let skip = cut(range.start.saturating_sub(start));
+    bytes.get(skip..).and_then(|rest| rest.get(..cut(range.end - range.start))).unwrap_or_default()
+}
+
+fn read<S: Source>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
+    let (at, len) = (range.start, range.end.saturating_sub(range.start));
+    source.read(range).map_err(|source| Error::Io { at, len, source })
+}

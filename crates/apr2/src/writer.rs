@@ -1,0 +1,182 @@
+//! Streams a plan into a sink.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::{Region, Segment, Sink, TensorData};
+use tensor_core::{Extent, Work};
+
+use crate::crc::Crc;
+use crate::error::{Error, Result};
+use crate::layout::{Compression, Plan};
+use crate::wire::{Entry, FOOTER_LEN, Footer, HEADER_LEN, Header, TENSOR_COMPRESSED};
+
+/// The index is written in pieces of about this size.
+const INDEX_PIECE: usize = 1 << 20;
+
+/// Where a tensor came to lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// From the start of the file.
+    pub(crate) offset: u64,
+    /// The bytes that it takes.
+    pub(crate) size: u64,
+    pub(crate) compressed: bool,
+}
+
+/// What was written before the index: the data section.
+pub(crate) struct Written {
+    pub(crate) crc: Crc,
+    /// Where each tensor lies; `None` if all lie as planned.
+    pub(crate) places: Option<Vec<Place>>,
+}
+
+impl Plan {
+    /// Pulls every tensor's values, in order and in pieces, and writes the file; `data` numbers tensors as their
+    /// descriptions were given. The bytes are the same however many threads `work` allows.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink refuses bytes, [`Error::Cancelled`]; what has
+    /// been written by then is for the sink's owner to discard.
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+        self.write_whole(data, sink, work).map(|_| ())
+    }
+
+    /// Writes a file that appears at `path` when it is complete, or not at all.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); also if the file exists and may not be replaced.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |source| Error::Write { path: path.display().to_string(), source };
+        let file = AtomicFile::create(path, overwrite).map_err(failed)?;
+        self.write(data, &file, work)?;
+        file.commit().map_err(failed)
+    }
+
+    /// Writes the file and returns the CRC of all of it.
+    pub(crate) fn write_whole(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Crc> {
+        let written = match self.options.compression {
+            Compression::None => self.write_raw(data, sink, work)?,
+            #[cfg(feature = "lz4")]
+            Compression::Lz4 => crate::compress::write(self, data, sink, work)?,
+            #[cfg(not(feature = "lz4"))]
+            Compression::Lz4 => {
+                return Err(crate::error::unfit(tensor_core::Part::new("file"), crate::error::Fault::NoLz4));
+            }
+        };
+        let head = self.write_head(&written, sink)?;
+        let before = head.then(written.crc);
+        let footer = Footer { crc32: before.value, file_size: before.len + FOOTER_LEN }.encode();
+        put(sink, before.len, &footer)?;
+        Ok(before.then(Crc::of(&footer)))
+    }
+
+    fn write_raw(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+        let segment = |(tensor, nbytes)| {
+            let offset = self.table.offset(tensor).unwrap_or(0); // every tensor has one
+            Ok(Segment { tensor, extent: Extent::new(offset, nbytes, self.data_end)? })
+        };
+        let full =
+            self.table.iter().map(|tensor| tensor.nbytes).enumerate().filter(|&(_, nbytes)| nbytes > 0);
+        let segments = full.map(segment).collect::<Result<Vec<_>, tensor_core::Fault>>();
+        let start = u64::from(self.data_offset);
+        let all = Extent::new(start, self.data_end - start, self.data_end);
+        let (segments, extent) = match (segments, all) {
+            (Ok(segments), Ok(extent)) => (segments, extent),
+            // The plan has laid them out, so they are.
+            (Err(fault), _) | (_, Err(fault)) => {
+                return Err(crate::error::unfit(tensor_core::Part::new("tensors"), fault));
+            }
+        };
+        let region = Region { extent, fill: 0, segments: &segments };
+        let pieces = region.write(data, sink, work, |_, bytes| Crc::of(bytes));
+        let pieces = pieces.map_err(|error| error.named(&self.table))?;
+        Ok(Written { crc: Crc::join(pieces), places: None })
+    }
+
+    /// Writes everything before the data section, now that it is known, and returns its CRC.
+    fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc> {
+        let compressed = written.places.iter().flatten().any(|place| place.compressed);
+        let metadata_size = u32::try_from(self.metadata.len()).unwrap_or(u32::MAX); // checked by the plan
+        let metadata_offset = 32;
+        let header = Header {
+            version_major: 2,
+            version_minor: 0,
+            flags: self.flags(compressed),
+            metadata_offset,
+            metadata_size,
+            index_offset: metadata_offset + metadata_size,
+            index_size: self.index_len,
+            data_offset: self.data_offset,
+        };
+        debug_assert_eq!(u64::from(metadata_offset), HEADER_LEN);
+        let mut out = Pieces { sink, at: 0, bytes: Vec::new(), crc: Crc::default() };
+        out.bytes.extend(header.encode());
+        out.bytes.extend(&self.metadata);
+        let count = u32::try_from(self.table.len()).unwrap_or(u32::MAX); // the table holds no more
+        out.bytes.extend(count.to_le_bytes());
+        out.bytes.extend(0u32.to_le_bytes());
+        let data = u64::from(self.data_offset);
+        for (position, info) in self.table.iter().enumerate() {
+            let place = self.place(written, position, info.nbytes);
+            let entry = Entry {
+                name: info.name,
+                dtype: info.dtype,
+                dims: info.shape,
+                offset: place.offset - data,
+                size: place.size,
+                raw_size: if place.compressed { info.nbytes } else { 0 },
+                flags: if place.compressed { TENSOR_COMPRESSED } else { 0 },
+            };
+            entry.encode(&mut out.bytes);
+            out.flush_if(INDEX_PIECE)?;
+        }
+        let gap = data.saturating_sub(out.at + out.bytes.len() as u64);
+        out.bytes.extend(std::iter::repeat_n(0, usize::try_from(gap).unwrap_or(0))); // fewer than 64
+        out.flush_if(0)?;
+        Ok(out.crc)
+    }
+
+    fn place(&self, written: &Written, position: usize, nbytes: u64) -> Place {
+        let planned = || Place {
+            offset: self.table.offset(position).unwrap_or(0), // every tensor has one
+            size: nbytes,
+            compressed: false,
+        };
+        written.places.as_ref().and_then(|places| places.get(position).copied()).unwrap_or_else(planned)
+    }
+}
+
+/// Bytes that go to a sink in order, in pieces.
+struct Pieces<'a> {
+    sink: &'a dyn Sink,
+    at: u64,
+    bytes: Vec<u8>,
+    crc: Crc,
+}
+
+impl Pieces<'_> {
+    fn flush_if(&mut self, at_least: usize) -> Result<()> {
+        if self.bytes.len() >= at_least {
+            put(self.sink, self.at, &self.bytes)?;
+            self.crc = self.crc.then(Crc::of(&self.bytes));
+            self.at += self.bytes.len() as u64;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn put(sink: &dyn Sink, at: u64, bytes: &[u8]) -> Result<()> {
+    sink.write_at(at, bytes).map_err(|source| Error::Write { path: sink.name(), source })
+}
