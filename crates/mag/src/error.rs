@@ -33,6 +33,9 @@ pub enum Fault {
     /// A tensor without dimensions.
     #[error("is 0; MAG tensors have 1 to 255 dimensions")]
     Rank0,
+    /// More than 255 dimensions, which only a model that is to be written can have.
+    #[error("it has {0} dimensions; MAG tensors have 1 to 255")]
+    Rank(usize),
     /// A dimension beyond 2^63 − 1.
     #[error("is {0}, more than 2^63 - 1")]
     Dimension(u64),

@@ -6,7 +6,9 @@ use tensor_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorInfo, T
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
 use crate::index::Metadata;
-use crate::wire::{ALIGNMENT, FileHeader, MAX_DIM, MAX_KEY_LEN, MetadataRecord, TensorRecord, code_of};
+use crate::wire::{
+    ALIGNMENT, FileHeader, MAX_DIM, MAX_KEY_LEN, MAX_RANK, MetadataRecord, TensorRecord, code_of,
+};
 
 /// How a file is written.
 #[derive(Clone, Debug, Default)]
@@ -40,10 +42,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file out: tensors and metadata in the order given.
+    /// Lays a file out: tensors and metadata in the order given. A scalar (shape `[]`) becomes shape `[1]`, because
+    /// MAG has no rank 0.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for a tensor or key that MAG cannot hold: a dtype without a code, rank 0 or above 255, a tensor
+    /// [`Error::Unfit`] for a tensor or key that MAG cannot hold: a dtype without a code, a rank above 255, a tensor
     /// without data, a key that is empty, longer than 65,535 bytes or used twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -90,17 +93,16 @@ fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>) -> Result<()> {
     if !can_hold(spec.dtype) {
         return Err(unfit(Fault::NoCode(spec.dtype)));
     }
-    // MAG 1, "Limits": rank 1 to 255.
-    match spec.shape.len() {
-        0 => return Err(unfit(Fault::Rank0)),
-        1..=255 => {}
-        _ => return Err(unfit(Fault::TooMany)),
+    // DECISIONS, MAG 1, "rank": a scalar is written as shape [1].
+    let shape: &[u64] = if spec.shape.is_empty() { &[1] } else { &spec.shape };
+    if shape.len() > MAX_RANK {
+        return Err(unfit(Fault::Rank(shape.len())));
     }
-    if let Some(&dim) = spec.shape.iter().find(|&&dim| dim > MAX_DIM) {
+    if let Some(&dim) = shape.iter().find(|&&dim| dim > MAX_DIM) {
         return Err(unfit(Fault::Dimension(dim)));
     }
     let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
-    tensors.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
+    tensors.push(tensor, shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
     Ok(())
 }
 

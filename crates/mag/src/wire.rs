@@ -13,6 +13,8 @@ pub(crate) const ALIGNMENT: u64 = 64;
 pub(crate) const FILL: u8 = 0xff;
 /// MAG 1, "Limits": max key length.
 pub(crate) const MAX_KEY_LEN: u64 = 65_535;
+/// MAG 1, "Limits": max tensor rank.
+pub(crate) const MAX_RANK: usize = 255;
 /// MAG 1, "Limits": dimensions, elements and bytes.
 pub(crate) const MAX_DIM: u64 = i64::MAX as u64;
 
@@ -126,6 +128,17 @@ pub(crate) struct TensorRecord<'a, D> {
     pub(crate) shape: D,
 }
 
+/// Where the fields of a tensor record stand in it, for errors.
+pub(crate) struct TensorField;
+
+impl TensorField {
+    pub(crate) const DTYPE: u64 = 0;
+    pub(crate) const RANK: u64 = 1;
+    pub(crate) const NUMEL: u64 = 4;
+    pub(crate) const OFFSET: u64 = 12;
+    pub(crate) const SHAPE: u64 = 20;
+}
+
 /// The shortest tensor record: one dimension, a key of one byte.
 pub(crate) const MIN_TENSOR_LEN: u64 = 33;
 
@@ -141,25 +154,24 @@ impl<'a> TensorRecord<'a, ()> {
         let (numel, offset) = (c.u64("numel")?, c.u64("offset")?);
         let shape = c.u64s(u64::from(rank), "shape")?;
         let key = decode_key(c)?;
-        let malformed = |at, field, fault| Error::Malformed {
+        let malformed = |field, within, fault| Error::Malformed {
             part: Part::entry("tensor record", entry).with_name(key).with_field(field),
-            at,
+            at: at + within,
             fault,
         };
-        let Some(dtype) = dtype_of(code) else { return Err(malformed(at, "dtype", Fault::DTypeCode(code))) };
         if reserved != [0; 2] {
-            return Err(malformed(
-                at,
-                "aux",
-                Fault::Reserved(aux_of(code, [rank, reserved[0], reserved[1]])),
-            ));
+            let aux = aux_of(code, [rank, reserved[0], reserved[1]]);
+            return Err(malformed("aux", 0, Fault::Reserved(aux)));
         }
+        let Some(dtype) = dtype_of(code) else {
+            return Err(malformed("dtype", TensorField::DTYPE, Fault::DTypeCode(code)));
+        };
         if rank == 0 {
-            return Err(malformed(at, "rank", Fault::Rank0));
+            return Err(malformed("rank", TensorField::RANK, Fault::Rank0));
         }
         // MAG 1, "Limits": max tensor shape dimension.
         if let Some(dim) = shape.clone().find(|&dim| dim > MAX_DIM) {
-            return Err(malformed(at + 20, "shape", Fault::Dimension(dim)));
+            return Err(malformed("shape", TensorField::SHAPE, Fault::Dimension(dim)));
         }
         Ok(TensorRecord { key, dtype, numel, offset, shape })
     }
