@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use tensor_core::value::{Object, Value};
 use tensor_core::{
-    Basic, Cursor, Encoding, Extent, Limits, Location, NameTable, NewTensor, Parser, Part, TensorInfo,
-    TensorTable,
+    Basic, Cursor, Encoding, Extent, Fault as Common, Limits, Location, NameTable, NewTensor, Parser, Part,
+    TensorInfo, TensorTable,
 };
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
-use crate::wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, Number, TensorRecord, common};
+use crate::wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, Number, TensorField, TensorRecord, common};
 
 /// What a MAG file holds: its tensors, its metadata, and where the values lie.
 ///
@@ -176,12 +176,14 @@ impl From<Number> for Value {
     }
 }
 
-/// The least that is read at once; what is read beyond the records is never more than this.
+/// The least that is asked for at once; what is read beyond the records is never more than this.
 const WINDOW: u64 = 64 << 10;
+/// The most that is asked for at once.
+const MAX_WINDOW: u64 = 4 << 20;
 /// MAG 1, "File Header".
 const HEADER_LEN: u64 = FileHeader::LEN as u64;
-/// The most that is read at once.
-const MAX_WINDOW: u64 = 4 << 20;
+/// Entries that room is made for on the word of the header; more have to be seen first.
+const ROOM: usize = 1 << 20;
 
 /// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
 #[derive(Debug)]
@@ -191,8 +193,8 @@ pub struct IndexParser {
     file_len: u64,
     /// Where the next record begins.
     at: u64,
-    /// How many bytes to ask for when a single record did not fit into the last ones.
-    window: u64,
+    /// The bytes of that record that have been fed already, so that no byte is asked for twice.
+    carry: Vec<u8>,
     state: Option<Records>,
 }
 
@@ -225,21 +227,28 @@ impl IndexParser {
     /// indexed all the same.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
-        Self { limits, require_checksum, file_len, at: 0, window: WINDOW, state: None }
+        Self { limits, require_checksum, file_len, at: 0, carry: Vec::new(), state: None }
     }
 
-    fn begin(&mut self, c: &mut Cursor<'_>, bytes: &[u8]) -> Result<Records> {
+    fn check_len(&self, len: u64) -> Result<()> {
+        Limits::check("the length of the records", len, self.limits.index_len)?;
+        Ok(())
+    }
+
+    fn begin(&self, c: &mut Cursor<'_>, bytes: &[u8]) -> Result<Records> {
         let header = FileHeader::decode(c)?;
         let (tensors, entries) = (u64::from(header.num_tensors), u64::from(header.num_meta_kv));
         Limits::check("the number of tensors", tensors, self.limits.tensors)?;
         Limits::check("the number of metadata entries", entries, self.limits.entries)?;
-        let have = self.file_len.saturating_sub(HEADER_LEN);
         let metadata_len = entries * MetadataRecord::MIN_LEN;
+        let have = self.file_len.saturating_sub(HEADER_LEN);
         let part = Part::new("header").with_field("num_meta_kv");
         let entries = Limits::fits(part, HEADER_LEN, entries, MetadataRecord::MIN_LEN, have)?;
         let part = Part::new("header").with_field("num_tensors");
         let have = have.saturating_sub(metadata_len);
         let tensors = Limits::fits(part, HEADER_LEN, tensors, MIN_TENSOR_LEN, have)?;
+        self.check_len(HEADER_LEN + metadata_len + tensors as u64 * MIN_TENSOR_LEN)?;
+        let (entries, tensors) = (entries.min(ROOM), tensors.min(ROOM));
         Ok(Records {
             header,
             tensors: TensorTable::with_capacity(tensors),
@@ -254,7 +263,7 @@ impl IndexParser {
     /// Reads records until they or the bytes end, and returns where the last complete one ended.
     fn records(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<usize> {
         let mut complete = c.consumed();
-        while records.metadata_left() > 0 || records.tensors_left() > 0 {
+        while records.min_left() > 0 {
             match self.record(records, c) {
                 Ok(()) => complete = c.consumed(),
                 // The record goes on behind the bytes that we were given.
@@ -267,35 +276,48 @@ impl IndexParser {
 
     #[inline]
     fn record(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<()> {
-        let at = c.offset();
         if records.metadata_left() > 0 {
-            let entry = records.metadata.len() as u64;
-            let MetadataRecord { key, value } = MetadataRecord::decode(c, entry)?;
-            Limits::check("the length of a metadata key", key.len() as u64, self.limits.name_len)?;
-            let part = || Part::entry("metadata record", entry).with_name(key).with_field("key");
-            return records.metadata.push(key, value).map_err(|fault| Error::Malformed {
-                part: part(),
-                at,
-                fault,
-            });
+            self.metadata_record(&mut records.metadata, c)?;
+        } else {
+            self.tensor_record(&mut records.tensors, c)?;
         }
-        let entry = records.tensors.len() as u64;
+        self.check_len(c.offset())
+    }
+
+    fn metadata_record(&self, metadata: &mut Metadata, c: &mut Cursor<'_>) -> Result<()> {
+        let entry = metadata.len() as u64;
+        let MetadataRecord { key, value } = MetadataRecord::decode(c, entry)?;
+        let key_len = key.len() as u64;
+        Limits::check("the length of a metadata key", key_len, self.limits.name_len)?;
+        metadata.push(key, value).map_err(|fault| Error::Malformed {
+            part: Part::entry("metadata record", entry).with_name(key).with_field("key"),
+            at: c.offset().saturating_sub(key_len),
+            fault,
+        })
+    }
+
+    #[inline]
+    fn tensor_record(&self, tensors: &mut TensorTable, c: &mut Cursor<'_>) -> Result<()> {
+        let at = c.offset();
+        let entry = tensors.len() as u64;
         let TensorRecord { key: name, dtype, numel, offset, shape } = TensorRecord::decode(c, entry)?;
-        Limits::check("the length of a tensor name", name.len() as u64, self.limits.name_len)?;
+        let name_len = name.len() as u64;
+        Limits::check("the length of a tensor name", name_len, self.limits.name_len)?;
         Limits::check("the rank of a tensor", shape.len() as u64, self.limits.rank)?;
         let part = |field| Part::entry("tensor record", entry).with_name(name).with_field(field);
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
-        let nbytes = records.tensors.push(tensor, shape).map_err(|fault| common(part("shape"), at, fault))?;
+        let nbytes = tensors.push(tensor, shape).map_err(|fault| match fault {
+            Common::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
+            _ => common(part("shape"), at + TensorField::SHAPE, fault),
+        })?;
         // Every type of MAG has whole bytes an element.
         let expected = nbytes / u64::from(dtype.size().unwrap_or(1));
         if numel != expected {
-            return Err(Error::Malformed {
-                part: part("numel"),
-                at: at + 4,
-                fault: Fault::Numel { found: numel, expected },
-            });
+            let fault = Fault::Numel { found: numel, expected };
+            return Err(Error::Malformed { part: part("numel"), at: at + TensorField::NUMEL, fault });
         }
-        Extent::new(offset, nbytes, self.file_len).map_err(|fault| common(part("offset"), at + 12, fault))?;
+        Extent::new(offset, nbytes, self.file_len)
+            .map_err(|fault| common(part("offset"), at + TensorField::OFFSET, fault))?;
         Ok(())
     }
 }
@@ -305,19 +327,24 @@ impl Parser for IndexParser {
     type Fault = Fault;
 
     fn need(&self) -> Option<Range<u64>> {
-        let left = match &self.state {
-            None => HEADER_LEN,
-            Some(records) if records.metadata_left() == 0 && records.tensors_left() == 0 => return None,
-            Some(records) => records.min_left(),
-        };
-        if self.at >= self.file_len {
-            return None; // `finish` says what is missing
+        let left = self.state.as_ref().map_or(HEADER_LEN, Records::min_left);
+        let carried = self.carry.len() as u64;
+        let begin = self.at.saturating_add(carried);
+        if left == 0 || begin >= self.file_len {
+            return None; // at the end of the file `finish` says what is missing
         }
-        let len = left.clamp(self.window, MAX_WINDOW.max(self.window));
-        Some(self.at..self.file_len.min(self.at.saturating_add(len)))
+        let len = left.saturating_sub(carried).clamp(WINDOW, MAX_WINDOW);
+        Some(begin..self.file_len.min(begin.saturating_add(len)))
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut carry = std::mem::take(&mut self.carry);
+        let bytes = if carry.is_empty() {
+            bytes
+        } else {
+            carry.extend_from_slice(bytes);
+            &carry
+        };
         let mut c = Cursor::new(bytes, self.at);
         let mut records = match self.state.take() {
             Some(records) => records,
@@ -326,9 +353,10 @@ impl Parser for IndexParser {
         let begun = c.consumed();
         let complete = self.records(&mut records, &mut c)?;
         records.running.update(bytes.get(begun..complete).unwrap_or_default());
-        self.window = if complete == 0 { self.window.saturating_mul(2) } else { WINDOW };
         self.at += complete as u64;
-        Limits::check("the length of the records", self.at, self.limits.index_len)?;
+        if records.min_left() > 0 {
+            self.carry = bytes.get(complete..).unwrap_or_default().to_vec();
+        }
         self.state = Some(records);
         Ok(())
     }
