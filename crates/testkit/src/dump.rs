@@ -41,15 +41,16 @@ fn tensor(container: &dyn Container, number: usize) -> String {
     let Some(offset) = location.offset else { return text + ", no data" };
     let encoding = location.encoding.name();
     let file = location.file.map(|file| format!(" of {file:?}")).unwrap_or_default();
-    let _ = write!(text, ", at {offset}{file}, {} stored {encoding}: ", location.stored_nbytes);
-    let values = container.read(number).expect("values");
-    if values.len() > SHOWN {
-        return text + "blake3 " + blake3::hash(&values).to_hex().as_str();
+    let _ = write!(text, ", at {offset}{file}, {} stored {encoding}", location.stored_nbytes);
+    match &*container.read(number).expect("values") {
+        [] => text,
+        values if values.len() <= SHOWN => text + ": " + &hex(values),
+        values => text + ": blake3 " + blake3::hash(values).to_hex().as_str(),
     }
-    values.iter().for_each(|byte| {
-        let _ = write!(text, "{byte:02x}");
-    });
-    text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One line for each leaf, with the bits of floats that text does not tell apart.
@@ -84,7 +85,7 @@ fn leaf(value: &Value) -> String {
         Value::Float(x) if x.is_finite() => format!("{x:?}"),
         Value::Float(x) => format!("{x:?} ({:#018x})", x.to_bits()),
         Value::String(s) => format!("{s:?}"),
-        Value::Bytes(bytes) => bytes.iter().fold("hex ".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        Value::Bytes(bytes) => format!("hex {}", hex(bytes)),
         Value::Array(items) => format!("[{}]", items.iter().map(leaf).collect::<Vec<_>>().join(", ")),
         Value::Object(_) => "{}".to_owned(),
     }
