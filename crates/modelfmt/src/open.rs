@@ -17,6 +17,12 @@ pub(crate) enum Opened {
     Oinf(oinf::Reader<AnySource>),
     #[cfg(feature = "safetensors")]
     Safetensors(modelfmt_safetensors::Reader<AnySource>),
+    #[cfg(feature = "safetensors")]
+    SafetensorsSharded(modelfmt_safetensors::SetReader<AnyFiles>),
+    #[cfg(feature = "apr2")]
+    Apr2(apr2::Reader<AnySource>),
+    #[cfg(feature = "gguf")]
+    Gguf(modelfmt_gguf::Reader<AnySource>),
 }
 
 /// What there is to open.
@@ -50,6 +56,22 @@ impl Opened {
                 let options = modelfmt_safetensors::OpenOptions::new().limits(limits);
                 options.open_source(source).map(Self::Safetensors).map_err(Error::in_file(path))
             }
+            #[cfg(feature = "safetensors")]
+            Format::SafetensorsSharded => {
+                let options = modelfmt_safetensors::OpenOptions::new().limits(limits);
+                let opened = options.open_set_source(&source, need_files(path, files)?);
+                opened.map(Self::SafetensorsSharded).map_err(Error::in_file(path))
+            }
+            #[cfg(feature = "apr2")]
+            Format::Apr2 | Format::Apr1 => {
+                let options = apr2::OpenOptions::new().limits(limits);
+                options.open_source(source).map(Self::Apr2).map_err(Error::in_file(path))
+            }
+            #[cfg(feature = "gguf")]
+            Format::Gguf => {
+                let options = modelfmt_gguf::OpenOptions::new().limits(limits);
+                options.open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
+            }
             _ => {
                 let _ = (source, files, limits);
                 Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
@@ -65,8 +87,21 @@ impl Opened {
             Self::Oinf(reader) => reader,
             #[cfg(feature = "safetensors")]
             Self::Safetensors(reader) => reader,
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSharded(reader) => reader,
+            #[cfg(feature = "apr2")]
+            Self::Apr2(reader) => reader,
+            #[cfg(feature = "gguf")]
+            Self::Gguf(reader) => reader,
         }
     }
+}
+
+/// The files beside an index, without which there is no set.
+#[cfg(any(feature = "safetensors", feature = "aero", feature = "apr2"))]
+fn need_files(path: &Path, files: Option<AnyFiles>) -> Result<AnyFiles> {
+    let hint = "it is the index of a set; open it by its path, or give the files beside it to OpenOptions::open_source";
+    files.ok_or_else(|| Error::UnknownFormat { path: path.to_owned(), hint })
 }
 
 macro_rules! as_reader {
@@ -92,4 +127,7 @@ as_reader! {
     "mag" as_mag Mag mag::Reader<AnySource>, "a MAG file";
     "oinf" as_oinf Oinf oinf::Reader<AnySource>, "an OINF file";
     "safetensors" as_safetensors Safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
+    "safetensors" as_safetensors_sharded SafetensorsSharded modelfmt_safetensors::SetReader<AnyFiles>, "a sharded safetensors model";
+    "apr2" as_apr2 Apr2 apr2::Reader<AnySource>, "an APR2 or APR1 file";
+    "gguf" as_gguf Gguf modelfmt_gguf::Reader<AnySource>, "a GGUF file";
 }

@@ -56,7 +56,7 @@ pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
     let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
     let read = |first: u64, buffer: &mut [u8]| read_elements(model, position, first, buffer);
     #[cfg(feature = "parallel")]
-    let found = stats::stats_parallel(dtype, info.elements(), work.threads, &read);
+    let found = stats::stats_parallel(dtype, info.elements(), work.threads, read);
     #[cfg(not(feature = "parallel"))]
     let found = stats::stats(dtype, info.elements(), &mut { read });
     let _ = work;
