@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
+use tensor_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
@@ -62,7 +62,7 @@ impl Plan {
     }
 
     /// The tensors, in the order of the file.
-    pub fn tensors(&self) -> impl Iterator<Item = TensorInfo<'_>> + Clone {
+    pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
         self.order.iter().filter_map(|&tensor| self.table.info(tensor))
     }
 
@@ -139,6 +139,18 @@ impl Plan {
         self.head = out;
         Ok(())
     }
+}
+
+/// Whether OINF has a value type for a dtype.
+#[must_use]
+pub fn can_hold(dtype: DType) -> bool {
+    ValueType::of(dtype).is_some()
+}
+
+/// Whether OINF can hold a text as a name, a key or a value: one or more of `A-Z a-z 0-9 . _ -`.
+#[must_use]
+pub fn is_string(text: &str) -> bool {
+    Fault::of_text(text).is_none()
 }
 
 /// Lists the tensors as they are described.

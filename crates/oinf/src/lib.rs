@@ -35,8 +35,8 @@
 //! A [`Plan`] is made of descriptions, checks everything and fixes every offset; then values are pulled in pieces.
 //!
 //! ```
-//! use oinf::{DType, MetaValue, Metadata, Plan, Reader, Work, WriteOptions};
-//! use oinf::tensor_core::write::{MemoryFile, TensorSpec};
+//! use oinf::tensor_core::write::MemoryFile;
+//! use oinf::{DType, MetaValue, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Metadata::new().sizevar("D", 2).value("mode", "clamp_up").value("eps", 1e-5f32);
 //! let specs = [
@@ -90,11 +90,13 @@ mod writer;
 
 pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser};
-pub use layout::{Plan, WriteOptions};
+pub use layout::{Plan, WriteOptions, can_hold, is_string};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
 pub use reader::{OpenOptions, Reader};
 pub use sizevars::SizeVars;
+pub use tensor_core::write::TensorSpec;
 pub use tensor_core::{
-    self, Bytes, Container, DType, Level, Limits, Location, Report, Source, TensorInfo, TensorView, Work,
+    self, Bytes, Container, DType, Level, Limits, Location, Parser, Report, Source, TensorInfo, TensorView,
+    Work,
 };
 pub use wire::ValueType;

@@ -1,24 +1,57 @@
-//! Files that exist: read, and written again byte for byte.
-use oinf::{Level, Plan, Reader, Work, WriteOptions};
-use tensor_core::write::{MemoryFile, TensorSpec};
+//! Files that exist: read, compared with the text beside them, and written again byte for byte.
+
+mod common;
+
+use std::fs;
+
+use oinf::tensor_core::value::Value;
+use oinf::{Level, MetaValue, Reader};
+
+/// What only other writers make: it is read, and written in another order.
+const FOREIGN: &str = "foreign.oinf";
 
 #[test]
-fn smoke() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference/simple_model.oinf");
-    let reader = Reader::open(path).unwrap();
-    let plan = Plan::new(
-        reader.tensors().map(TensorSpec::from),
-        &reader.index().to_metadata(),
-        &WriteOptions::new(),
-    )
-    .unwrap();
-    let data: Vec<Vec<u8>> = reader
-        .tensors()
-        .map(|t| if t.has_data { reader.tensor(t.name).unwrap().bytes().to_vec() } else { Vec::new() })
-        .collect();
-    let file = MemoryFile::new();
-    plan.write(&data, &file, &Work::default()).unwrap();
-    assert!(file.into_bytes() == std::fs::read(path).unwrap());
-    let report = reader.verify(Level::Full);
-    assert!(report.is_ok(), "{report:?}");
+fn golden_files_hold_what_is_written_beside_them() {
+    for path in testkit::golden_files("oinf", "oinf") {
+        let text = fs::read_to_string(path.with_extension("txt")).unwrap();
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(testkit::dump(&reader), text, "{}", path.display());
+        assert!(reader.verify(Level::Full).is_ok(), "{}", path.display());
+    }
+}
+
+#[test]
+fn golden_files_are_written_again_byte_for_byte() {
+    for path in testkit::golden_files("oinf", "oinf") {
+        let again = common::rewrite(&Reader::open(&path).unwrap());
+        let same = again == fs::read(&path).unwrap();
+        assert_eq!(same, !path.ends_with(FOREIGN), "{}", path.display());
+        // What is read of the new file is what was read of the old one, sorted.
+        let sorted = Reader::from_source(again.as_slice()).unwrap();
+        assert!(common::rewrite(&sorted) == again, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_file_by_another_hand_keeps_its_order_and_shares_bytes() {
+    let reader = Reader::open(testkit::testdata("oinf").join(FOREIGN)).unwrap();
+    assert!(reader.sizevars().iter().eq([("b", 7), ("a", 8)]));
+    assert!(reader.metadata().eq([("z", MetaValue::from("cut")), ("k", MetaValue::I16(i16::MAX))]));
+    assert!(reader.tensors().map(|tensor| tensor.name).eq(["w", "v", "t"]));
+    assert_eq!(reader.tensor("t").unwrap().to_vec::<u32>().unwrap(), [3, 4, 5]);
+    assert_eq!(reader.index().location(0), reader.index().location(2));
+}
+
+#[test]
+fn the_file_of_the_formats_own_tool_is_as_expected() {
+    let name = "simple_model.oinf";
+    let path = testkit::testdata("reference").join(name);
+    let reader = Reader::open(&path).unwrap();
+    let expected = testkit::reference(name, &reader);
+    let metadata = tensor_core::Container::metadata(&reader).unwrap();
+    assert_eq!(expected.get("metadata"), Some(&metadata));
+    let details = tensor_core::Container::details(&reader).unwrap();
+    assert_eq!(expected.get("sizevars"), details.get("sizevars"));
+    assert_eq!(details.path(["sizevars", "D"]), Some(&Value::from(128)));
+    assert!(common::rewrite(&reader) == fs::read(&path).unwrap());
 }

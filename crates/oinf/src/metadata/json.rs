@@ -131,11 +131,27 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
         DType::U16 => read!(u16).into(),
         DType::U32 => read!(u32).into(),
         DType::U64 => read!(u64).into(),
-        DType::F16 => float(read!(f16).into()),
-        DType::F32 => float(read!(f32).into()),
+        DType::F16 => float(widened(read!(f16).into(), read!(u16).into(), 10)),
+        DType::F32 => float(widened(read!(f32).into(), read!(u32).into(), 23)),
         DType::F64 => float(read!(f64)),
         _ => Value::Bool(le != [0]),
     }
+}
+
+/// The number `x`, or the NaN of these bits with its payload: machines differ in what becomes of it in a conversion.
+fn widened(x: f64, bits: u64, mantissa: u32) -> f64 {
+    if !x.is_nan() {
+        return x;
+    }
+    let payload = bits & ((1 << mantissa) - 1);
+    let sign = if mantissa == 10 { bits >> 15 } else { bits >> 31 };
+    f64::from_bits(sign << 63 | 0x7ff << 52 | payload << (52 - mantissa))
+}
+
+/// The sign, 0 or 1, and the payload of a NaN in a type with a shorter mantissa; never the payload 0, which would be infinity.
+fn narrowed(nan: f64, mantissa: u32) -> (u64, u64) {
+    let payload = (nan.to_bits() & ((1 << 52) - 1)) >> (52 - mantissa);
+    (nan.to_bits() >> 63, if payload == 0 { 1 << (mantissa - 1) } else { payload })
 }
 
 impl MetaValue<'static> {
@@ -275,16 +291,24 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
         Value::String(text) if text == "-Infinity" => f64::NEG_INFINITY,
         other => return Err(ValueError::Kind { expected: "a number", found: other.kind() }),
     };
-    let (rounded, bytes) = match dtype {
-        DType::F16 => (f16::from_f64(x).into(), f16::from_f64(x).to_le_bytes().to_vec()),
+    let (size, rounded, bits) = match dtype {
+        DType::F16 if x.is_nan() => {
+            let (sign, payload) = narrowed(x, 10);
+            (2, x, sign << 15 | 0x1f << 10 | payload)
+        }
+        DType::F32 if x.is_nan() => {
+            let (sign, payload) = narrowed(x, 23);
+            (4, x, sign << 31 | 0xff << 23 | payload)
+        }
+        DType::F16 => (2, f16::from_f64(x).into(), f16::from_f64(x).to_bits().into()),
         #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
-        DType::F32 => (f64::from(x as f32), (x as f32).to_le_bytes().to_vec()),
-        _ => (x, x.to_le_bytes().to_vec()),
+        DType::F32 => (4, f64::from(x as f32), (x as f32).to_bits().into()),
+        _ => (8, x, x.to_bits()),
     };
     if x.is_finite() && !rounded.is_finite() {
         return Err(ValueError::Range { number: x.to_string(), dtype });
     }
-    out.extend(bytes);
+    out.extend(bits.to_le_bytes().iter().take(size));
     Ok(())
 }
 

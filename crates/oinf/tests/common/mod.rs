@@ -1,0 +1,138 @@
+//! What the tests of this crate share.
+#![allow(
+    dead_code,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "test code; each test uses some of it"
+)]
+
+use oinf::tensor_core::write::MemoryFile;
+use oinf::{
+    Bitset, DType, MetaValue, Metadata, NdArray, Plan, Reader, Source, TensorSpec, Work, WriteOptions,
+};
+use tensor_core::f16;
+
+/// The bytes of the file that a plan makes.
+pub(crate) fn write(
+    specs: &[TensorSpec<'_>],
+    metadata: &Metadata<'_>,
+    data: &[Vec<u8>],
+    threads: usize,
+) -> Vec<u8> {
+    let plan = Plan::new(specs.iter().cloned(), metadata, &WriteOptions::new()).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&data.to_vec(), &file, &Work { threads, progress: None }).unwrap();
+    let bytes = file.into_bytes();
+    assert_eq!(bytes.len() as u64, plan.file_len());
+    bytes
+}
+
+/// The bytes of the file that our writer makes of what a reader sees.
+pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
+    let specs: Vec<_> = reader.tensors().map(TensorSpec::from).collect();
+    let values = |t: oinf::TensorInfo<'_>| match t.has_data {
+        true => reader.tensor(t.name).unwrap().bytes().to_vec(),
+        false => Vec::new(),
+    };
+    let data: Vec<_> = reader.tensors().map(values).collect();
+    write(&specs, &reader.index().to_metadata(), &data, 2)
+}
+
+/// The value of a key.
+pub(crate) fn value<'a, S: Source>(reader: &'a Reader<S>, key: &str) -> MetaValue<'a> {
+    reader.index().value(key).unwrap()
+}
+
+/// The dtypes that OINF has, in the order of their codes.
+pub(crate) const DTYPES: [DType; 12] = [
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::Bool,
+];
+
+/// Numbers without a pattern, the same for the same seed on every machine (SplitMix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+
+    fn dtype(&mut self) -> DType {
+        DTYPES[self.below(12) as usize]
+    }
+
+    fn shape(&mut self) -> Vec<u64> {
+        (0..self.below(4)).map(|_| self.below(5)).collect()
+    }
+
+    /// Random bits, but booleans are 0 or 1.
+    fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
+        let mut bytes = self.bytes(dtype.nbytes(shape).unwrap() as usize);
+        if dtype == DType::Bool {
+            bytes.iter_mut().for_each(|byte| *byte &= 1);
+        }
+        bytes
+    }
+
+    /// A tensor, now and then without data.
+    pub(crate) fn spec(&mut self, name: String) -> TensorSpec<'static> {
+        let (dtype, shape) = (self.dtype(), self.shape());
+        if self.below(5) == 0 {
+            return TensorSpec::declared(name, dtype, shape);
+        }
+        TensorSpec::new(name, dtype, shape)
+    }
+
+    /// The values of a tensor.
+    pub(crate) fn values(&mut self, spec: &TensorSpec<'_>) -> Vec<u8> {
+        if spec.has_data { self.elements(spec.dtype, &spec.shape) } else { Vec::new() }
+    }
+
+    /// A metadata value of any type, floats of any bits.
+    pub(crate) fn value(&mut self) -> MetaValue<'static> {
+        let bits = self.next();
+        match self.below(15) {
+            0 => MetaValue::I8(bits as i8),
+            1 => MetaValue::I16(bits as i16),
+            2 => MetaValue::I32(bits as i32),
+            3 => MetaValue::I64(bits as i64),
+            4 => MetaValue::U8(bits as u8),
+            5 => MetaValue::U16(bits as u16),
+            6 => MetaValue::U32(bits as u32),
+            7 => MetaValue::U64(bits),
+            8 => MetaValue::F16(f16::from_bits(bits as u16)),
+            9 => MetaValue::F32(f32::from_bits(bits as u32)),
+            10 => MetaValue::F64(f64::from_bits(bits)),
+            11 => MetaValue::Bool(bits & 1 == 1),
+            12 => MetaValue::from("x".repeat(1 + bits as usize % 20)),
+            13 => MetaValue::from(Bitset::of((0..bits % 70).map(|n| bits >> (n % 64) & 1 == 1)).unwrap()),
+            _ => {
+                let (dtype, shape) = (self.dtype(), self.shape());
+                let bytes = self.elements(dtype, &shape);
+                MetaValue::from(NdArray::new(dtype, shape, bytes).unwrap())
+            }
+        }
+    }
+}

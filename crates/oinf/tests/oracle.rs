@@ -1,0 +1,137 @@
+//! openinfer-oinf 0.1.1, the format's own writer and verifier, agrees with ours byte for byte.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use oinf::tensor_core::value::{Object, Value, json};
+use oinf::{DType, Level, MetaValue, Metadata, Reader, TensorSpec};
+use tensor_core::Container;
+
+/// Files that the oracle writes: of fields, few entries, many entries.
+const FILES: usize = 120;
+
+#[test]
+fn files_of_the_oracle_are_read_and_written_again_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let _ = testkit::python(include_str!("oracle/write.py"), &[path, &FILES.to_string()]);
+    for number in 0..FILES {
+        let path = folder.path().join(format!("{number}.oinf"));
+        let reader = Reader::open(&path).unwrap_or_else(|e| panic!("{number}: {e}"));
+        let expected = fs::read(path.with_extension("json")).unwrap();
+        let expected = json::parse(&expected).unwrap();
+        assert_eq!(seen(&reader), expected, "{number}");
+        let report = reader.verify(Level::Full);
+        assert!(report.is_ok(), "{number}: {:?}", report.errors);
+        let bytes = fs::read(&path).unwrap();
+        assert!(common::rewrite(&reader) == bytes, "{number}: other bytes");
+        assert!(bytes.len() < 1 << 20 && reader.index().file_len() == bytes.len() as u64);
+    }
+}
+
+/// What a reader sees of a file, as the oracle's script describes it.
+fn seen<S: oinf::Source>(reader: &Reader<S>) -> Value {
+    let tensors = reader.tensors().map(|tensor| {
+        let bytes = tensor.has_data.then(|| reader.tensor(tensor.name).unwrap().into_bytes());
+        let hex = bytes.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let mut object = Object::new();
+        object.insert("name", tensor.name);
+        object.insert("dtype", tensor.dtype.name());
+        object.insert("shape", tensor.shape.iter().copied().collect::<Value>());
+        object.insert("values", hex);
+        object
+    });
+    let mut all = Object::new();
+    all.insert("sizevars", reader.details().unwrap().get("sizevars").cloned());
+    all.insert("metadata", Container::metadata(reader).unwrap());
+    all.insert("tensors", tensors.collect::<Value>());
+    // As text, where NaN and infinities are strings.
+    json::parse(json::to_string(&Value::from(all)).unwrap().as_bytes()).unwrap()
+}
+
+#[test]
+fn files_of_ours_pass_its_verifier() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..40 {
+        save(folder.path(), number, &random(number));
+    }
+    let path = folder.path().to_str().unwrap();
+    let text = testkit::python(include_str!("oracle/verify.py"), &[path, "without"]);
+    assert_eq!(text.matches("== ").count(), 40, "{text}");
+    let golden = testkit::testdata("oinf");
+    let text = testkit::python(include_str!("oracle/verify.py"), &[golden.to_str().unwrap(), "without"]);
+    assert_eq!(text.matches("== ").count(), testkit::golden_files("oinf", "oinf").len(), "{text}");
+}
+
+/// The verifier's own text, which shows the values that it has read.
+#[test]
+fn its_verifier_reads_what_we_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let bits = oinf::Bitset::of([true, false, true, true, false, false, false, false, true]).unwrap();
+    let array = oinf::NdArray::new(DType::I16, vec![2, 2], vec![1, 0, 2, 0, 3, 0, 0xff, 0xff]).unwrap();
+    let metadata = Metadata::new()
+        .sizevar("D", 128)
+        .sizevar("B", u64::MAX)
+        .value("mode", "clamp_up")
+        .value("bits", bits)
+        .value("array", array)
+        .value("eps", MetaValue::F16(half(0.5)))
+        .value("on", true)
+        .value("n", -5i8);
+    let specs = [
+        TensorSpec::new("x", DType::F32, vec![]),
+        TensorSpec::declared("y", DType::I16, vec![2, 3]),
+        TensorSpec::new("flags", DType::Bool, vec![3]),
+        TensorSpec::new("none", DType::U8, vec![2, 0]),
+    ];
+    let data = [10.5f32.to_le_bytes().to_vec(), vec![], vec![1, 0, 1], vec![]];
+    save(folder.path(), 0, &common::write(&specs, &metadata, &data, 1));
+    let path = folder.path().to_str().unwrap();
+    let text = testkit::python(include_str!("oracle/verify.py"), &[path, "with"]);
+    let expected = "\
+== 00.oinf
+B := 18446744073709551615
+D := 128
+
+array: i16[2, 2] = { \n{ 1, 2 } ,\n{ 3, -1 } ,\n}
+bits: bitset[9] = 0d 01
+eps: f16 = 0.5
+mode: str = \"clamp_up\"
+n: i8 = -5
+on: bool = true
+
+flags: bool[3] = { true, false, true }
+- [nbytes: 3, min: 0, max: 1, mean: 0.666667, median: 1, std: 0.471405]
+- hist: {([0, 0], 1), ([1, 1], 2)}
+
+none: u8[2, 0] -- uninitialized
+
+x: f32 = 10.5
+
+y: i16[2, 3] -- uninitialized
+
+";
+    assert_eq!(text, expected);
+}
+
+fn half(x: f32) -> tensor_core::f16 {
+    tensor_core::f16::from_f32(x)
+}
+
+fn save(folder: &Path, number: u64, bytes: &[u8]) {
+    fs::write(folder.join(format!("{number:02}.oinf")), bytes).unwrap();
+}
+
+/// A file of every dtype and every metadata type, other sizes and values for each seed.
+fn random(seed: u64) -> Vec<u8> {
+    let mut random = common::Random(seed);
+    let metadata = (0..random.below(12)).fold(Metadata::new(), |metadata, n| {
+        let value = random.value();
+        metadata.sizevar(format!("S{n}"), random.next()).value(format!("k.{n}"), value)
+    });
+    let specs: Vec<_> = (0..random.below(20)).map(|n| random.spec(format!("t-{n}"))).collect();
+    let data: Vec<_> = specs.iter().map(|spec| random.values(spec)).collect();
+    common::write(&specs, &metadata, &data, 2)
+}
