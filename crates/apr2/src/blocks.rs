@@ -202,7 +202,7 @@ impl Compressed<'_> {
         let average = self.stored.len.div_ceil(self.count().max(1)) + BLOCK_HEADER;
         let mut bytes = AlignedBuf::default();
         loop {
-            let have = bytes.len() as u64;
+            let have = bytes.as_slice().len() as u64;
             let (found, _) = self.split(&bytes, blocks.start, wanted, at)?;
             let missing = wanted - found.len() as u64;
             let left = end.saturating_sub(at + have);

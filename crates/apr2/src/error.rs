@@ -169,6 +169,14 @@ pub enum Fault {
     /// A shard that lacks a tensor which the manifest maps to it.
     #[error("the manifest maps tensor {0:?} to this shard, but the shard does not have it")]
     NotInShard(String),
+    /// A rule that a shard breaks by itself.
+    #[error("{part}: {fault}")]
+    InShard {
+        /// The part of the shard.
+        part: Box<tensor_core::Part>,
+        /// The rule.
+        fault: Box<Fault>,
+    },
     /// A shard of another size than the manifest says.
     #[error("the file has {found} bytes, but the manifest says {stated}")]
     ShardSize {

@@ -42,13 +42,29 @@ pub enum Compression {
 }
 
 /// How a file is written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     pub(crate) alignment: Alignment,
     pub(crate) compression: Compression,
     pub(crate) streaming: bool,
     pub(crate) sharded: bool,
+    pub(crate) shard_size: u64,
 }
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            alignment: Alignment::default(),
+            compression: Compression::default(),
+            streaming: false,
+            sharded: false,
+            shard_size: DEFAULT_SHARD_SIZE,
+        }
+    }
+}
+
+/// DECISIONS, APR2, manifest: 2 GiB.
+const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
 impl WriteOptions {
     /// The defaults: aligned to 64 bytes, not compressed.
@@ -75,6 +91,14 @@ impl WriteOptions {
     #[must_use]
     pub const fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
+        self
+    }
+
+    /// The size in bytes that no shard of a [`SetPlan`](crate::SetPlan) exceeds, unless a single tensor does. Default
+    /// 2 GiB.
+    #[must_use]
+    pub const fn shard_size(mut self, nbytes: u64) -> Self {
+        self.shard_size = nbytes;
         self
     }
 
@@ -211,7 +235,7 @@ fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result
     let dims: &[u64] = if spec.shape.is_empty() { &scalar } else { &spec.shape };
     let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
     let size = table.push(tensor, dims.iter().copied()).map_err(|fault| refuse(fault.into()))?;
-    let entry = Entry { name: &*spec.name, dtype: spec.dtype, dims, offset: 0, size, raw_size: 0, flags: 0 };
+    let entry = Entry { name: &spec.name, dtype: spec.dtype, dims, offset: 0, size, raw_size: 0, flags: 0 };
     Ok(entry.encoded_len())
 }
 

@@ -15,7 +15,7 @@
 //! # Reading
 //!
 //! Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read. A file may be
-//! sharded: then its manifest is opened, see `shards`.
+//! sharded: then its manifest is opened, see [`shards`].
 //!
 //! ```
 //! # let plan = apr2::Plan::new([apr2::TensorSpec::new("encoder.conv1.weight", apr2::DType::F32, vec![2, 2])],
@@ -117,6 +117,7 @@ mod metadata;
 mod parser;
 mod prefetch;
 mod reader;
+pub mod shards;
 mod stream;
 mod verify;
 mod wire;
@@ -128,6 +129,7 @@ pub use metadata::{MelFilterbank, Metadata, Quantization};
 pub use parser::IndexParser;
 pub use prefetch::Prefetched;
 pub use reader::{OpenOptions, Reader};
+pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, dtypes};
 

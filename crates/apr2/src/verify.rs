@@ -209,7 +209,7 @@ fn about(
 }
 
 /// An error as a finding.
-fn message(error: &Error) -> String {
+pub(crate) fn message(error: &Error) -> String {
     use std::error::Error as _;
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),

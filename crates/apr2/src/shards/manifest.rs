@@ -1,0 +1,246 @@
+//! The manifest JSON: which shards there are, and which tensor is in which.
+
+use tensor_core::source::check_relative;
+use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
+use tensor_core::{Limits, NameTable, Part};
+
+use crate::error::{Error, Fault, Result, malformed};
+
+/// What a manifest says: the shards, and the tensors in the order of its `tensor_shard_map`.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    apr_version: Option<String>,
+    shards: Vec<Entry>,
+    names: NameTable,
+    /// For each tensor, the number of its shard.
+    homes: Vec<u32>,
+    len: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    file: String,
+    size: u64,
+    crc32: Option<u32>,
+}
+
+/// A shard, as the manifest describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shard<'a> {
+    /// Its path, relative to the manifest's folder, and never out of it.
+    pub file: &'a str,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The CRC-32 of the whole file; `None` if the manifest has something else there than 8 lower-case hex digits.
+    pub crc32: Option<u32>,
+}
+
+impl Manifest {
+    /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
+    ///
+    /// # Errors
+    /// If it is not JSON, lacks a key, names a tensor twice, maps one to a shard that it does not list, or has a path
+    /// that leads out of its folder.
+    pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
+        Limits::check("the length of the manifest", text.len() as u64, limits.index_len)?;
+        let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
+        let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth));
+        let tree = tree
+            .map_err(|error| bad(error.offset().unwrap_or(0) as u64, format!("is not good JSON: {error}")))?;
+        let Value::Object(object) = &tree else {
+            return Err(bad(0, format!("expected a JSON object, found {}", tree.kind())));
+        };
+        if !object.required_bool("sharded").map_err(key)? {
+            return Err(bad(0, "key `sharded` is false: this is not a manifest".to_owned()));
+        }
+        let mut manifest = Self {
+            apr_version: object.optional_str("apr_version").map_err(key)?.map(str::to_owned),
+            shards: shards(object, limits)?,
+            names: NameTable::default(),
+            homes: Vec::new(),
+            len: text.len() as u64,
+        };
+        let map = object.required_object("tensor_shard_map").map_err(key)?;
+        Limits::check("the number of tensors", map.len() as u64, limits.tensors)?;
+        for (name, shard) in map {
+            manifest.list(name, shard, limits)?;
+        }
+        Ok(manifest)
+    }
+
+    fn list(&mut self, name: &str, shard: &Value, limits: &Limits) -> Result<()> {
+        Limits::check("the length of a name", name.len() as u64, limits.name_len)?;
+        let part = || Part::entry("tensor_shard_map", self.names.len() as u64).with_name(name);
+        let expected =
+            || key(KeyError::new(name, "the number of a shard", Some(shard)).within("tensor_shard_map"));
+        let shard = shard.as_u64().ok_or_else(expected)?;
+        let shards = self.shards.len() as u64;
+        let home = u32::try_from(shard).ok().filter(|_| shard < shards);
+        let home = home.ok_or_else(|| malformed(part(), 0, Fault::NoSuchShard { shard, shards }))?;
+        let refused = part();
+        self.names.push(name).map_err(|fault| malformed(refused, 0, fault))?;
+        self.homes.push(home);
+        Ok(())
+    }
+
+    /// The version that the manifest states, such as `2.0.0`.
+    #[must_use]
+    pub fn apr_version(&self) -> Option<&str> {
+        self.apr_version.as_deref()
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The names of the tensors, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|position| self.name(position).unwrap_or_default()) // each below `len` has one
+    }
+
+    /// The name of the tensor at a position.
+    #[must_use]
+    pub fn name(&self, position: usize) -> Option<&str> {
+        self.names.name(position)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name)
+    }
+
+    /// The number of the shard that has the tensor at a position.
+    #[must_use]
+    pub fn home(&self, position: usize) -> Option<usize> {
+        self.homes.get(position).map(|&home| home as usize)
+    }
+
+    /// The shards, in order.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = Shard<'_>> {
+        self.shards.iter().map(Entry::shard)
+    }
+
+    /// The shard of that number, counted from 0.
+    #[must_use]
+    pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
+        self.shards.get(number).map(Entry::shard)
+    }
+
+    /// The length of the manifest's text in bytes.
+    #[must_use]
+    pub const fn text_len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Entry {
+    fn shard(&self) -> Shard<'_> {
+        Shard { file: &self.file, size: self.size, crc32: self.crc32 }
+    }
+}
+
+fn shards(object: &Object, limits: &Limits) -> Result<Vec<Entry>> {
+    let list = object.required_array("shards").map_err(key)?;
+    let (stated, listed) = (object.required_u64("shard_count").map_err(key)?, list.len() as u64);
+    if stated != listed {
+        return Err(malformed(
+            Part::new("manifest").with_field("shard_count"),
+            0,
+            Fault::ShardCount { stated, listed },
+        ));
+    }
+    if list.is_empty() {
+        return Err(bad(0, "lists no shards, and the metadata is that of the first".to_owned()));
+    }
+    Limits::check("the number of shards", listed, limits.entries)?;
+    let shard = |(number, value): (usize, &Value)| {
+        let within = |error: KeyError| key(error.within(format!("shards[{number}]")));
+        let object = value
+            .as_object()
+            .ok_or_else(|| key(KeyError::new(format!("shards[{number}]"), "an object", Some(value))))?;
+        let file = object.required_str("file").map_err(within)?;
+        check_relative(file).map_err(|fault| {
+            malformed(Part::entry("shard", number as u64), 0, Fault::Path { path: file.to_owned(), fault })
+        })?;
+        Ok(Entry {
+            file: file.to_owned(),
+            size: object.required_u64("size").map_err(within)?,
+            crc32: parse_crc(object.required_str("crc32").map_err(within)?),
+        })
+    };
+    list.iter().enumerate().map(shard).collect()
+}
+
+/// DECISIONS, APR2, manifest: 8 lower-case hex digits.
+fn parse_crc(text: &str) -> Option<u32> {
+    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == 8 && text.bytes().all(is_digit)).then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+#[allow(clippy::needless_pass_by_value)] // so that it goes into map_err as it is
+fn key(error: KeyError) -> Error {
+    bad(0, error.to_string())
+}
+
+fn bad(at: u64, text: String) -> Error {
+    malformed(Part::new("manifest"), at, tensor_core::Fault::Metadata(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Manifest> {
+        Manifest::parse(text.as_bytes(), &Limits::default())
+    }
+
+    const GOOD: &str = r#"{"apr_version":"2.0.0","sharded":true,"shard_count":2,"shards":[
+        {"file":"m-00001-of-00002.apr","size":100,"crc32":"0000abcd"},{"file":"sub/x.apr","size":5,"crc32":"ABCD"}],
+        "tensor_shard_map":{"a":1,"b":0},"other":null}"#;
+
+    #[test]
+    fn a_manifest_lists_shards_and_tensors() {
+        let manifest = parse(GOOD).unwrap();
+        let first = Shard { file: "m-00001-of-00002.apr", size: 100, crc32: Some(0xabcd) };
+        assert_eq!(manifest.shard(0), Some(first));
+        assert_eq!(manifest.shard(1).unwrap().crc32, None);
+        assert!(manifest.names().eq(["a", "b"]));
+        assert_eq!((manifest.home(0), manifest.home(1), manifest.home(2)), (Some(1), Some(0), None));
+        assert_eq!((manifest.find("b"), manifest.apr_version()), (Some(1), Some("2.0.0")));
+    }
+
+    #[test]
+    fn what_a_manifest_may_not_say_is_refused() {
+        for (from, to) in [
+            ("\"sharded\":true", "\"sharded\":false"),
+            ("\"shard_count\":2", "\"shard_count\":3"),
+            ("\"shard_count\":2", "\"shard_count\":18446744073709551615"),
+            ("sub/x.apr", "../x.apr"),
+            ("sub/x.apr", "/x.apr"),
+            ("sub/x.apr", "C:x.apr"),
+            ("\"a\":1", "\"a\":2"),
+            ("\"a\":1", "\"a\":-1"),
+            ("\"a\":1", "\"b\":1"),
+            ("\"size\":5,", ""),
+            ("\"other\":null", "\"shards\":[]"),
+            ("\"crc32\":\"ABCD\"", "\"crc32\":5"),
+        ] {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD);
+            assert!(matches!(parse(&text), Err(Error::Malformed { .. })), "{to}");
+        }
+        assert!(parse("[]").is_err() && parse("").is_err());
+        let none = r#"{"sharded":true,"shard_count":0,"shards":[],"tensor_shard_map":{}}"#;
+        assert!(parse(none).is_err());
+    }
+}

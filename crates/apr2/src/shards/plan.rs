@@ -1,0 +1,275 @@
+//! Descriptions to a sharded model: which tensor goes into which shard.
+
+use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+use tensor_core::source::check_relative;
+use tensor_core::value::{Object, Value, json};
+use tensor_core::write::{BoxError, NewFiles, Output, Sink, TensorData, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{NewFolder, Overwrite};
+use tensor_core::{NameTable, Part, Work, align_up};
+
+use crate::crc::Crc;
+use crate::error::{Error, Fault, Result, unfit};
+use crate::layout::{Plan, WriteOptions};
+use crate::metadata::{APR_VERSION, Metadata};
+use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN};
+
+/// A sharded model that is about to be written: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
+///
+/// Tensors keep their order; one that would take a shard over [`WriteOptions::shard_size`] begins the next. The first shard
+/// has the model's metadata, the others the three required keys.
+#[derive(Clone, Debug)]
+pub struct SetPlan {
+    manifest_name: String,
+    apr_version: String,
+    shards: Vec<ShardPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct ShardPlan {
+    name: String,
+    plan: Plan,
+    /// The number of its first tensor.
+    first: usize,
+}
+
+impl SetPlan {
+    /// Divides tensors into shards, and checks and lays out each. The manifest will be `manifest_name`, such as `model.apr`; its
+    /// stem is that of the shards.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; also if the name is no file name, or is that of a shard.
+    pub fn new<'a>(
+        manifest_name: &str,
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Metadata,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        let refuse = |fault: Fault| unfit(Part::named("manifest", manifest_name), fault);
+        check_relative(manifest_name)
+            .map_err(|fault| refuse(Fault::Path { path: manifest_name.to_owned(), fault }))?;
+        let options = options.sharded(true);
+        let plans = divide(specs, metadata, &options)?;
+        let stem = stem(manifest_name);
+        let count = plans.len();
+        let mut first = 0;
+        let shards = plans.into_iter().enumerate().map(|(number, plan)| {
+            let shard =
+                ShardPlan { name: format!("{stem}-{:05}-of-{count:05}.apr", number + 1), first, plan };
+            first += shard.plan.tensors().len();
+            shard
+        });
+        let shards: Vec<ShardPlan> = shards.collect();
+        check_unique(&shards)?;
+        let apr_version = metadata.apr_version().unwrap_or(APR_VERSION).to_owned();
+        Ok(Self { manifest_name: manifest_name.to_owned(), apr_version, shards })
+    }
+
+    /// The shards, as they are named and with the plan of each.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
+        self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
+    }
+
+    /// The name of the manifest.
+    #[must_use]
+    pub fn manifest_name(&self) -> &str {
+        &self.manifest_name
+    }
+
+    /// Stores this tensor raw, whatever the compression.
+    pub fn keep_raw(&mut self, tensor: usize) {
+        let at = self.shards.partition_point(|shard| shard.first <= tensor);
+        if let Some(shard) = at.checked_sub(1).and_then(|at| self.shards.get_mut(at)) {
+            shard.plan.keep_raw(tensor - shard.first);
+        }
+    }
+
+    /// Writes the shards, then the manifest. `data` numbers tensors as their descriptions were given. The bytes are the same
+    /// however many threads `work` allows.
+    ///
+    /// # Errors
+    /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
+    /// appears, unless it is the last step that fails.
+    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
+        let refused = |name: &str| {
+            let path = name.to_owned();
+            move |source| Error::Write { path, source }
+        };
+        // All are created first, so that one that exists is found before hours of work.
+        let create = |name: &String| files.create(name).map_err(refused(name));
+        let manifest = create(&self.manifest_name)?;
+        let outputs = self.shards.iter().map(|shard| create(&shard.name)).collect::<Result<Vec<_>>>()?;
+        let mut crcs = Vec::with_capacity(outputs.len());
+        for (ShardPlan { plan, first, .. }, output) in self.shards.iter().zip(&outputs) {
+            crcs.push(plan.write_whole(&Numbered { data, first: *first }, output, work)?);
+        }
+        let text = self.manifest(&crcs)?;
+        manifest.write_at(0, text.as_bytes()).map_err(refused(&self.manifest_name))?;
+        for (shard, output) in self.shards.iter().zip(outputs) {
+            output.commit().map_err(refused(&shard.name))?;
+        }
+        // It comes last: a model that has a manifest is complete.
+        manifest.commit().map_err(refused(&self.manifest_name))
+    }
+
+    /// Writes the model into a folder, which must exist.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_folder(
+        &self,
+        folder: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
+    }
+
+    /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each.
+    fn manifest(&self, crcs: &[Crc]) -> Result<String> {
+        let shards = self.shards.iter().zip(crcs).map(|(shard, crc)| {
+            Object::from_iter([
+                ("file", Value::from(shard.name.as_str())),
+                ("size", Value::from(crc.len)),
+                ("crc32", Value::from(format!("{:08x}", crc.value))),
+            ])
+        });
+        let mut map = Object::new();
+        for (number, shard) in self.shards.iter().enumerate() {
+            for tensor in shard.plan.tensors() {
+                map.insert(tensor.name, number);
+            }
+        }
+        let mut manifest = Object::new();
+        manifest.insert("apr_version", self.apr_version.as_str());
+        manifest.insert("sharded", true);
+        manifest.insert("shard_count", self.shards.len());
+        manifest.insert("shards", shards.collect::<Value>());
+        manifest.insert("tensor_shard_map", map);
+        json::to_string_pretty(&manifest)
+            .map_err(|error| unfit(Part::new("manifest"), tensor_core::Fault::Metadata(error.to_string())))
+    }
+}
+
+/// A path without the extension of its last component.
+fn stem(path: &str) -> &str {
+    match path.rsplit_once('.') {
+        Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => stem,
+        _ => path,
+    }
+}
+
+/// Divides tensors into shards, in order. There is always one, since it has the metadata.
+fn divide<'a>(
+    specs: impl IntoIterator<Item = TensorSpec<'a>>,
+    metadata: &Metadata,
+    options: &WriteOptions,
+) -> Result<Vec<Plan>> {
+    let mut plans = Vec::new();
+    let rest = only_required(metadata);
+    let mut here: Vec<TensorSpec<'a>> = Vec::new();
+    let mut size = Size::new(Plan::new([], metadata, options)?.metadata.len() as u64);
+    let mut first = 0;
+    let finish = |specs: Vec<TensorSpec<'a>>, first: usize| {
+        let count = specs.len();
+        let metadata = if first == 0 { metadata } else { &rest };
+        Plan::new(specs, metadata, options)
+            .map_err(|error| renumbered(error, first))
+            .map(|plan| (plan, count))
+    };
+    for spec in specs {
+        let with = size.with(&spec, options);
+        if !here.is_empty() && with.file_len() > options.shard_size {
+            let (plan, count) = finish(std::mem::take(&mut here), first)?;
+            first += count;
+            plans.push(plan);
+            size = Size::new(Plan::new([], &rest, options)?.metadata.len() as u64).with(&spec, options);
+        } else {
+            size = with;
+        }
+        here.push(spec);
+    }
+    if !here.is_empty() || plans.is_empty() {
+        plans.push(finish(here, first)?.0);
+    }
+    Ok(plans)
+}
+
+/// DECISIONS, APR2, manifest: the other shards carry the three required keys.
+fn only_required(metadata: &Metadata) -> Metadata {
+    let mut object = metadata.object().clone();
+    object.retain(|key, _| matches!(key, "apr_version" | "model_type" | "architecture"));
+    Metadata::from(object)
+}
+
+/// The length that a shard would have without compression.
+#[derive(Clone, Copy)]
+struct Size {
+    head: u64,
+    data: u64,
+}
+
+impl Size {
+    const fn new(metadata_len: u64) -> Self {
+        Self { head: HEADER_LEN + metadata_len + INDEX_HEADER_LEN, data: 0 }
+    }
+
+    fn with(self, spec: &TensorSpec<'_>, options: &WriteOptions) -> Self {
+        // The entry's own arithmetic; a scalar is written with one dimension.
+        let entry = 2 + spec.name.len() as u64 + 2 + 8 * spec.shape.len().max(1) as u64 + 28;
+        let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // what cannot be counted, `Plan::new` refuses
+        let begin = align_up(self.data, options.alignment.bytes()).unwrap_or(u64::MAX);
+        Self { head: self.head.saturating_add(entry), data: begin.saturating_add(nbytes) }
+    }
+
+    fn file_len(self) -> u64 {
+        let head = align_up(self.head, DATA_ALIGNMENT).unwrap_or(u64::MAX);
+        head.saturating_add(self.data).saturating_add(FOOTER_LEN)
+    }
+}
+
+/// An error that counts tensors from the start of the model, not of the shard.
+fn renumbered(error: Error, first: usize) -> Error {
+    match error {
+        Error::Unfit { mut part, fault } => {
+            if part.what == "tensor" {
+                part.entry = part.entry.map(|entry| entry + first as u64);
+            }
+            Error::Unfit { part, fault }
+        }
+        other => other,
+    }
+}
+
+/// Each plan has seen its own tensors only.
+fn check_unique(shards: &[ShardPlan]) -> Result<()> {
+    let mut names = NameTable::default();
+    for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
+        let number = names.len() as u64;
+        names
+            .push(tensor.name)
+            .map_err(|fault| unfit(Part::entry("tensor", number).with_name(tensor.name), fault))?;
+    }
+    Ok(())
+}
+
+/// The values of the tensors from `first` on.
+struct Numbered<'a> {
+    data: &'a dyn TensorData,
+    first: usize,
+}
+
+impl TensorData for Numbered<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        self.data.read(self.first + tensor, offset, out)
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        self.data.borrow(self.first + tensor, range)
+    }
+}

@@ -1,0 +1,183 @@
+//! Checks a sharded model: every shard by itself, and against the manifest.
+
+use std::collections::HashMap;
+
+use tensor_core::source::Files;
+use tensor_core::{Level, PIECE, Report, Shortened, Source, Work};
+
+use super::{Manifest, SetReader, Shard};
+use crate::crc::Crc;
+use crate::reader::Reader;
+use crate::verify::{self, message};
+use crate::wire::Flags;
+
+/// What the checks of all shards found.
+#[derive(Default)]
+struct Found {
+    structure: Vec<String>,
+    crc: Vec<String>,
+    shard_crcs: Vec<String>,
+    lz4: Vec<String>,
+    padding: Vec<String>,
+    extents: Vec<String>,
+    signature: Vec<String>,
+    blocks: u64,
+    is_signed: bool,
+    is_compressed: bool,
+}
+
+pub(super) fn report<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
+    let manifest = set.manifest();
+    let mut found = Found::default();
+    manifest_itself(manifest, &mut found);
+    let mut readers = Vec::with_capacity(manifest.shards().len());
+    for (number, shard) in manifest.shards().enumerate() {
+        let reader = set.shard(number);
+        match &reader {
+            Ok(reader) => one_shard(number, shard, reader, level, work, &mut found),
+            Err(error) => {
+                found.structure.push(format!("shard {:?}: {}", Shortened(shard.file), message(error)));
+                if level >= Level::Full {
+                    unreadable(set.files(), shard, work, &mut found);
+                }
+            }
+        }
+        readers.push(reader.ok());
+    }
+    map(manifest, &readers, &mut found);
+    found.report(level, manifest)
+}
+
+impl Found {
+    fn report(self, level: Level, manifest: &Manifest) -> Report {
+        let mut report = Report::new(level);
+        let shards = format!("{} shards", manifest.shards().len());
+        let tensors = format!("{} tensors in {shards}", manifest.len());
+        report.add("structure", self.structure, tensors.clone());
+        if level >= Level::Full {
+            report.add("crc", self.crc, shards.clone());
+            report.add("shard-crcs", self.shard_crcs, shards);
+            if self.is_compressed {
+                report.add("lz4", self.lz4, format!("{} blocks", self.blocks));
+            } else {
+                report.absent("lz4", "no tensor is compressed");
+            }
+            report.add("padding", self.padding, "all gaps are zero");
+        }
+        report.add("extents", self.extents, tensors);
+        if self.is_signed {
+            report.add("signature", self.signature, "");
+        } else {
+            report.absent("signature", "no shard is signed");
+        }
+        report
+    }
+}
+
+fn manifest_itself(manifest: &Manifest, found: &mut Found) {
+    if manifest.apr_version().is_none() {
+        found.structure.push("manifest: it has no apr_version".to_owned());
+    }
+    let mut first = HashMap::new();
+    for (number, shard) in manifest.shards().enumerate() {
+        if let Some(other) = first.insert(shard.file, number) {
+            found.structure.push(format!(
+                "manifest: shards {other} and {number} are the same file {:?}",
+                Shortened(shard.file)
+            ));
+        }
+        if shard.crc32.is_none() {
+            found.structure.push(format!("manifest, shard {number}: crc32 is not 8 lower-case hex digits"));
+        }
+    }
+}
+
+/// The checks of one shard by itself, and its CRC.
+fn one_shard<S: Source>(
+    number: usize,
+    shard: Shard<'_>,
+    reader: &Reader<S>,
+    level: Level,
+    work: &Work<'_>,
+    found: &mut Found,
+) {
+    let index = reader.index();
+    let file = Shortened(shard.file);
+    let named = |text: String| format!("shard {file:?}: {text}");
+    let of_shard = verify::findings(index, reader.source(), level, work);
+    found.structure.extend(of_shard.structure.into_iter().map(named));
+    found.extents.extend(of_shard.extents.into_iter().map(named));
+    found.signature.extend(of_shard.signature.into_iter().map(named));
+    found.is_signed |= index.flags().contains(Flags::SIGNED);
+    found.is_compressed |= index.tensors.any_compressed();
+    // DECISIONS, APR2, manifest: a shard sets SHARDED.
+    if !index.flags().contains(Flags::SHARDED) {
+        found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
+    }
+    let Some(pass) = of_shard.pass else { return };
+    found.crc.extend(pass.crc.into_iter().map(named));
+    found.lz4.extend(pass.lz4.into_iter().map(named));
+    found.padding.extend(pass.padding.into_iter().map(named));
+    found.blocks += pass.blocks;
+    match pass.whole {
+        Some(crc) => compare(shard, crc, found),
+        None => found.shard_crcs.push(named("cannot be read to its end".to_owned())),
+    }
+}
+
+/// DECISIONS, APR2, manifest: `crc32` is that of the whole file.
+fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
+    let file = Shortened(shard.file);
+    if crc.len != shard.size {
+        let (found_len, stated) = (crc.len, shard.size);
+        found
+            .shard_crcs
+            .push(format!("shard {file:?}: it has {found_len} bytes, but the manifest says {stated}"));
+    }
+    match shard.crc32 {
+        Some(stated) if stated == crc.value => {}
+        Some(stated) => {
+            let text =
+                format!("shard {file:?}: the manifest says {stated:08x}, its bytes give {:08x}", crc.value);
+            found.shard_crcs.push(text);
+        }
+        None => found.shard_crcs.push(format!("shard {file:?}: the manifest has no CRC to compare with")),
+    }
+}
+
+/// The CRC of a shard that does not open as an APR2 file.
+fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Work<'_>, found: &mut Found) {
+    let named = |text: String| format!("shard {:?}: {text}", Shortened(shard.file));
+    let source = match files.open(shard.file) {
+        Ok(source) => source,
+        Err(error) => return found.shard_crcs.push(named(format!("cannot be opened: {error}"))),
+    };
+    let len = source.len();
+    match work.scan(&source, 0..len, PIECE, |_, bytes| Crc::of(bytes)) {
+        Ok(pieces) => compare(shard, Crc::join(pieces), found),
+        Err(error) => found.shard_crcs.push(named(error.to_string())),
+    }
+}
+
+/// Every tensor that the manifest maps to a shard is there, and the other way round.
+fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<S>>], found: &mut Found) {
+    for (position, name) in manifest.names().enumerate() {
+        let Some(home) = manifest.home(position) else { continue };
+        let Some(Some(reader)) = readers.get(home) else { continue }; // a shard that does not open is a finding
+        if reader.index().find(name).is_none() {
+            let (file, name) = (manifest.shard(home).map_or("", |shard| shard.file), Shortened(name));
+            let what = format!("it does not have tensor {name:?}, which the manifest maps to it");
+            found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
+        }
+    }
+    for (number, (shard, reader)) in manifest.shards().zip(readers).enumerate() {
+        for tensor in reader.iter().flat_map(|reader| reader.tensors()) {
+            let home = manifest.find(tensor.name).and_then(|position| manifest.home(position));
+            if home != Some(number) {
+                let (file, name) = (Shortened(shard.file), Shortened(tensor.name));
+                let what = format!("it has tensor {name:?}, which the manifest does not map to it");
+                found.structure.push(format!("shard {file:?}: {what}"));
+            }
+        }
+    }
+}
