@@ -1,0 +1,67 @@
+//! What the tests of this crate share.
+#![allow(dead_code, reason = "not every test uses everything")]
+
+use mag::tensor_core::write::MemoryFile;
+use mag::{Checksum, DType, Metadata, Number, Plan, TensorSpec, Work, WriteOptions};
+
+/// A tensor to be written, with its values.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) values: Vec<u8>,
+}
+
+impl Tensor {
+    /// A tensor whose bytes count up from `first`.
+    pub(crate) fn counting(name: &str, dtype: DType, shape: &[u64], first: u8) -> Self {
+        let nbytes = dtype.nbytes(shape).unwrap();
+        let values = (0..nbytes).map(|i| first.wrapping_add(i as u8)).collect();
+        Self { name: name.to_owned(), dtype, shape: shape.to_vec(), values }
+    }
+
+    pub(crate) fn spec(&self) -> TensorSpec<'_> {
+        TensorSpec::new(&self.name, self.dtype, &self.shape)
+    }
+}
+
+pub(crate) fn metadata<'a>(entries: impl IntoIterator<Item = (&'a str, Number)>) -> Metadata {
+    let mut metadata = Metadata::new();
+    entries.into_iter().for_each(|(key, value)| metadata.push(key, value).unwrap());
+    metadata
+}
+
+/// The file that our writer makes.
+pub(crate) fn write(tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) -> Vec<u8> {
+    write_with(tensors, metadata, checksum, &Work::default())
+}
+
+pub(crate) fn write_with(
+    tensors: &[Tensor],
+    metadata: &Metadata,
+    checksum: Checksum,
+    work: &Work<'_>,
+) -> Vec<u8> {
+    let options = WriteOptions::new().checksum(checksum);
+    let plan = Plan::new(tensors.iter().map(Tensor::spec), metadata, &options).unwrap();
+    let values: Vec<&[u8]> = tensors.iter().map(|tensor| tensor.values.as_slice()).collect();
+    let file = MemoryFile::new();
+    plan.write(&values, &file, work).unwrap();
+    let bytes = file.into_bytes();
+    assert_eq!(bytes.len() as u64, plan.file_len());
+    bytes
+}
+
+/// The checksum that a file should carry whose records end at `end`, computed bit by bit.
+pub(crate) fn checksum_of(file: &[u8], end: usize, kind: Checksum) -> u32 {
+    match kind {
+        Checksum::Crc32 => testkit::crc32(&testkit::patched(&file[..end], 8, &[0; 4])),
+        Checksum::Crc32c => testkit::crc32c(&file[12..end]),
+    }
+}
+
+/// The file with the checksum that its records, which end at `end`, ask for.
+pub(crate) fn signed(file: &[u8], end: usize) -> Vec<u8> {
+    testkit::patched(file, 8, &checksum_of(file, end, Checksum::Crc32).to_le_bytes())
+}

@@ -1,0 +1,180 @@
+//! What is written is read again, whatever it is, and the bytes depend on nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests"
+)]
+
+mod common;
+
+use common::{Tensor, checksum_of, write, write_with};
+use mag::tensor_core::{AlignedBuf, Container};
+use mag::{Checksum, DType, Level, Metadata, Number, Reader, Source, Work};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use testkit::CountingSource;
+
+const DTYPES: [DType; 10] = [
+    DType::F32,
+    DType::F16,
+    DType::Bool,
+    DType::I32,
+    DType::I8,
+    DType::U16,
+    DType::I16,
+    DType::U32,
+    DType::U64,
+    DType::I64,
+];
+
+fn names() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9._]{1,24}", "\\PC{1,12}", any::<String>()]
+        .prop_filter("1 byte", |name| !name.is_empty())
+}
+
+prop_compose! {
+    fn tensors()(
+        tensors in prop::collection::btree_map(
+            names(),
+            (prop::sample::select(&DTYPES[..]), prop::collection::vec(0u64..6, 0..5), any::<u8>()),
+            0..12,
+        )
+    ) -> Vec<Tensor> {
+        tensors.iter().map(|(name, (dtype, shape, first))| Tensor::counting(name, *dtype, shape, *first)).collect()
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        any::<i64>().prop_map(Number::I64),
+        any::<u64>().prop_map(|bits| Number::F64(f64::from_bits(bits))),
+    ]
+}
+
+prop_compose! {
+    fn metadata()(entries in prop::collection::btree_map(names(), numbers(), 0..8)) -> Metadata {
+        common::metadata(entries.iter().map(|(key, value)| (key.as_str(), *value)))
+    }
+}
+
+/// Equal as bits: a NaN is what it was.
+fn bits((key, number): (&str, Number)) -> (String, bool, u64) {
+    match number {
+        Number::I64(value) => (key.to_owned(), true, value.cast_unsigned()),
+        Number::F64(value) => (key.to_owned(), false, value.to_bits()),
+    }
+}
+
+fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) {
+    let reader = Reader::from_source(source).unwrap();
+    assert_eq!(reader.index().checksum(), Some(checksum));
+    assert!(reader.metadata().iter().map(bits).eq(metadata.iter().map(bits)));
+    for (key, value) in metadata.iter() {
+        assert_eq!(reader.metadata().get(key).map(|v| bits((key, v))), Some(bits((key, value))));
+    }
+    assert_eq!(reader.tensors().len(), tensors.len());
+    for (position, (info, tensor)) in reader.tensors().zip(tensors).enumerate() {
+        // DECISIONS, MAG 1, "rank": a scalar is written as shape [1].
+        let shape: &[u64] = if tensor.shape.is_empty() { &[1] } else { &tensor.shape };
+        assert_eq!((info.name, info.dtype, info.shape), (tensor.name.as_str(), tensor.dtype, shape));
+        assert_eq!(reader.tensor(&tensor.name).unwrap().bytes(), tensor.values);
+        assert_eq!(reader.index().find(&tensor.name), Some(position));
+        let mut half = vec![0; tensor.values.len() / 2];
+        let begin = tensor.values.len() - half.len();
+        reader.read_into(position, begin as u64, &mut half).unwrap();
+        assert_eq!(half, tensor.values[begin..]);
+    }
+    assert!(reader.verify(Level::Full).is_ok(), "{:?}", reader.verify(Level::Full));
+}
+
+/// What the document and DECISIONS say of the bytes, looked at without our reader's help.
+fn laid_out_as_documented(file: &[u8], tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) {
+    let keys: usize = metadata.iter().map(|(key, _)| 16 + key.len()).sum();
+    let records = |t: &Tensor| 24 + 8 * t.shape.len().max(1) + t.name.len();
+    let end = 24 + keys + tensors.iter().map(records).sum::<usize>();
+    assert_eq!(file[8..12], checksum_of(file, end, checksum).to_le_bytes());
+    let mut at = end;
+    for tensor in tensors {
+        let begin = at.next_multiple_of(64);
+        assert!(file[at..begin].iter().all(|&byte| byte == 0xff), "padding before {:?}", tensor.name);
+        at = begin + tensor.values.len();
+        assert_eq!(file[begin..at], tensor.values);
+    }
+    assert_eq!(file.len(), at);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 128,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_is_written_is_read(
+        tensors in tensors(),
+        metadata in metadata(),
+        castagnoli in any::<bool>(),
+        threads in 1usize..4,
+    ) {
+        let checksum = if castagnoli { Checksum::Crc32c } else { Checksum::Crc32 };
+        let file = write(&tensors, &metadata, checksum);
+        laid_out_as_documented(&file, &tensors, &metadata, checksum);
+        read_again(file.as_slice(), &tensors, &metadata, checksum);
+        read_again(CountingSource::new(file.clone()), &tensors, &metadata, checksum);
+        let again = write_with(&tensors, &metadata, checksum, &Work { threads, progress: None });
+        prop_assert!(again == file, "the same input gives the same bytes");
+    }
+}
+
+/// Longer than the pieces that are written at once, from several threads.
+#[test]
+fn large_tensors_are_written_in_pieces() {
+    let sizes = [(5 << 20) + 3, 1, (9 << 20) - 7, 0, 4 << 20];
+    let tensor = |(i, &n): (usize, &u64)| Tensor::counting(&format!("t{i}"), DType::I8, &[n], i as u8);
+    let tensors: Vec<_> = sizes.iter().enumerate().map(tensor).collect();
+    let one = write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Work::sequential());
+    let many = write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Work { threads: 4, progress: None });
+    assert!(one == many);
+    let reader = Reader::from_source(one.as_slice()).unwrap();
+    for tensor in &tensors {
+        assert!(reader.tensor(&tensor.name).unwrap().bytes() == tensor.values);
+    }
+}
+
+#[test]
+fn memory_is_borrowed_and_aligned_values_are_slices() {
+    let values = [1.5f32, -0.0, f32::INFINITY, 4.0];
+    let tensor = Tensor {
+        name: "w".to_owned(),
+        dtype: DType::F32,
+        shape: vec![2, 2],
+        values: values.map(f32::to_le_bytes).concat(),
+    };
+    let file = AlignedBuf::copy_of(&write(&[tensor], &Metadata::new(), Checksum::Crc32)).unwrap();
+    let reader = Reader::from_source(&file[..]).unwrap();
+    let view = reader.tensor("w").unwrap();
+    assert!(file.as_ptr_range().contains(&view.bytes().as_ptr()), "no copy");
+    #[cfg(target_endian = "little")]
+    assert_eq!(view.as_slice::<f32>().unwrap(), values);
+    assert_eq!(view.to_vec::<f32>().unwrap(), values);
+    assert!(view.as_slice::<i32>().is_err());
+    assert!(Container::read(&reader, 0).unwrap().is_borrowed());
+
+    // A source that reads gives aligned copies.
+    let reader = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
+    let view = reader.tensor("w").unwrap();
+    #[cfg(target_endian = "little")]
+    assert_eq!(view.as_slice::<f32>().unwrap(), values);
+    assert_eq!(view.to_vec::<f32>().unwrap(), values);
+}
+
+#[test]
+fn a_tensor_and_an_entry_may_have_one_key() {
+    let tensors = [Tensor::counting("a", DType::U16, &[3], 0)];
+    let metadata = common::metadata([("a", Number::I64(5))]);
+    read_again(write(&tensors, &metadata, Checksum::Crc32).as_slice(), &tensors, &metadata, Checksum::Crc32);
+}

@@ -1,0 +1,115 @@
+//! What cannot be written is refused before a byte goes out, and nothing is left behind.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests"
+)]
+
+mod common;
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use common::{Tensor, metadata};
+use mag::tensor_core::Fault as Common;
+use mag::tensor_core::write::{MemoryFile, Overwrite};
+use mag::{DType, Error, Fault, Number, Plan, Reader, TensorSpec, Work, WriteOptions, can_hold};
+
+fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, Error> {
+    Plan::new(specs, &metadata([]), &WriteOptions::new())
+}
+
+/// The name in the error, and the fault.
+fn unfit(specs: Vec<TensorSpec<'_>>) -> (String, Fault) {
+    match plan(specs) {
+        Err(Error::Unfit { part, fault }) => (part.name.unwrap_or_default().into(), fault),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_mag_cannot_hold_is_refused_by_name() {
+    for &dtype in DType::ALL.iter().filter(|&&dtype| !can_hold(dtype)) {
+        let found =
+            unfit(vec![TensorSpec::new("ok", DType::F32, vec![1]), TensorSpec::new("w", dtype, vec![256])]);
+        assert_eq!(found, ("w".to_owned(), Fault::NoCode(dtype)));
+    }
+    assert_eq!(DType::ALL.iter().filter(|&&dtype| can_hold(dtype)).count(), 10);
+    let spec = |name: &'static str, shape: Vec<u64>| TensorSpec::new(name, DType::I16, shape);
+    let long = "n".repeat(65_536);
+    let rows = [
+        (vec![TensorSpec::declared("w", DType::F32, vec![1])], "w", Fault::Declared),
+        (vec![spec("", vec![1])], "", Fault::EmptyKey),
+        (vec![TensorSpec::new(&long, DType::I8, vec![1])], &long, Fault::KeyLength(65_536)),
+        (vec![spec("w", vec![1; 256])], "w", Fault::Rank(256)),
+        (vec![spec("w", vec![0, 1 << 63])], "w", Fault::Dimension(1 << 63)),
+        (
+            vec![spec("w", vec![1 << 62])],
+            "w",
+            Common::TooManyElements("[4611686018427387904]".to_owned()).into(),
+        ),
+        (vec![spec("w", vec![1]), spec("w", vec![2])], "w", Common::Duplicate("w".to_owned()).into()),
+    ];
+    for (specs, name, fault) in rows {
+        assert_eq!(unfit(specs), (name.to_owned(), fault));
+    }
+    let vast = |name| TensorSpec::new(name, DType::I8, vec![1 << 62]);
+    let (name, fault) = unfit(vec![vast("a"), vast("b")]);
+    assert!(name == "b" && matches!(fault, Fault::Common(Common::OutOfBounds { .. })), "{name}: {fault:?}");
+}
+
+#[test]
+fn keys_of_metadata_are_checked_too() {
+    let long = "k".repeat(65_536);
+    for (key, fault) in [("", Fault::EmptyKey), (long.as_str(), Fault::KeyLength(65_536))] {
+        let result = Plan::new([], &metadata([(key, Number::I64(0))]), &WriteOptions::new());
+        assert!(matches!(result, Err(Error::Unfit { fault: found, .. }) if found == fault));
+    }
+    let mut entries = metadata([("k", Number::I64(0))]);
+    assert_eq!(entries.push("k", Number::I64(1)), Err(Common::Duplicate("k".to_owned()).into()));
+    assert_eq!((entries.len(), entries.get("k")), (1, Some(Number::I64(0))));
+}
+
+#[test]
+fn the_longest_key_and_the_highest_rank_are_written() {
+    let name = "n".repeat(65_535);
+    let tensor = Tensor::counting(&name, DType::I8, &[1; 255], 9);
+    let metadata = metadata([(name.as_str(), Number::F64(0.5))]);
+    let file = common::write(std::slice::from_ref(&tensor), &metadata, mag::Checksum::Crc32);
+    let reader = Reader::from_source(file).unwrap();
+    assert_eq!(reader.tensor(&name).unwrap().bytes(), [9]);
+    assert_eq!(reader.metadata().get(&name), Some(Number::F64(0.5)));
+}
+
+#[test]
+fn values_that_end_early_name_their_tensor() {
+    let specs = vec![TensorSpec::new("a", DType::I8, vec![4]), TensorSpec::new("b", DType::I8, vec![4])];
+    let error = plan(specs).unwrap().write(&[vec![0; 4], vec![0; 3]], &MemoryFile::new(), &Work::default());
+    assert!(matches!(&error, Err(Error::Data { name, .. }) if name == "b"), "{error:?}");
+}
+
+#[test]
+fn a_file_appears_complete_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.mag");
+    let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+    let plan = plan(vec![TensorSpec::new("a", DType::I8, vec![4])]).unwrap();
+
+    let short = plan.write_file(&path, Overwrite::Refuse, &[[0; 3]], &Work::default());
+    assert!(matches!(short, Err(Error::Data { .. })) && names().is_empty(), "{short:?}, {:?}", names());
+    let stop = |_| ControlFlow::Break(());
+    let stopped = Work { threads: 1, progress: Some(&stop) };
+    let stopped = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &stopped);
+    assert!(matches!(stopped, Err(Error::Cancelled)) && names().is_empty(), "{stopped:?}, {:?}", names());
+
+    plan.write_file(&path, Overwrite::Refuse, &[[1, 2, 3, 4]], &Work::default()).unwrap();
+    assert_eq!(names(), ["m.mag"]);
+    let refused = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &Work::default()).unwrap_err();
+    assert!(matches!(&refused, Error::Write { path, .. } if path.ends_with("m.mag")), "{refused:?}");
+    assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3, 4]);
+    plan.write_file(&path, Overwrite::Replace, &[[5; 4]], &Work::default()).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [5; 4]);
+    assert_eq!(names(), ["m.mag"]);
+}
