@@ -84,6 +84,8 @@ impl Diff {
 /// # Errors
 /// If either cannot be read, or the progress callback stops the work.
 pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
+    a.open_all()?;
+    b.open_all()?;
     let mut diff = Diff { metadata: metadata(a, b)?, ..Diff::default() };
     let mut lost = Vec::new();
     for (position, info) in a.tensors().enumerate() {

@@ -71,6 +71,7 @@ impl Model {
     /// # Errors
     /// If the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
     pub fn inspect(&self, options: &InspectOptions, work: &Work<'_>) -> Result<Inspection<'_>> {
+        self.open_all()?;
         let mut tensors = Vec::new();
         for (position, info) in self.tensors().enumerate() {
             if options.tensors.as_ref().is_some_and(|glob| !glob.is_match(info.name)) {

@@ -153,10 +153,23 @@ impl Model {
         self.opened.container()
     }
 
-    /// The tensors in file order.
+    /// The tensors in file order; of a set, those whose files are there: see [`open_all`](Self::open_all).
     pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
         let container = self.container();
         (0..container.tensor_count()).filter_map(move |position| container.info(position))
+    }
+
+    /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are
+    /// stands in the shards, which are opened when they are wanted, and one that is missing is found only then.
+    ///
+    /// # Errors
+    /// [`Error::File`] for the first tensor whose file is missing or broken.
+    pub fn open_all(&self) -> Result<()> {
+        let container = self.container();
+        for position in (0..container.tensor_count()).filter(|&position| container.info(position).is_none()) {
+            self.location(position)?;
+        }
+        Ok(())
     }
 
     /// The number of tensors.

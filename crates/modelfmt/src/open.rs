@@ -21,6 +21,8 @@ pub(crate) enum Opened {
     SafetensorsSharded(modelfmt_safetensors::SetReader<AnyFiles>),
     #[cfg(feature = "apr2")]
     Apr2(apr2::Reader<AnySource>),
+    #[cfg(feature = "apr2")]
+    Apr2Sharded(apr2::SetReader<AnyFiles>),
     #[cfg(feature = "gguf")]
     Gguf(modelfmt_gguf::Reader<AnySource>),
 }
@@ -67,6 +69,12 @@ impl Opened {
                 let options = apr2::OpenOptions::new().limits(limits);
                 options.open_source(source).map(Self::Apr2).map_err(Error::in_file(path))
             }
+            #[cfg(feature = "apr2")]
+            Format::Apr2Sharded => {
+                let options = apr2::OpenOptions::new().limits(limits);
+                let opened = options.open_set_source(&source, need_files(path, files)?);
+                opened.map(Self::Apr2Sharded).map_err(Error::in_file(path))
+            }
             #[cfg(feature = "gguf")]
             Format::Gguf => {
                 let options = modelfmt_gguf::OpenOptions::new().limits(limits);
@@ -91,6 +99,8 @@ impl Opened {
             Self::SafetensorsSharded(reader) => reader,
             #[cfg(feature = "apr2")]
             Self::Apr2(reader) => reader,
+            #[cfg(feature = "apr2")]
+            Self::Apr2Sharded(reader) => reader,
             #[cfg(feature = "gguf")]
             Self::Gguf(reader) => reader,
         }
@@ -129,5 +139,6 @@ as_reader! {
     "safetensors" as_safetensors Safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
     "safetensors" as_safetensors_sharded SafetensorsSharded modelfmt_safetensors::SetReader<AnyFiles>, "a sharded safetensors model";
     "apr2" as_apr2 Apr2 apr2::Reader<AnySource>, "an APR2 or APR1 file";
+    "apr2" as_apr2_sharded Apr2Sharded apr2::SetReader<AnyFiles>, "a sharded APR2 model";
     "gguf" as_gguf Gguf modelfmt_gguf::Reader<AnySource>, "a GGUF file";
 }

@@ -19,6 +19,7 @@ use crate::values::{is_numeric, read_elements};
 /// # Errors
 /// If the model cannot be read, or `out` takes no more ([`Error::Output`]).
 pub fn show(model: &Model, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
+    model.open_all()?;
     let mut sections = Sections { out, begun: false };
     metadata::sizevars(model, &mut sections)?;
     metadata::metadata(model, &mut sections)?;
