@@ -77,10 +77,8 @@ impl<T: Element> Counter<T> {
 
     pub(super) fn merge(&mut self, other: &Self) {
         match (self, other) {
-            (Self::Bins(a), Self::Bins(b)) => a.reached.iter_mut().zip(b.reached).for_each(|(a, b)| *a += b),
-            (Self::Values(a), Self::Values(b)) => {
-                a.counts.iter_mut().zip(b.counts).for_each(|(a, b)| *a += b)
-            }
+            (Self::Bins(a), Self::Bins(b)) => add_counts(&mut a.reached, &b.reached),
+            (Self::Values(a), Self::Values(b)) => add_counts(&mut a.counts, &b.counts),
             _ => {}
         }
     }
@@ -160,7 +158,13 @@ impl Values {
             lanes[place & 3][T::key(value.bits()).wrapping_sub(self.key) as usize & (PLACES - 1)] += 1;
         }
         for lane in lanes {
-            self.counts.iter_mut().zip(lane).for_each(|(count, more)| *count += more);
+            add_counts(&mut self.counts, &lane);
         }
+    }
+}
+
+fn add_counts(counts: &mut [u64], more: &[u64]) {
+    for (count, more) in counts.iter_mut().zip(more) {
+        *count += more;
     }
 }

@@ -78,12 +78,12 @@ impl<T: Element> Gather<T> {
         let (mask, wanted) = (self.mask, self.wanted);
         match &mut self.store {
             Store::Keys { keys, population } => {
-                for &value in values {
+                matching(values, mask, wanted, |_, value| {
                     // More than was expected is noticed when the keys are counted.
-                    if value.matches(mask, wanted) && value.is_finite() && keys.len() as u64 <= *population {
+                    if value.is_finite() && keys.len() as u64 <= *population {
                         keys.push(T::key(value.bits()));
                     }
-                }
+                });
             }
             Store::Table(table) if self.zone.fixed == 0 => table.count(values, self.zone.shift::<T>()),
             Store::Table(table) => table.count_some(values, self.zone.shift::<T>(), mask, wanted),
@@ -139,22 +139,23 @@ impl<T: Element> Gathered<T> {
 }
 
 /// A table of how many elements have each digit.
-struct Table {
+pub(super) struct Table {
     /// Four counters for each digit, used in turn: an element need not wait for the one before it, even if it is the same.
     lanes: Vec<[u32; 4]>,
     /// What `lanes` had counted when it was last emptied.
     totals: Vec<u64>,
-    pending: usize,
+    /// Elements counted in `lanes`.
+    pub(super) pending: usize,
 }
 
 impl Table {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { lanes: vec![[0; 4]; DIGITS], totals: Vec::new(), pending: 0 }
     }
 
     // An index of 16 bits is inside a table of 2^16 entries.
     #[allow(clippy::indexing_slicing)]
-    fn count<T: Element>(&mut self, values: &[T], shift: u32) {
+    pub(super) fn count<T: Element>(&mut self, values: &[T], shift: u32) {
         self.make_room(values.len());
         let Some(lanes) = self.lanes.first_chunk_mut::<DIGITS>() else { return };
         let (fours, rest) = values.as_chunks::<4>();
@@ -171,21 +172,12 @@ impl Table {
 
     // An index of 16 bits is inside a table of 2^16 entries.
     #[allow(clippy::indexing_slicing)]
-    fn count_some<T: Element>(&mut self, values: &[T], shift: u32, mask: u64, wanted: u64) {
+    pub(super) fn count_some<T: Element>(&mut self, values: &[T], shift: u32, mask: u64, wanted: u64) {
         self.make_room(values.len());
         let Some(lanes) = self.lanes.first_chunk_mut::<DIGITS>() else { return };
-        let (groups, rest) = values.as_chunks::<16>();
-        for group in groups.iter().map(|group| group.as_slice()).chain([rest]) {
-            // Most groups have no such element, and this compiles to a few vector instructions.
-            if !group.iter().fold(false, |any, value| any | value.matches(mask, wanted)) {
-                continue;
-            }
-            for (place, value) in group.iter().enumerate() {
-                if value.matches(mask, wanted) {
-                    lanes[usize::from(value.digit(shift))][place & 3] += 1;
-                }
-            }
-        }
+        matching(values, mask, wanted, |place, value| {
+            lanes[usize::from(value.digit(shift))][place & 3] += 1;
+        });
     }
 
     /// Makes sure that no counter overflows by `more` elements.
@@ -198,10 +190,30 @@ impl Table {
         }
     }
 
-    fn add_to(&self, counts: &mut Vec<u64>) {
+    pub(super) fn add_to(&self, counts: &mut Vec<u64>) {
         add_lanes(&self.lanes, counts);
         for (count, &more) in counts.iter_mut().zip(&self.totals) {
             *count += more;
+        }
+    }
+}
+
+/// Shows the elements with `bits & mask == wanted`, and their place in a group.
+fn matching<T: Element>(values: &[T], mask: u64, wanted: u64, mut show: impl FnMut(usize, T)) {
+    let (groups, rest) = values.as_chunks::<16>();
+    for group in groups {
+        // Most groups have no such element, and this compiles to a few vector instructions.
+        if group.iter().fold(false, |any, value| any | value.matches(mask, wanted)) {
+            show_matching(group, mask, wanted, &mut show);
+        }
+    }
+    show_matching(rest, mask, wanted, &mut show);
+}
+
+fn show_matching<T: Element>(values: &[T], mask: u64, wanted: u64, show: &mut impl FnMut(usize, T)) {
+    for (place, &value) in values.iter().enumerate() {
+        if value.matches(mask, wanted) {
+            show(place, value);
         }
     }
 }

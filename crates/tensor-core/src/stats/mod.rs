@@ -2,8 +2,8 @@
 //!
 //! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass;
 //! wider ones need one pass for their range, their sum and a first narrowing of the median, a second for deviations,
-//! histogram and median, and 64-bit ones now and then a third or fourth for the median alone. A worker takes about
-//! 2 MiB, whatever the tensor's size.
+//! histogram and median, and 64-bit ones now and then a third or fourth for the median alone. A thread takes about
+//! 2 MiB, 4 at most, whatever the tensor's size.
 //!
 //! The numbers are those that numpy computes from the values as `float64`: sums of the wider types are added in numpy's
 //! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads.
@@ -88,7 +88,6 @@ impl Stats {
 
 /// How many values are not finite numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::exhaustive_structs)]
 pub struct NonFinite {
     /// NaN, of any sign and payload.
     pub nan: u64,
@@ -194,7 +193,7 @@ pub enum Error<E = Infallible> {
 pub fn stats<E>(
     dtype: DType,
     count: u64,
-    read: &mut dyn FnMut(u64, &mut [u8]) -> Result<(), E>,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<Stats, Error<E>> {
     let mut failure = None;
     let mut read = |first: u64, buffer: &mut [u8]| {
@@ -228,7 +227,7 @@ pub fn stats_parallel<E: Send>(
     dtype: DType,
     count: u64,
     threads: usize,
-    read: &(dyn Fn(u64, &mut [u8]) -> Result<(), E> + Sync),
+    read: impl Fn(u64, &mut [u8]) -> Result<(), E> + Sync,
 ) -> Result<Stats, Error<E>> {
     let failure = Mutex::new(None);
     let shared = |first: u64, buffer: &mut [u8]| {

@@ -157,18 +157,21 @@ impl<T: Element> Range<T> {
                 *max = if value > *max { value } else { *max };
             }
         }
-        let fold = |min: T, max: T| Self { min, max };
-        let mut range = fold(first, first);
+        let mut range = Self { min: first, max: first };
         for (&min, &max) in min.iter().zip(&max).chain(rest.iter().zip(rest)) {
             range.min = if min < range.min { min } else { range.min };
             range.max = if max > range.max { max } else { range.max };
         }
-        // Zeros of both signs compare equal, and which of them is left depends on their order; their keys differ.
-        let zero = |value: T| T::FLOAT && value.to_f64() == 0.0;
-        if zero(range.min) || zero(range.max) {
-            let keys = values.iter().map(|value| T::key(value.bits()));
-            let (low, high) = keys.fold((u64::MAX, 0), |(low, high), key| (low.min(key), high.max(key)));
-            range = fold(T::from_key(low), T::from_key(high));
+        // Zeros of both signs compare equal, and which of them is left depends on their order.
+        if T::FLOAT {
+            let (plus, minus) = (0, 1 << (T::WIDTH - 1));
+            let any = |zero| values.iter().fold(false, |any, value| any | value.matches(u64::MAX, zero));
+            if range.min.to_f64() == 0.0 {
+                range.min = T::from_bits(if any(minus) { minus } else { plus });
+            }
+            if range.max.to_f64() == 0.0 {
+                range.max = T::from_bits(if any(plus) { plus } else { minus });
+            }
         }
         Some(range)
     }
