@@ -64,6 +64,8 @@ impl Toolchain {
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
                 cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
+                // The workspace optimises dependencies, here the standard library too; nothing runs what is built.
+                cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
                 // Two compilers in one folder would undo each other's work.
                 cargo.arg("--target-dir").arg(workspace::target_dir().join("wasm-debian"));
                 cargo
