@@ -1,0 +1,332 @@
+//! The chunks of a file: the table of contents with its names, and the content of a chunk, checked.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::ops::Deref;
+
+use tensor_core::{Bytes, Cursor, Extent, Fault as Common, Limits, Part};
+
+use crate::compress;
+use crate::error::{Error, Fault, Hex, Result};
+use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, MAX_STRING_TABLE, TocEntry, shard_of};
+
+/// A chunk of a file, as the TOC lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Chunk<'a> {
+    /// Its type.
+    pub fourcc: FourCC,
+    /// Its name.
+    pub name: &'a str,
+    /// Its flags.
+    pub flags: ChunkFlags,
+    /// Where its payload begins in the file.
+    pub offset: u64,
+    /// The bytes that its payload takes there, compressed or not.
+    pub length: u64,
+    /// The bytes of its content, uncompressed.
+    pub ulen: u64,
+    /// BLAKE3-256 of its content, uncompressed.
+    pub blake3: [u8; 32],
+}
+
+impl Chunk<'_> {
+    /// The chunk as errors name it.
+    pub(crate) fn part(&self) -> Part {
+        Part::named(what(self.fourcc), self.name)
+    }
+
+    pub(crate) fn malformed(&self, fault: impl Into<Fault>) -> Error {
+        Error::Malformed { part: self.part(), at: self.offset, fault: fault.into() }
+    }
+
+    /// What hinders reading its content, before any of it is read.
+    pub(crate) fn check_readable(&self, limits: &Limits) -> Result<usize> {
+        if self.fourcc != FourCC::WTSH {
+            let max = limits.metadata_len.min(MAX_METADATA_ULEN);
+            Limits::check("the uncompressed size of a metadata chunk", self.ulen, max)?;
+        }
+        self.check_lengths()?;
+        if self.flags.is_compressed() {
+            // DECISIONS, AERO: at most 1024 × the stored size + 1 MiB.
+            let max = self.length.saturating_mul(limits.expansion).saturating_add(1 << 20);
+            if self.ulen > max {
+                return Err(self.malformed(Fault::Expansion { stored: self.length, ulen: self.ulen }));
+            }
+        }
+        Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
+    }
+
+    /// The rules for its flags and lengths.
+    pub(crate) fn check_lengths(&self) -> Result<()> {
+        let compressed = self.flags.is_compressed();
+        if compressed && self.fourcc.is_never_compressed() {
+            return Err(self.malformed(Fault::Compressed(self.fourcc)));
+        }
+        if !compressed && self.length != self.ulen {
+            return Err(self.malformed(Fault::PlainLength { stored: self.length, ulen: self.ulen }));
+        }
+        Ok(())
+    }
+
+    /// The content from the stored bytes: decompressed if it is compressed, and with the hash that the TOC says.
+    pub(crate) fn content<'b>(&self, stored: Bytes<'b>, limits: &Limits) -> Result<Content<'b>> {
+        let ulen = self.check_readable(limits)?;
+        let content = if self.flags.is_compressed() {
+            Content::Decompressed(compress::decompress(&stored, ulen).map_err(|fault| self.malformed(fault))?)
+        } else {
+            Content::Stored(stored)
+        };
+        self.check_hash(*blake3::hash(&content).as_bytes())?;
+        Ok(content)
+    }
+
+    pub(crate) fn check_hash(&self, found: [u8; 32]) -> Result<()> {
+        if found == self.blake3 {
+            return Ok(());
+        }
+        Err(self.malformed(Fault::Hash {
+            stated: "TOC",
+            found: Hex::new(found),
+            expected: Hex::new(self.blake3),
+        }))
+    }
+}
+
+const fn what(fourcc: FourCC) -> &'static str {
+    match fourcc {
+        FourCC::IHSH => "IHSH chunk",
+        FourCC::MJSN => "MJSN chunk",
+        FourCC::MMSG => "MMSG chunk",
+        FourCC::PHSH => "PHSH chunk",
+        FourCC::TIDX => "TIDX chunk",
+        FourCC::WTSH => "WTSH chunk",
+        _ => "chunk",
+    }
+}
+
+/// The content of a chunk, verified.
+#[derive(Clone, Debug)]
+pub enum Content<'a> {
+    /// As it stands in the file.
+    Stored(Bytes<'a>),
+    /// Decompressed.
+    Decompressed(Vec<u8>),
+}
+
+impl Deref for Content<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => bytes,
+            Self::Decompressed(bytes) => bytes,
+        }
+    }
+}
+
+/// The table of contents, with the names of the string table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChunkTable {
+    entries: Vec<TocEntry>,
+    /// The string table as it stands in the file.
+    strings: Box<[u8]>,
+    /// Hash of type and name → entry, sorted; the hash is seeded, since names are hostile.
+    lookup: Vec<(u64, u32)>,
+    hasher: RandomState,
+    /// Shard number → entry, sorted.
+    shards: Vec<(u64, u32)>,
+    tidx: Option<u32>,
+}
+
+impl ChunkTable {
+    /// Decodes the entries; names are not looked at yet.
+    pub(crate) fn decode_entries(c: &mut Cursor<'_>, count: u32) -> Result<Vec<TocEntry>> {
+        let have = c.remaining() as u64;
+        let part = Part::new("TOC").with_field("entry_count");
+        let count = Limits::fits(part, c.offset(), u64::from(count), TocEntry::LEN, have)?;
+        let mut entries = Vec::with_capacity(count);
+        for entry in 0..count as u64 {
+            entries.push(TocEntry::decode(c, entry)?);
+        }
+        Ok(entries)
+    }
+
+    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` say where they stand.
+    pub(crate) fn new(
+        entries: Vec<TocEntry>,
+        strings: &[u8],
+        toc: u64,
+        strings_at: u64,
+        file_len: u64,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let mut table = Self { entries, strings: strings.into(), ..Self::default() };
+        table.check_names(toc, strings_at, limits)?;
+        table.check_extents(toc, file_len)?;
+        table.find_twins(toc)?;
+        Ok(table)
+    }
+
+    fn check_names(&self, toc: u64, strings_at: u64, limits: &Limits) -> Result<()> {
+        let mut total = 0u64;
+        for (entry, record) in self.entries.iter().enumerate() {
+            let part = || Part::entry("TOC entry", entry as u64).with_field("name");
+            let (offset, len) = (u64::from(record.name_off), u64::from(record.name_len));
+            Limits::check("the length of a chunk name", len, limits.name_len)?;
+            // Names may share bytes; a million of them over the same ones must not cost more than a full table.
+            total = total.saturating_add(len);
+            Limits::check("the length of all chunk names", total, MAX_STRING_TABLE)?;
+            let at = entry_at(toc, entry) + 32;
+            Extent::new(offset, len, self.strings.len() as u64)
+                .map_err(|fault| malformed(part(), at, fault))?;
+            let name = self.name_bytes(record);
+            let at = strings_at.saturating_add(offset);
+            if name.contains(&0) {
+                return Err(malformed(part(), at, Fault::Nul));
+            }
+            std::str::from_utf8(name).map_err(|_| malformed(part(), at, Common::Utf8))?;
+        }
+        Ok(())
+    }
+
+    fn check_extents(&self, toc: u64, file_len: u64) -> Result<()> {
+        for (entry, record) in self.entries.iter().enumerate() {
+            Extent::new(record.offset, record.length, file_len).map_err(|fault| {
+                let part = Part::entry("TOC entry", entry as u64).with_name(self.name(record));
+                malformed(part.with_field("chunk_offset"), entry_at(toc, entry) + 8, fault)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Builds the lookup tables, and refuses twins that make a tensor ambiguous.
+    fn find_twins(&mut self, toc: u64) -> Result<()> {
+        let mut lookup = Vec::with_capacity(self.entries.len());
+        let mut shards = Vec::new();
+        for (number, record) in (0u32..).zip(&self.entries) {
+            lookup.push((self.hasher.hash_one((record.fourcc.0, self.name_bytes(record))), number));
+            if record.fourcc == FourCC::WTSH
+                && let Some(shard) = shard_of(self.name(record))
+            {
+                shards.push((shard, number));
+            }
+            if record.fourcc == FourCC::TIDX && self.tidx.replace(number).is_some() {
+                let part = Part::entry("TOC entry", u64::from(number)).with_name(self.name(record));
+                return Err(malformed(part, entry_at(toc, number as usize), Fault::SecondIndex));
+            }
+        }
+        lookup.sort_unstable();
+        shards.sort_unstable();
+        (self.lookup, self.shards) = (lookup, shards);
+        for twin in self.twins() {
+            let Some(record) = self.entries.get(twin) else { continue };
+            if record.fourcc == FourCC::WTSH {
+                let part = Part::entry("TOC entry", twin as u64).with_name(self.name(record));
+                return Err(malformed(part, entry_at(toc, twin), Fault::DuplicateChunk(record.fourcc)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunks whose type and name an earlier one has.
+    pub(crate) fn twins(&self) -> impl Iterator<Item = usize> {
+        // Equal chunks have equal hashes, and among those the numbers ascend.
+        let same = |a: u32, b: u32| {
+            let pair = self.entries.get(a as usize).zip(self.entries.get(b as usize));
+            pair.is_some_and(|(a, b)| a.fourcc == b.fourcc && self.name_bytes(a) == self.name_bytes(b))
+        };
+        self.lookup
+            .iter()
+            .zip(self.lookup.iter().skip(1))
+            .filter_map(move |(&(hash, a), &(next, b))| (hash == next && same(a, b)).then_some(b as usize))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn chunk(&self, position: usize) -> Option<Chunk<'_>> {
+        self.entries.get(position).map(|record| Chunk {
+            fourcc: record.fourcc,
+            name: self.name(record),
+            flags: record.flags,
+            offset: record.offset,
+            length: record.length,
+            ulen: record.ulen,
+            blake3: record.blake3,
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> + DoubleEndedIterator + Clone {
+        // Every position below `len` has a chunk, so the fallback is never seen.
+        let nothing = Chunk {
+            fourcc: FourCC([0; 4]),
+            name: "",
+            flags: ChunkFlags(0),
+            offset: 0,
+            length: 0,
+            ulen: 0,
+            blake3: [0; 32],
+        };
+        (0..self.len()).map(move |position| self.chunk(position).unwrap_or(nothing))
+    }
+
+    pub(crate) fn find(&self, fourcc: FourCC, name: &str) -> Option<usize> {
+        let hash = self.hasher.hash_one((fourcc.0, name.as_bytes()));
+        let first = self.lookup.partition_point(|&(other, _)| other < hash);
+        let same = self.lookup.get(first..)?.iter().take_while(|&&(other, _)| other == hash);
+        let is_it = |number: usize| {
+            let record = self.entries.get(number);
+            record.is_some_and(|r| r.fourcc == fourcc && self.name_bytes(r) == name.as_bytes())
+        };
+        same.map(|&(_, number)| number as usize).find(|&number| is_it(number))
+    }
+
+    /// The first chunk of a type.
+    pub(crate) fn first(&self, fourcc: FourCC) -> Option<usize> {
+        self.entries.iter().position(|record| record.fourcc == fourcc)
+    }
+
+    pub(crate) fn tidx(&self) -> Option<usize> {
+        self.tidx.map(|number| number as usize)
+    }
+
+    /// The chunk of a shard.
+    #[inline]
+    pub(crate) fn shard(&self, shard: u64) -> Option<usize> {
+        let found = self.shards.binary_search_by_key(&shard, |&(id, _)| id).ok()?;
+        self.shards.get(found).map(|&(_, number)| number as usize)
+    }
+
+    /// The entries whose reserved field is not zero.
+    pub(crate) fn reserved(&self) -> impl Iterator<Item = (usize, u64)> {
+        let used = |(entry, record): (usize, &TocEntry)| {
+            (record.reserved0 != 0).then_some((entry, record.reserved0))
+        };
+        self.entries.iter().enumerate().filter_map(used)
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        self.entries.capacity() * size_of::<TocEntry>()
+            + self.strings.len()
+            + (self.lookup.capacity() + self.shards.capacity()) * size_of::<(u64, u32)>()
+    }
+
+    fn name_bytes(&self, record: &TocEntry) -> &[u8] {
+        let rest = self.strings.get(record.name_off as usize..);
+        rest.and_then(|rest| rest.get(..record.name_len as usize)).unwrap_or_default()
+    }
+
+    fn name(&self, record: &TocEntry) -> &str {
+        std::str::from_utf8(self.name_bytes(record)).unwrap_or_default() // checked when the table was made
+    }
+}
+
+/// Where a TOC entry stands in the file.
+pub(crate) const fn entry_at(toc: u64, entry: usize) -> u64 {
+    toc.saturating_add(16).saturating_add(TocEntry::LEN.saturating_mul(entry as u64))
+}
+
+pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
+    Error::Malformed { part, at, fault: fault.into() }
+}

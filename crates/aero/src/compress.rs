@@ -1,0 +1,163 @@
+//! zstd: one frame of known length, natively by the C library, on wasm32 by a decoder in Rust.
+
+#[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
+use crate::error::Fault;
+
+#[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
+pub(crate) use native::{compress, decompress};
+#[cfg(all(feature = "zstd", target_arch = "wasm32"))]
+pub(crate) use portable::decompress;
+
+/// RFC 8878, 3.1.1: what a frame begins with; skippable frames begin otherwise.
+#[cfg(feature = "zstd")]
+const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
+
+/// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+#[cfg(not(feature = "zstd"))]
+pub(crate) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
+    Err(Fault::NoZstd("is compressed, and this build cannot decompress (the feature `zstd` is off)"))
+}
+
+/// Compresses into one frame.
+#[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
+pub(crate) fn compress(_: &[u8], _: i32) -> Result<Vec<u8>, Fault> {
+    Err(Fault::NoZstd(
+        "cannot be compressed by this build (the feature `zstd` is off, or this is wasm32): choose WriteOptions::zstd(None)",
+    ))
+}
+
+#[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
+mod native {
+    use zstd::zstd_safe::{self, DCtx};
+
+    use crate::error::Fault;
+
+    /// `ZSTD_error_dstSize_tooSmall`, a number that zstd promises to keep.
+    const TOO_SMALL: usize = 0usize.wrapping_sub(70);
+
+    /// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+    ///
+    /// The output grows in steps: what is allocated next is at most twice what has been seen to come out, so a claimed
+    /// length costs nothing. Decoding into one buffer needs no window beside it, whatever the frame asks for.
+    pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
+        let damaged = |code| Fault::Zstd(zstd_safe::get_error_name(code).to_owned());
+        if !frame.starts_with(&super::MAGIC) {
+            return Err(Fault::Zstd("it does not begin as a zstd frame".to_owned()));
+        }
+        let len = zstd_safe::find_frame_compressed_size(frame).map_err(damaged)?;
+        if len != frame.len() {
+            return Err(Fault::Zstd(format!("{} bytes follow the frame", frame.len().saturating_sub(len))));
+        }
+        let mut context = DCtx::try_create().ok_or_else(|| Fault::Zstd("out of memory".to_owned()))?;
+        let mut room = frame.len().saturating_mul(16).saturating_add(1 << 16).min(ulen);
+        loop {
+            let mut out = Vec::new();
+            out.try_reserve_exact(room).map_err(|_| Fault::Zstd("out of memory".to_owned()))?;
+            // A vector may have got more room than was asked for.
+            match context.decompress(&mut out, frame) {
+                Ok(_) if out.len() == ulen => return Ok(out),
+                Ok(_) if out.len() > ulen => return Err(Fault::ZstdLength("more", ulen as u64)),
+                Ok(_) => return Err(Fault::ZstdLength("fewer", ulen as u64)),
+                Err(TOO_SMALL) if room < ulen => room = room.saturating_mul(2).min(ulen),
+                Err(TOO_SMALL) => return Err(Fault::ZstdLength("more", ulen as u64)),
+                Err(code) => return Err(damaged(code)),
+            }
+        }
+    }
+
+    /// Compresses into one frame.
+    pub(crate) fn compress(content: &[u8], level: i32) -> Result<Vec<u8>, Fault> {
+        zstd::bulk::compress(content, level).map_err(|error| Fault::Zstd(error.to_string()))
+    }
+}
+
+/// Compiled natively too when testing, so that both decoders can be compared.
+#[cfg(all(feature = "zstd", any(test, target_arch = "wasm32")))]
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
+pub(crate) mod portable {
+    use std::io::Read as _;
+
+    use ruzstd::decoding::StreamingDecoder;
+
+    use crate::error::Fault;
+
+    /// RFC 8878, 3.1.1.1.2 recommends that decoders take windows of 8 MiB; a larger one makes sense only for content
+    /// that is as large.
+    const WINDOW: u64 = 8 << 20;
+
+    /// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
+    pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
+        let damaged = |error: &dyn std::fmt::Display| Fault::Zstd(error.to_string());
+        if !frame.starts_with(&super::MAGIC) {
+            return Err(Fault::Zstd("it does not begin as a zstd frame".to_owned()));
+        }
+        let window = (ulen as u64).checked_next_power_of_two().unwrap_or(u64::MAX).max(WINDOW);
+        let mut rest = frame;
+        let decoder =
+            StreamingDecoder::new_with_max_window_size(&mut rest, window).map_err(|e| damaged(&e))?;
+        let mut out = Vec::new();
+        // One byte more than expected is enough to know that there are more.
+        let limit = (ulen as u64).saturating_add(1);
+        let mut limited = decoder.take(limit);
+        limited.read_to_end(&mut out).map_err(|e| damaged(&e))?;
+        drop(limited);
+        match out.len() {
+            len if len > ulen => Err(Fault::ZstdLength("more", ulen as u64)),
+            len if len < ulen => Err(Fault::ZstdLength("fewer", ulen as u64)),
+            _ if !rest.is_empty() => Err(Fault::Zstd(format!("{} bytes follow the frame", rest.len()))),
+            _ => Ok(out),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "zstd", not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::error::Fault;
+
+    type Decoder = fn(&[u8], usize) -> Result<Vec<u8>, Fault>;
+    const DECODERS: [Decoder; 2] = [decompress, portable::decompress];
+
+    #[test]
+    fn both_decoders_give_what_was_compressed() {
+        let noise: Vec<u8> =
+            (0..300_000u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
+        for content in [&b""[..], b"a", &[7; 5_000_000], &noise] {
+            for level in [1, 3, 19] {
+                let frame = compress(content, level).unwrap();
+                for decompress in DECODERS {
+                    assert_eq!(decompress(&frame, content.len()).unwrap(), content);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_frame_of_that_length_is_refused() {
+        let frame = compress(&[1; 1000], 3).unwrap();
+        let mut skippable = vec![0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+        let mut two = frame.clone();
+        two.extend(&frame);
+        let mut trailing = frame.clone();
+        trailing.push(0);
+        for decompress in DECODERS {
+            assert_eq!(decompress(&frame, 999), Err(Fault::ZstdLength("more", 999)));
+            assert_eq!(decompress(&frame, 1001), Err(Fault::ZstdLength("fewer", 1001)));
+            for bad in [&two[..], &trailing, &frame[..frame.len() - 1], b"", b"hello", &skippable] {
+                assert!(decompress(bad, 1000).is_err(), "{} bytes", bad.len());
+            }
+        }
+        skippable.extend(&frame);
+        for decompress in DECODERS {
+            assert!(decompress(&skippable, 1000).is_err());
+        }
+    }
+
+    #[test]
+    fn claimed_lengths_cost_nothing() {
+        let frame = compress(&[1; 1000], 3).unwrap();
+        for decompress in DECODERS {
+            assert_eq!(decompress(&frame, 1 << 40), Err(Fault::ZstdLength("fewer", 1 << 40)));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The control hash (IHSH): BLAKE3 over header, TOC and string table.
+
+use tensor_core::Source;
+
+use crate::chunks::entry_at;
+use crate::error::{Error, Fault, Result};
+use crate::msgpack::{self, Walker, Why, put_array, put_digest, put_map, put_str, put_uint};
+use crate::wire::TocEntry;
+
+/// What an IHSH chunk says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ControlHash {
+    /// Start and end of each range, in order.
+    pub(crate) ranges: Vec<(u64, u64)>,
+    pub(crate) digest: [u8; 32],
+}
+
+/// DECISIONS, AERO, "IHSH payload".
+const ALGO: &str = "blake3-256";
+
+impl ControlHash {
+    pub(crate) fn parse(content: &[u8]) -> Result<Self, Fault> {
+        let mut walker = Walker::new(content);
+        let (mut algo, mut ranges, mut digest) = (None, None, None);
+        let pairs = walker.map().map_err(Fault::MessagePack)?;
+        for _ in 0..pairs {
+            let key = walker.text().map_err(Fault::MessagePack)?;
+            let again = match key {
+                b"algo" => algo.replace(walker.str().map_err(Fault::MessagePack)?).is_some(),
+                b"covered_ranges" => {
+                    ranges.replace(pair_list(&mut walker).map_err(Fault::MessagePack)?).is_some()
+                }
+                b"digest" => digest.replace(walker.bin().map_err(Fault::MessagePack)?).is_some(),
+                _ => {
+                    walker.skip(126).map_err(Fault::MessagePack)?;
+                    false
+                }
+            };
+            if again {
+                let key = String::from_utf8_lossy(key).into_owned();
+                return Err(tensor_core::Fault::Duplicate(key).into());
+            }
+        }
+        if walker.remaining() > 0 {
+            return Err(Fault::MessagePack(msgpack::TRAILING));
+        }
+        let algo = algo.ok_or(Fault::MissingKey("algo"))?;
+        if algo != ALGO {
+            return Err(Fault::Control(format!("algo is {algo:?}; only {ALGO:?} is known")));
+        }
+        let digest = digest.ok_or(Fault::MissingKey("digest"))?;
+        let digest = digest.try_into().map_err(|_| {
+            Fault::Control(format!("digest has {} bytes, and BLAKE3-256 has 32", digest.len()))
+        })?;
+        Ok(Self { ranges: ranges.ok_or(Fault::MissingKey("covered_ranges"))?, digest })
+    }
+
+    /// The rule that the ranges lie in the file; together they may not be longer than it either, or a small chunk could
+    /// ask for any amount of hashing.
+    pub(crate) fn check_ranges(&self, file_len: u64) -> Result<(), Fault> {
+        let mut total = 0u64;
+        for &(start, end) in &self.ranges {
+            if start > end || end > file_len {
+                let text = format!("covers bytes {start} to {end}, and the file has {file_len}");
+                return Err(Fault::Control(text));
+            }
+            total = total.saturating_add(end - start);
+        }
+        if total > file_len {
+            return Err(Fault::Control(format!("covers {total} bytes, and the file has {file_len}")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn encode(payloads_start: u64, digest: &[u8; 32]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_map(&mut out, 3);
+        put_str(&mut out, "algo");
+        put_str(&mut out, ALGO);
+        put_str(&mut out, "covered_ranges");
+        put_array(&mut out, 1);
+        put_array(&mut out, 2);
+        put_uint(&mut out, 0);
+        put_uint(&mut out, payloads_start);
+        put_str(&mut out, "digest");
+        put_digest(&mut out, digest);
+        out
+    }
+}
+
+fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Why> {
+    let count = walker.array()?;
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        if walker.array()? != 2 {
+            return Err("a range is a list of two numbers");
+        }
+        ranges.push((walker.uint()?, walker.uint()?));
+    }
+    Ok(ranges)
+}
+
+/// BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
+pub(crate) fn digest(
+    source: &dyn Source,
+    toc: u64,
+    entries: usize,
+    ranges: &[(u64, u64)],
+) -> Result<[u8; 32]> {
+    const STEP: u64 = 1 << 20;
+    let mut hasher = blake3::Hasher::new();
+    for &(start, end) in ranges {
+        let mut at = start;
+        while at < end {
+            let len = STEP.min(end - at);
+            let io = |source| Error::Io { at, len, source };
+            let mut bytes = source.read(at..at + len).and_then(tensor_core::Bytes::into_owned).map_err(io)?;
+            zero_hashes(&mut bytes, at, toc, entries);
+            hasher.update(&bytes);
+            at += len;
+        }
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Zeroes what stands in `bytes`, which begin at byte `at` of the file, of the hashes of TOC entries.
+pub(crate) fn zero_hashes(bytes: &mut [u8], at: u64, toc: u64, entries: usize) {
+    let first = at.saturating_sub(entry_at(toc, 0)) / TocEntry::LEN;
+    let end = at.saturating_add(bytes.len() as u64);
+    for entry in usize::try_from(first).unwrap_or(usize::MAX)..entries {
+        let (from, to) =
+            (entry_at(toc, entry).saturating_add(TocEntry::HASH_AT), entry_at(toc, entry.saturating_add(1)));
+        if from >= end {
+            break;
+        }
+        let from = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
+        let to = usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
+        if let Some(hash) = bytes.get_mut(from..to) {
+            hash.fill(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_read_back() {
+        let bytes = ControlHash::encode(512, &[3; 32]);
+        assert_eq!(ControlHash::parse(&bytes), Ok(ControlHash { ranges: vec![(0, 512)], digest: [3; 32] }));
+        for len in 0..bytes.len() {
+            assert!(ControlHash::parse(&bytes[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn hashes_are_zeroed_wherever_the_bytes_begin() {
+        let (toc, entries) = (96, 5);
+        let all = vec![1u8; 96 + 16 + 80 * 5 + 50];
+        let mut expected = all.clone();
+        for entry in 0..entries {
+            expected[96 + 16 + 80 * entry + 48..][..32].fill(0);
+        }
+        for cut in 0..all.len() {
+            let (mut front, mut back) = (all[..cut].to_vec(), all[cut..].to_vec());
+            zero_hashes(&mut front, 0, toc, entries);
+            zero_hashes(&mut back, cut as u64, toc, entries);
+            front.extend(back);
+            assert_eq!(front, expected, "{cut}");
+        }
+    }
+
+    #[test]
+    fn ranges_must_lie_in_the_file() {
+        let of = |ranges: &[(u64, u64)]| {
+            ControlHash { ranges: ranges.to_vec(), digest: [0; 32] }.check_ranges(100)
+        };
+        assert!(of(&[(0, 100)]).is_ok() && of(&[]).is_ok());
+        for bad in [&[(0, 101)][..], &[(5, 4)], &[(u64::MAX, u64::MAX)], &[(0, 100), (0, 1)]] {
+            assert!(of(bad).is_err());
+        }
+    }
+}

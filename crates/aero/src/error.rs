@@ -1,0 +1,205 @@
+//! What can be wrong with an AERO file or set, or with what is to be written into one.
+
+use tensor_core::DType;
+use tensor_core::source::PathFault;
+
+use crate::wire::FourCC;
+
+/// An error of this crate.
+pub type Error = tensor_core::Error<Fault>;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The rules of AERO 0.1 and AEROSET that a file, or a model to be written, can break.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A rule that all formats share.
+    #[error(transparent)]
+    Common(#[from] tensor_core::Fault),
+    /// The file does not begin with `AERO`.
+    #[error("is {0:02x?} and not \"AERO\": this is not an AERO file")]
+    Magic([u8; 4]),
+    /// Another version of the container.
+    #[error("is {major}.{minor}; only version 0.1 is known")]
+    Version {
+        /// The major version.
+        major: u16,
+        /// The minor version.
+        minor: u16,
+    },
+    /// The header is not 96 bytes long.
+    #[error("is {0}; the header of version 0.1 has 96 bytes")]
+    HeaderSize(u32),
+    /// `file_flags` is reserved.
+    #[error("is {0:#x}; version 0.1 has no file flags")]
+    FileFlags(u64),
+    /// The TOC does not have the length that its entries take.
+    #[error("is {found}, but {entries} entries take {expected} bytes")]
+    TocLength {
+        /// What the header says.
+        found: u64,
+        /// The number of entries.
+        entries: u32,
+        /// 16 + 80 × entries.
+        expected: u64,
+    },
+    /// A part of the control region lies over another.
+    #[error("lies over the {0}")]
+    Overlaps(&'static str),
+    /// A chunk's name has a NUL.
+    #[error("has a NUL inside, which separates names")]
+    Nul,
+    /// The same chunk twice, where only one can be meant.
+    #[error("there is another {0} chunk of that name, so it is not clear which is meant")]
+    DuplicateChunk(FourCC),
+    /// A second tensor index.
+    #[error("there is another tensor index (TIDX), so it is not clear which is meant")]
+    SecondIndex,
+    /// A chunk that must not be compressed is.
+    #[error("is compressed, and {0} chunks never are")]
+    Compressed(FourCC),
+    /// A plain chunk whose two lengths differ.
+    #[error("has {stored} bytes, but chunk_ulen is {ulen} and it is not compressed")]
+    PlainLength {
+        /// `chunk_length`.
+        stored: u64,
+        /// `chunk_ulen`.
+        ulen: u64,
+    },
+    /// A compressed chunk claims to expand to more than its size makes likely.
+    #[error("claims to expand from {stored} to {ulen} bytes; raise Limits::expansion if the file is trusted")]
+    Expansion {
+        /// `chunk_length`.
+        stored: u64,
+        /// `chunk_ulen`.
+        ulen: u64,
+    },
+    /// A compressed chunk that does not decompress.
+    #[error("does not decompress: {0}")]
+    Zstd(String),
+    /// A compressed chunk that does not have the length that the TOC says.
+    #[error("decompresses to {0} than the {1} bytes of chunk_ulen")]
+    ZstdLength(&'static str, u64),
+    /// This build cannot (de)compress.
+    #[error("{0}")]
+    NoZstd(&'static str),
+    /// The content is not what was hashed.
+    #[error("has BLAKE3 {found}, but the {stated} says {expected}: the content is damaged")]
+    Hash {
+        /// Who states the hash.
+        stated: &'static str,
+        /// What the bytes give.
+        found: Hex,
+        /// What they should give.
+        expected: Hex,
+    },
+    /// A `hash_b3` that is not a hash.
+    #[error("is not 64 lower-case hex digits")]
+    HashText,
+    /// A verified read was asked for, and there is nothing to verify by.
+    #[error("the file has no hash for these bytes: neither hash_b3 nor page hashes (PHSH)")]
+    NoHash,
+    /// MessagePack that is not what the specification asks for.
+    #[error("{0}")]
+    MessagePack(&'static str),
+    /// A key that must be there is not.
+    #[error("has no key {0:?}")]
+    MissingKey(&'static str),
+    /// A dtype code that AERO 0.1 does not have.
+    #[error("has code {0}; AERO 0.1 has 0 to 12 and 0x8000 (packed)")]
+    DTypeCode(u64),
+    /// No chunk holds the shard of a tensor.
+    #[error("its values are in shard {shard}, and the file has no chunk WTSH \"weights.shard{shard}\"")]
+    MissingShard {
+        /// The `shard_id`.
+        shard: u64,
+    },
+    /// Page hashes that do not fit their shard.
+    #[error("{0}")]
+    Pages(String),
+    /// The control hash (IHSH) is not usable.
+    #[error("{0}")]
+    Control(String),
+    /// No chunk of that kind and name.
+    #[error("there is no such chunk")]
+    NoChunk,
+    /// A path of a set that leads out of it.
+    #[error("{path:?}: {fault}")]
+    Path {
+        /// The path.
+        path: String,
+        /// The rule that it breaks.
+        fault: PathFault,
+    },
+    /// The index of a set breaks a rule of AEROSET.
+    #[error("{0}")]
+    Set(String),
+    /// A file of a set is not what the set's index says.
+    #[error("the file {path:?} of the set: {fault}")]
+    File {
+        /// The file, as the index names it.
+        path: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// AERO has no code for this dtype.
+    #[error(
+        "{0} has no code in AERO (f16 f32 bf16 f64, the integers, bool, packed and ggml's block types have)"
+    )]
+    NoCode(DType),
+    /// AERO has no tensors without data.
+    #[error("it has no data, and AERO cannot declare a tensor without")]
+    Declared,
+    /// MJSN must say what the model is.
+    #[error("is missing or no string; an AERO model needs model_name and architecture")]
+    NoModelKey,
+    /// A file identity is needed and cannot be made here.
+    #[error(
+        "cannot be made here (no source of randomness, or the feature `uuid` is off): give one with WriteOptions::uuid"
+    )]
+    NoUuid,
+    /// More than the format can hold.
+    #[error("is {found}, and AERO 0.1 allows {max}")]
+    TooMuch {
+        /// What would be written.
+        found: u64,
+        /// The cap.
+        max: u64,
+    },
+    /// A shard or page size of zero.
+    #[error("is 0")]
+    Zero,
+    /// The caller of the chunk writer broke its order.
+    #[error("{0}")]
+    ChunkUse(&'static str),
+}
+
+/// A hash of 32 bytes that prints as hex digits.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Hex(Box<[u8; 32]>);
+
+impl Hex {
+    pub(crate) fn new(hash: [u8; 32]) -> Self {
+        Self(Box::new(hash))
+    }
+
+    /// The hash.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,176 @@
+//! What an AERO file holds and where, checked and owned.
+
+use tensor_core::value::{Object, Value};
+use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo};
+
+use crate::chunks::{Chunk, ChunkTable, malformed};
+use crate::error::{Error, Fault, Result};
+use crate::parser::IndexParser;
+use crate::tidx::{Entry, Tensors, metadata_error};
+use crate::wire::{FourCC, Header};
+
+/// What an AERO file holds: its chunks, its tensors, and where their values lie.
+///
+/// Every offset, length and name in it has been checked against the specification and the file's length.
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub(crate) header: Header,
+    /// Whether the reserved fields of the TOC's header are zero.
+    pub(crate) toc_reserved_zero: bool,
+    pub(crate) chunks: ChunkTable,
+    pub(crate) tensors: Tensors,
+    pub(crate) file_len: u64,
+    pub(crate) limits: Limits,
+}
+
+impl Index {
+    /// Parses a whole file in memory.
+    ///
+    /// # Errors
+    /// If it breaks a rule of AERO 0.1, or its tensor index does not match its hash.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        tensor_core::drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+    }
+
+    /// The file's identity.
+    #[must_use]
+    pub const fn uuid(&self) -> [u8; 16] {
+        self.header.uuid
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// The chunks in TOC order.
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> + DoubleEndedIterator + Clone {
+        self.chunks.iter()
+    }
+
+    /// The chunk at a position in TOC order.
+    #[must_use]
+    pub fn chunk(&self, position: usize) -> Option<Chunk<'_>> {
+        self.chunks.chunk(position)
+    }
+
+    /// The position of the first chunk of that type and name.
+    #[must_use]
+    pub fn find_chunk(&self, fourcc: FourCC, name: &str) -> Option<usize> {
+        self.chunks.find(fourcc, name)
+    }
+
+    /// The position of the chunk that holds a shard.
+    #[must_use]
+    pub fn shard_chunk(&self, shard_id: u64) -> Option<usize> {
+        self.chunks.shard(shard_id)
+    }
+
+    /// The tensors in the order of the tensor index.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.table.iter()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.tensors.table.find(name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors.table.info(position)
+    }
+
+    /// What the tensor index says of the tensor at a position beyond name, dtype and shape.
+    #[must_use]
+    pub fn entry(&self, position: usize) -> Option<Entry> {
+        self.tensors.entry(position)
+    }
+
+    /// The codec's parameters of the tensor at a position.
+    #[must_use]
+    pub fn quant_params(&self, position: usize) -> Option<Value> {
+        self.tensors.quant_params(position)
+    }
+
+    /// What the tensor index says of the tensor at a position under keys that the specification does not have.
+    ///
+    /// # Errors
+    /// If that does not decode.
+    pub fn unknown_keys(&self, position: usize) -> Result<Object> {
+        self.tensors.unknown(position).map_err(|text| {
+            match self.chunks.tidx().and_then(|at| self.chunk(at)) {
+                Some(chunk) => metadata_error(&chunk, text),
+                None => malformed(Part::new("TIDX chunk"), 0, tensor_core::Fault::Metadata(text)),
+            }
+        })
+    }
+
+    /// Where the values of the tensor at a position lie; `None` if there is no such tensor, or its shard is not in
+    /// this file (as in the index of a set).
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let entry = self.entry(position)?;
+        let chunk = self.chunk(self.chunks.shard(entry.shard_id)?)?;
+        Some(Location {
+            file: None,
+            offset: Some(chunk.offset.checked_add(entry.data_off)?),
+            stored_nbytes: entry.data_len,
+            encoding: Encoding::Raw,
+        })
+    }
+
+    /// Bytes of heap that the index holds.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.chunks.heap_size() + self.tensors.heap_size()
+    }
+
+    /// The shard of a tensor with the range of the values in it, if the shard is there and can be read as it is.
+    pub(crate) fn place(&self, position: usize) -> Result<Place<'_>> {
+        let found = self.info(position).zip(self.entry(position));
+        let (info, entry) = found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })?;
+        let part = || Part::entry("tensor", position as u64).with_name(info.name);
+        let chunk = self.chunks.shard(entry.shard_id).and_then(|chunk| self.chunk(chunk));
+        let Some(chunk) = chunk else {
+            let tidx = self.chunks.tidx().and_then(|at| self.chunk(at)).map_or(0, |chunk| chunk.offset);
+            return Err(malformed(part(), tidx, Fault::MissingShard { shard: entry.shard_id }));
+        };
+        chunk.check_lengths()?;
+        let outside = |fault| malformed(part(), chunk.offset, fault);
+        let whole = Extent::new(chunk.offset, chunk.length, self.file_len).map_err(outside)?;
+        let within = Extent::new(entry.data_off, entry.data_len, whole.len()).map_err(outside)?;
+        Ok(Place { info, chunk, within, hash: self.tensors.hash(position) })
+    }
+}
+
+/// Where a tensor is.
+pub(crate) struct Place<'a> {
+    pub(crate) info: TensorInfo<'a>,
+    /// The chunk of its shard.
+    pub(crate) chunk: Chunk<'a>,
+    /// Its bytes, within the shard.
+    pub(crate) within: Extent,
+    pub(crate) hash: Result<Option<[u8; 32]>, Fault>,
+}
+
+impl Place<'_> {
+    /// A part of the tensor, within the shard.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
+        self.within.part(offset, len).map_err(|_| Error::OutOfRange {
+            name: self.info.name.to_owned(),
+            offset,
+            len,
+            nbytes: self.info.nbytes,
+        })
+    }
+}

@@ -1,0 +1,475 @@
+//! Descriptions → [`Plan`]: what a file will hold and where, checked, and nothing written yet.
+
+use std::ops::Range;
+
+use tensor_core::value::{Object, json};
+use tensor_core::write::TensorSpec;
+use tensor_core::{DType, Fault as Common, NewTensor, Part, TensorInfo, TensorTable, align_up};
+
+use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
+use crate::error::{Error, Fault, Result};
+use crate::manifest::{ListedShard, manifest};
+use crate::msgpack;
+use crate::pages::PageHashes;
+use crate::tidx::{NewEntry, put_head};
+use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
+
+/// The cap of a shard where none is asked for.
+pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    pub(crate) shard_size: u64,
+    pub(crate) control_hash: bool,
+    pub(crate) page_hashes: Option<u64>,
+    pub(crate) tensor_hashes: bool,
+    pub(crate) uuid: Option<[u8; 16]>,
+    pub(crate) zstd: Option<i32>,
+    pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            shard_size: DEFAULT_SHARD_SIZE,
+            control_hash: false,
+            page_hashes: None,
+            tensor_hashes: false,
+            uuid: None,
+            zstd: Some(DEFAULT_LEVEL),
+            chunks: Vec::new(),
+        }
+    }
+}
+
+impl WriteOptions {
+    /// The defaults: shards of at most 2 GiB, index and manifest compressed at level 3, a random identity, the hashes that
+    /// every file has (one a chunk) and no others.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The cap of a shard in bytes. A single tensor that is larger has a shard of its own.
+    #[must_use]
+    pub const fn shard_size(mut self, nbytes: u64) -> Self {
+        self.shard_size = nbytes;
+        self
+    }
+
+    /// Whether to write a hash of header, TOC and names (IHSH).
+    #[must_use]
+    pub const fn control_hash(mut self, write: bool) -> Self {
+        self.control_hash = write;
+        self
+    }
+
+    /// Whether to write hashes of the pages of each shard (PHSH), and of how many bytes a page is;
+    /// [`DEFAULT_PAGE_SIZE`](crate::DEFAULT_PAGE_SIZE) is usual.
+    #[must_use]
+    pub const fn page_hashes(mut self, page_size: Option<u64>) -> Self {
+        self.page_hashes = page_size;
+        self
+    }
+
+    /// Whether to write a hash of each tensor (`hash_b3`).
+    #[must_use]
+    pub const fn tensor_hashes(mut self, write: bool) -> Self {
+        self.tensor_hashes = write;
+        self
+    }
+
+    /// The file's identity; random if none is given. The same input with the same identity gives the same bytes.
+    #[must_use]
+    pub const fn uuid(mut self, uuid: [u8; 16]) -> Self {
+        self.uuid = Some(uuid);
+        self
+    }
+
+    /// The zstd level of index and manifest; `None` writes them as they are.
+    #[must_use]
+    pub const fn zstd(mut self, level: Option<i32>) -> Self {
+        self.zstd = level;
+        self
+    }
+
+    /// Adds a chunk of the caller's own, at the end of the TOC.
+    #[must_use]
+    pub fn chunk(mut self, chunk: NewChunk, content: impl Into<Vec<u8>>) -> Self {
+        self.chunks.push((chunk, content.into()));
+        self
+    }
+
+    pub(crate) fn identity(&self) -> Result<[u8; 16]> {
+        self.uuid.map_or_else(random_uuid, Ok)
+    }
+}
+
+#[cfg(all(feature = "uuid", not(target_arch = "wasm32")))]
+#[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
+fn random_uuid() -> Result<[u8; 16]> {
+    Ok(uuid::Uuid::new_v4().into_bytes())
+}
+
+#[cfg(not(all(feature = "uuid", not(target_arch = "wasm32"))))]
+const fn random_uuid() -> Result<[u8; 16]> {
+    Err(Error::Unfit { part: Part::new("identity (UUID)"), fault: Fault::NoUuid })
+}
+
+/// A file that is to be written: everything but the values and their hashes is known.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Offsets are within the shard.
+    pub(crate) tensors: TensorTable,
+    pub(crate) shards: Vec<Shard>,
+    /// The number of the first tensor, for who supplies the values.
+    pub(crate) first_tensor: usize,
+    /// Everything is placed but an index that states hashes.
+    pub(crate) layout: Layout,
+    /// The payloads that are known, by their chunk.
+    pub(crate) payloads: Vec<(usize, Stored)>,
+    /// The chunk of the tensor index, if its payload is not known yet.
+    pub(crate) hashed_tidx: Option<usize>,
+    quants: Vec<DType>,
+    pub(crate) page_size: Option<u64>,
+    pub(crate) level: i32,
+    uuid: [u8; 16],
+    /// Whether the index is compressed.
+    compressed: bool,
+    /// Whether the shards are in this file.
+    pub(crate) holds_shards: bool,
+}
+
+/// A shard that is to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Shard {
+    pub(crate) id: u64,
+    pub(crate) tensors: Range<usize>,
+    pub(crate) len: u64,
+    /// Its chunk, and that of its page hashes.
+    pub(crate) chunk: usize,
+    pub(crate) pages: Option<usize>,
+}
+
+/// What a plan is made of, when it is for a part of a set.
+pub(crate) struct Parts<'a> {
+    pub(crate) tensors: TensorTable,
+    pub(crate) shards: Vec<Shard>,
+    pub(crate) first_tensor: usize,
+    pub(crate) json: Option<&'a Object>,
+    pub(crate) model: (&'a str, &'a str),
+    /// Whether the shards are in this file.
+    pub(crate) holds_shards: bool,
+}
+
+impl Plan {
+    /// Lays a file out: tensors in the order given, `metadata` as its MJSN.
+    ///
+    /// `metadata` must have the strings `model_name` and `architecture`, of which the manifest is made. ggml's block types
+    /// become packed tensors that name their `ggml_type`.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
+    /// metadata than the caps allow; also for a shard or page size of 0, and where an identity or zstd is
+    /// needed that this build cannot make.
+    pub fn new<'a>(
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Object,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        let model = model_of(metadata)?;
+        let mut tensors = table_of(specs)?;
+        let shards = shards_of(&mut tensors, options.shard_size, 0)?;
+        let parts =
+            Parts { tensors, shards, first_tensor: 0, json: Some(metadata), model, holds_shards: true };
+        Self::of_parts(parts, options)
+    }
+
+    pub(crate) fn of_parts(parts: Parts<'_>, options: &WriteOptions) -> Result<Self> {
+        if options.page_hashes == Some(0) {
+            return Err(Error::Unfit { part: Part::new("page size"), fault: Fault::Zero });
+        }
+        let quants = quants_of(&parts.tensors);
+        let uuid = options.identity()?;
+        let mut chunks = ChunkList::new(&parts, options);
+        let mut plan = Self {
+            layout: Layout::new(uuid, std::mem::take(&mut chunks.list))?,
+            tensors: parts.tensors,
+            shards: chunks.shards,
+            first_tensor: parts.first_tensor,
+            payloads: Vec::new(),
+            hashed_tidx: None,
+            quants,
+            page_size: options.page_hashes,
+            level: options.zstd.unwrap_or(DEFAULT_LEVEL),
+            uuid,
+            compressed: options.zstd.is_some(),
+            holds_shards: parts.holds_shards,
+        };
+        if let Some((json, chunk)) = parts.json.zip(chunks.mjsn) {
+            plan.put(chunk, json_bytes(json)?)?;
+        }
+        plan.put(chunks.mmsg, plan.manifest_bytes(&chunks.roles, parts.model, parts.holds_shards)?)?;
+        if options.tensor_hashes && parts.holds_shards {
+            plan.check_index_len(chunks.tidx)?;
+            plan.hashed_tidx = Some(chunks.tidx);
+        } else {
+            plan.put(chunks.tidx, plan.index_bytes(None))?;
+        }
+        if parts.holds_shards {
+            plan.place_shards()?;
+        }
+        for (chunk, (_, content)) in (chunks.first_own..).zip(&options.chunks) {
+            plan.put(chunk, content.clone())?;
+        }
+        Ok(plan)
+    }
+
+    fn put(&mut self, chunk: usize, content: Vec<u8>) -> Result<()> {
+        let stored = Stored::new(self.layout.chunk(chunk)?, content, self.level)?;
+        self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
+        self.payloads.push((chunk, stored));
+        Ok(())
+    }
+
+    fn place_shards(&mut self) -> Result<()> {
+        for shard in &self.shards {
+            self.layout.place(shard.chunk, shard.len, shard.len)?;
+        }
+        let Some(page_size) = self.page_size else { return Ok(()) };
+        for shard in &self.shards {
+            let Some(chunk) = shard.pages else { continue };
+            let pages = shard.len.div_ceil(page_size);
+            let len = PageHashes::encoded_len(&shard_name(shard.id), page_size, pages);
+            self.layout.place(chunk, len, len)?;
+        }
+        Ok(())
+    }
+
+    fn manifest_bytes(
+        &self,
+        roles: &[(&str, &str, u64)],
+        (name, architecture): (&str, &str),
+        holds_shards: bool,
+    ) -> Result<Vec<u8>> {
+        let shards: Vec<_> = self
+            .shards
+            .iter()
+            .filter(|_| holds_shards)
+            .map(|shard| ListedShard {
+                shard_id: shard.id,
+                toc_index: shard.chunk as u64,
+                size_bytes: shard.len,
+                tensor_count: shard.tensors.len() as u64,
+            })
+            .collect();
+        let quants: Vec<_> =
+            self.quants.iter().map(|dtype| (dtype.ggml_type().unwrap_or_default(), dtype.name())).collect();
+        let tree = manifest(name, architecture, roles, &shards, &quants);
+        msgpack::encode(&tree).map_err(|text| unfit_metadata("manifest", text))
+    }
+
+    /// The content of the tensor index, with these hashes if there are any.
+    pub(crate) fn index_bytes(&self, hashes: Option<&[[u8; 32]]>) -> Vec<u8> {
+        let mut out = Vec::new();
+        // The table holds at most 2^32 − 1 tensors.
+        put_head(&mut out, u32::try_from(self.tensors.len()).unwrap_or(u32::MAX));
+        for shard in &self.shards {
+            for position in shard.tensors.clone() {
+                let Some(info) = self.tensors.info(position) else { continue };
+                let quant = self.quants.iter().position(|&dtype| dtype == info.dtype);
+                let entry = NewEntry {
+                    name: info.name,
+                    dtype: code_of(info.dtype).unwrap_or_default(),
+                    shape: info.shape,
+                    shard_id: shard.id,
+                    data_off: self.tensors.offset(position).unwrap_or_default(),
+                    data_len: info.nbytes,
+                    quant: quant.and_then(|id| Some((id as u64, info.dtype.ggml_type()?))),
+                    hash_b3: hashes.and_then(|hashes| hashes.get(position).copied()),
+                };
+                entry.put(&mut out);
+            }
+        }
+        out
+    }
+
+    /// That the index will not be too long, before the values are written.
+    fn check_index_len(&self, chunk: usize) -> Result<()> {
+        // The key hash_b3 and 64 digits.
+        const HASH_LEN: u64 = 1 + 7 + 2 + 64;
+        let found = self.index_bytes(None).len() as u64 + HASH_LEN * self.tensors.len() as u64;
+        if found <= MAX_METADATA_ULEN {
+            return Ok(());
+        }
+        let part = Part::named("chunk", &self.layout.chunk(chunk)?.name);
+        Err(Error::Unfit { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
+    }
+
+    /// The tensors in the order they will be written.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.tensors.iter()
+    }
+
+    /// The file's identity.
+    #[must_use]
+    pub const fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// The length of the file in bytes; `None` where it depends on how well an index with hashes of the
+    /// values compresses.
+    #[must_use]
+    pub fn file_len(&self) -> Option<u64> {
+        match self.hashed_tidx {
+            None => Some(self.layout.end()),
+            Some(_) if self.compressed => None,
+            Some(chunk) => {
+                let placeholder = vec![[0; 32]; self.tensors.len()];
+                let len = self.index_bytes(Some(&placeholder)).len() as u64;
+                let mut layout = self.layout.clone();
+                layout.place(chunk, len, len).ok()?;
+                Some(layout.end())
+            }
+        }
+    }
+}
+
+/// The chunks of a model, in TOC order (DECISIONS, AERO, "chunk order that we write").
+struct ChunkList {
+    list: Vec<NewChunk>,
+    mjsn: Option<usize>,
+    mmsg: usize,
+    tidx: usize,
+    shards: Vec<Shard>,
+    /// The first of the caller's own.
+    first_own: usize,
+    /// The metadata chunks for the manifest: role, type, TOC index.
+    roles: Vec<(&'static str, &'static str, u64)>,
+}
+
+impl ChunkList {
+    fn new(parts: &Parts<'_>, options: &WriteOptions) -> Self {
+        let zstd = if options.zstd.is_some() { ChunkFlags::COMPRESSED_ZSTD } else { ChunkFlags::default() };
+        let mut list = Vec::new();
+        let mut add = |fourcc, name: &str, flags| {
+            list.push(NewChunk::new(fourcc, name).with_flags(flags));
+            list.len() - 1
+        };
+        let mut roles = Vec::new();
+        if options.control_hash {
+            add(FourCC::IHSH, "ihsh", ChunkFlags::CHUNK_IS_OPTIONAL);
+        }
+        let mjsn = parts.json.map(|_| add(FourCC::MJSN, "meta.json", ChunkFlags::default()));
+        roles.extend(mjsn.map(|chunk| ("json", "MJSN", chunk as u64)));
+        let mmsg = add(FourCC::MMSG, "manifest", zstd);
+        roles.push(("manifest", "MMSG", mmsg as u64));
+        let tidx = add(FourCC::TIDX, "tensors", zstd.with(ChunkFlags::CHUNK_IS_INDEX));
+        roles.push(("tensors", "TIDX", tidx as u64));
+        let mut shards = parts.shards.clone();
+        if parts.holds_shards {
+            for shard in &mut shards {
+                shard.chunk = add(FourCC::WTSH, &shard_name(shard.id), ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
+            }
+            for shard in shards.iter_mut().filter(|_| options.page_hashes.is_some()) {
+                let name = PageHashes::chunk_name(&shard_name(shard.id));
+                shard.pages = Some(add(FourCC::PHSH, &name, ChunkFlags::CHUNK_IS_OPTIONAL));
+            }
+        }
+        let first_own = list.len();
+        list.extend(options.chunks.iter().map(|(chunk, _)| chunk.clone()));
+        Self { list, mjsn, mmsg, tidx, shards, first_own, roles }
+    }
+}
+
+/// `model_name` and `architecture`, which the manifest needs.
+pub(crate) fn model_of(metadata: &Object) -> Result<(&str, &str)> {
+    let text = |key: &'static str| {
+        let part = Part::new("metadata").with_field(key);
+        metadata.required_str(key).map_err(|_| Error::Unfit { part, fault: Fault::NoModelKey })
+    };
+    Ok((text("model_name")?, text("architecture")?))
+}
+
+/// DECISIONS, AERO, "MJSN content": keys sorted, no insignificant white space.
+fn json_bytes(metadata: &Object) -> Result<Vec<u8>> {
+    let text =
+        json::to_string_sorted(metadata).map_err(|error| unfit_metadata("metadata", error.to_string()))?;
+    Ok(text.into_bytes())
+}
+
+pub(crate) fn unfit_metadata(what: &'static str, text: String) -> Error {
+    Error::Unfit { part: Part::new(what), fault: Common::Metadata(text).into() }
+}
+
+/// Lists tensors, all checked.
+pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
+    let mut tensors = TensorTable::default();
+    for spec in specs {
+        let unfit = |fault| Error::Unfit { part: Part::named("tensor", &spec.name), fault };
+        if !spec.has_data {
+            return Err(unfit(Fault::Declared));
+        }
+        if !can_hold(spec.dtype) {
+            return Err(unfit(Fault::NoCode(spec.dtype)));
+        }
+        // What readers refuse by default (tensor_core::Limits) is not written.
+        for (found, max) in [(spec.name.len() as u64, 65_535), (spec.shape.len() as u64, 255)] {
+            if found > max {
+                return Err(unfit(Fault::TooMuch { found, max }));
+            }
+        }
+        let tensor = NewTensor {
+            name: &spec.name,
+            dtype: spec.dtype,
+            offset: Some(0),
+            packed_nbytes: spec.packed_nbytes,
+        };
+        tensors.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
+    }
+    Ok(tensors)
+}
+
+/// DECISIONS, AERO, "sharding": tensors in order; one that would take the current shard over the cap starts a new one.
+pub(crate) fn shards_of(tensors: &mut TensorTable, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
+    if cap == 0 {
+        return Err(Error::Unfit { part: Part::new("shard size"), fault: Fault::Zero });
+    }
+    let mut shards: Vec<Shard> = Vec::new();
+    let (mut begin, mut len) = (0, 0u64);
+    let shard = |shards: &[Shard], tensors, len| {
+        let id = first_id.saturating_add(shards.len() as u64);
+        Shard { id, tensors, len, chunk: 0, pages: None }
+    };
+    for position in 0..tensors.len() {
+        let Some(info) = tensors.info(position) else { continue };
+        let placed = align_up(len, WEIGHT_ALIGNMENT).and_then(|at| Some((at, at.checked_add(info.nbytes)?)));
+        let (mut offset, mut end) = placed.unwrap_or((u64::MAX, u64::MAX));
+        if position > begin && end > cap {
+            shards.push(shard(&shards, begin..position, len));
+            (begin, offset, end) = (position, 0, info.nbytes);
+        }
+        if i64::try_from(end).is_err() {
+            let fault = Common::OutOfBounds { offset: len, len: info.nbytes, end: i64::MAX as u64 };
+            return Err(Error::Unfit { part: Part::named("tensor", info.name), fault: fault.into() });
+        }
+        tensors.set_offset(position, offset);
+        len = end;
+    }
+    if tensors.len() > begin {
+        shards.push(shard(&shards, begin..tensors.len(), len));
+    }
+    Ok(shards)
+}
+
+/// ggml's block types among the tensors, in the order of their first use: a type's position is its `quant_id`.
+fn quants_of(tensors: &TensorTable) -> Vec<DType> {
+    let mut quants = Vec::new();
+    for info in tensors.iter().filter(|info| info.dtype.is_quantized()) {
+        if !quants.contains(&info.dtype) {
+            quants.push(info.dtype);
+        }
+    }
+    quants
+}

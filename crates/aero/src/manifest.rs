@@ -1,0 +1,114 @@
+//! The manifest (MMSG): what of it a reader needs, and how we write it.
+
+use tensor_core::value::{Object, Value};
+
+/// The `quant_descriptors` of a manifest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Descriptors {
+    /// `quant_id` and `ggml_type`, sorted.
+    ggml: Vec<(u64, u64)>,
+}
+
+impl Descriptors {
+    /// Takes them from a manifest; what is not as specified is left out, and its tensors stay packed.
+    pub(crate) fn of(manifest: &Value) -> Self {
+        let list = manifest.get("quant_descriptors").and_then(Value::as_array).unwrap_or_default();
+        let mut ggml: Vec<(u64, u64)> = Vec::new();
+        for (position, descriptor) in list.iter().enumerate() {
+            if descriptor.get("codec").and_then(Value::as_str) != Some("ggml") {
+                continue;
+            }
+            let id = descriptor.get("quant_id").map_or(Some(position as u64), Value::as_u64);
+            ggml.extend(id.zip(descriptor.get("ggml_type").and_then(Value::as_u64)));
+        }
+        ggml.sort_unstable();
+        Self { ggml }
+    }
+
+    pub(crate) fn ggml_type(&self, id: u64) -> Option<u64> {
+        let found = self.ggml.binary_search_by_key(&id, |&(other, _)| other).ok()?;
+        self.ggml.get(found).map(|&(_, number)| number)
+    }
+}
+
+/// A shard, as the manifest lists it.
+pub(crate) struct ListedShard {
+    pub(crate) shard_id: u64,
+    pub(crate) toc_index: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) tensor_count: u64,
+}
+
+/// DECISIONS, AERO, "MMSG content". `chunks` are role, type and TOC index of the metadata chunks, in TOC order;
+/// `quants` the ggml types in the order of their `quant_id`, with their names.
+pub(crate) fn manifest(
+    name: &str,
+    architecture: &str,
+    chunks: &[(&str, &str, u64)],
+    shards: &[ListedShard],
+    quants: &[(u32, &str)],
+) -> Object {
+    let format =
+        Object::from_iter([("name", Value::from("AERO")), ("version", [0u64, 1].into_iter().collect())]);
+    let model = Object::from_iter([("name", name), ("architecture", architecture)]);
+    let metadata = chunks.iter().map(|&(role, fourcc, index)| {
+        let chunk: [(&str, Value); 3] =
+            [("role", role.into()), ("fourcc", fourcc.into()), ("toc_index", index.into())];
+        Object::from_iter(chunk)
+    });
+    let weights = shards.iter().map(|shard| {
+        let chunk: [(&str, Value); 4] = [
+            ("role", "weights".into()),
+            ("fourcc", "WTSH".into()),
+            ("toc_index", shard.toc_index.into()),
+            ("shard_id", shard.shard_id.into()),
+        ];
+        Object::from_iter(chunk)
+    });
+    let listed = shards.iter().map(|shard| {
+        let shard: [(&str, Value); 5] = [
+            ("shard_id", shard.shard_id.into()),
+            ("toc_index", shard.toc_index.into()),
+            ("size_bytes", shard.size_bytes.into()),
+            ("tensor_count", shard.tensor_count.into()),
+            ("mmap_critical", true.into()),
+        ];
+        Object::from_iter(shard)
+    });
+    let mut object = Object::new();
+    object.insert("format", format);
+    object.insert("model", model);
+    object.insert("chunks", metadata.chain(weights).collect::<Value>());
+    object.insert("shards", listed.collect::<Value>());
+    if !quants.is_empty() {
+        let descriptor = |(id, &(ggml_type, name)): (usize, &(u32, &str))| {
+            let descriptor: [(&str, Value); 4] = [
+                ("quant_id", id.into()),
+                ("codec", "ggml".into()),
+                ("ggml_type", ggml_type.into()),
+                ("name", name.into()),
+            ];
+            Object::from_iter(descriptor)
+        };
+        object.insert("quant_descriptors", quants.iter().enumerate().map(descriptor).collect::<Value>());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_found_by_id_or_position() {
+        let manifest = manifest("m", "a", &[], &[], &[(2, "q4_0"), (8, "q8_0")]);
+        let descriptors = Descriptors::of(&Value::from(manifest));
+        assert_eq!((descriptors.ggml_type(1), descriptors.ggml_type(2)), (Some(8), None));
+        let list: Value = [Object::from_iter([("codec", Value::from("ggml")), ("ggml_type", 6.into())])]
+            .into_iter()
+            .collect();
+        let manifest = Value::from(Object::from_iter([("quant_descriptors", list)]));
+        assert_eq!(Descriptors::of(&manifest).ggml_type(0), Some(6));
+        assert_eq!(Descriptors::of(&Value::Null).ggml_type(0), None);
+    }
+}

@@ -1,0 +1,485 @@
+//! Checks that opening does not make. The check names are those of `modelfmt verify`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tensor_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
+
+use crate::chunks::{Chunk, entry_at};
+use crate::control::{self, ControlHash};
+use crate::error::{Error, Fault, Hex};
+use crate::hashes::{Hashes, Pass, Span, Wanted};
+use crate::index::Index;
+use crate::pages::{PageHashes, Payload};
+use crate::reader::Reader;
+use crate::wire::{FourCC, Header, SHARD_ALIGNMENT};
+
+pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Report {
+    let index = &**reader.index();
+    let mut v = Verifier { reader, index, found: Findings::default(), skipped: chunk_overlaps(index) };
+    v.header();
+    if level >= Level::Control {
+        v.control();
+        v.metadata(level);
+    }
+    if level >= Level::Full && v.shards(work).is_ok() {
+        v.padding(work);
+    }
+    v.report(level)
+}
+
+/// What each check has found.
+#[derive(Default)]
+struct Findings {
+    structure: Vec<String>,
+    extents: Vec<String>,
+    ihsh: Vec<String>,
+    chunks: Vec<String>,
+    tensors: Vec<String>,
+    pages: Vec<String>,
+    padding: Vec<String>,
+}
+
+struct Verifier<'a, S> {
+    reader: &'a Reader<S>,
+    index: &'a Index,
+    found: Findings,
+    /// Chunks that share bytes with one before them, and that one. Their content is not looked at: a small file could
+    /// list the same bytes a million times.
+    skipped: BTreeMap<usize, usize>,
+}
+
+/// A finding at a place.
+fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
+    format!("{part} at byte {at}: {what}")
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn describe(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Chunks that begin inside another that begins before them; two over the same bytes too.
+fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
+    let mut order: Vec<(u64, u64, usize)> = index
+        .chunks()
+        .enumerate()
+        .filter(|(_, chunk)| chunk.length > 0)
+        .map(|(position, chunk)| (chunk.offset, chunk.offset.saturating_add(chunk.length), position))
+        .collect();
+    order.sort_unstable();
+    let mut overlaps = BTreeMap::new();
+    let mut reach: Option<(u64, usize)> = None;
+    for (start, end, position) in order {
+        if let Some((_, first)) = reach.filter(|&(reach, _)| start < reach) {
+            overlaps.insert(position, first);
+        }
+        if reach.is_none_or(|(reach, _)| end > reach) {
+            reach = Some((end, position));
+        }
+    }
+    overlaps
+}
+
+impl<S: Source> Verifier<'_, S> {
+    /// DECISIONS, AERO: what opens and is wrong all the same. Nothing is read.
+    fn header(&mut self) {
+        self.reserved();
+        let toc = self.index.header.toc_offset;
+        for twin in self.index.chunks.twins() {
+            let Some(chunk) = self.index.chunk(twin) else { continue };
+            let what = Fault::DuplicateChunk(chunk.fourcc);
+            self.found.structure.push(finding(&chunk.part(), entry_at(toc, twin), what));
+        }
+        for (position, chunk) in self.index.chunks().enumerate() {
+            if let Err(error) = chunk.check_lengths() {
+                self.found.structure.push(describe(&error));
+            }
+            self.chunk_extent(position, &chunk);
+        }
+        self.missing_shards();
+        for shard in tensors_by_shard(self.index) {
+            self.found.extents.extend(shard.overlaps);
+        }
+    }
+
+    fn reserved(&mut self) {
+        const WHAT: &str = "is reserved and must be zero";
+        if !self.index.header.reserved_zero {
+            self.found.structure.push(finding(&Part::new("header").with_field("reserved"), 68, WHAT));
+        }
+        let toc = self.index.header.toc_offset;
+        if !self.index.toc_reserved_zero {
+            let part = Part::new("TOC header").with_field("reserved");
+            self.found.structure.push(finding(&part, toc.saturating_add(4), WHAT));
+        }
+        for (entry, _) in self.index.chunks.reserved() {
+            let part = Part::entry("TOC entry", entry as u64).with_field("reserved0");
+            self.found.structure.push(finding(&part, entry_at(toc, entry).saturating_add(40), WHAT));
+        }
+    }
+
+    fn chunk_extent(&mut self, position: usize, chunk: &Chunk<'_>) {
+        let (start, end) = (chunk.offset, chunk.offset.saturating_add(chunk.length));
+        let mut found = |what: String| self.found.extents.push(finding(&chunk.part(), start, what));
+        if chunk.fourcc == FourCC::WTSH && !start.is_multiple_of(SHARD_ALIGNMENT) {
+            found("the payload of a shard must begin at a multiple of 16".to_owned());
+        }
+        for (what, from, to) in control_region(self.index) {
+            if start < to && from < end {
+                found(format!("lies over the {what}"));
+            }
+        }
+        if let Some(first) = self.skipped.get(&position).and_then(|&first| self.index.chunk(first)) {
+            found(format!("shares bytes with {}; its content is not looked at", first.part()));
+        }
+    }
+
+    /// A file without any shard is the index of a set; in any other every tensor must be there.
+    fn missing_shards(&mut self) {
+        if self.index.chunks.first(FourCC::WTSH).is_none() {
+            return;
+        }
+        for (position, info) in self.index.tensors().enumerate() {
+            let Some(shard) = self.index.tensors.shard_id(position) else { continue };
+            if self.index.shard_chunk(shard).is_none() {
+                let part = Part::entry("TIDX entry", position as u64).with_name(info.name);
+                self.found.structure.push(finding(&part, self.tidx_at(), Fault::MissingShard { shard }));
+            }
+        }
+    }
+
+    fn tidx_at(&self) -> u64 {
+        self.index.chunks.tidx().and_then(|at| self.index.chunk(at)).map_or(0, |chunk| chunk.offset)
+    }
+
+    /// DECISIONS, AERO, "IHSH payload".
+    fn control(&mut self) {
+        for (position, chunk) in self.index.chunks().enumerate() {
+            if chunk.fourcc != FourCC::IHSH || self.is_skipped(position) {
+                continue;
+            }
+            if let Err(error) = self.control_chunk(position, &chunk) {
+                self.found.ihsh.push(describe(&error));
+            }
+        }
+    }
+
+    fn control_chunk(&self, position: usize, chunk: &Chunk<'_>) -> Result<(), Error> {
+        let content = self.reader.chunk_at(position)?;
+        let stated = ControlHash::parse(&content).map_err(|fault| chunk.malformed(fault))?;
+        stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
+        let (toc, entries) = (self.index.header.toc_offset, self.index.chunks().len());
+        let found = control::digest(self.reader.source(), toc, entries, &stated.ranges)?;
+        if found == stated.digest {
+            return Ok(());
+        }
+        let fault =
+            Fault::Hash { stated: "IHSH chunk", found: Hex::new(found), expected: Hex::new(stated.digest) };
+        Err(Error::Malformed { part: Part::new("header, TOC and names"), at: 0, fault })
+    }
+
+    /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
+    fn metadata(&mut self, level: Level) {
+        for (position, chunk) in self.index.chunks().enumerate() {
+            let at = match chunk.fourcc {
+                FourCC::WTSH | FourCC::IHSH => continue,
+                FourCC::TIDX | FourCC::MMSG | FourCC::MJSN => Level::Control,
+                _ => Level::Full,
+            };
+            if level < at || self.is_skipped(position) || chunk.check_lengths().is_err() {
+                continue; // reported before
+            }
+            if let Err(error) = self.reader.chunk_at(position) {
+                self.found.chunks.push(describe(&error));
+                continue;
+            }
+            let decoded = match chunk.fourcc {
+                FourCC::MJSN => self.reader.json_at(position).map(|_| ()),
+                FourCC::MMSG => {
+                    self.reader.manifest_at(position).map(|manifest| self.listed_shards(&chunk, &manifest))
+                }
+                _ => Ok(()),
+            };
+            if let Err(error) = decoded {
+                self.found.structure.push(describe(&error));
+            }
+        }
+    }
+
+    /// A file without shards is the index of a set only if its manifest says so too.
+    fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &tensor_core::value::Object) {
+        let listed = manifest.optional_array("shards").ok().flatten().map_or(0, <[_]>::len);
+        let none = self.index.chunks.first(FourCC::WTSH).is_none();
+        if listed > 0 && none {
+            let what = format!("lists {listed} shards, and the file has no WTSH chunk");
+            self.found.structure.push(finding(&chunk.part(), chunk.offset, what));
+        }
+    }
+
+    /// All hashes over each shard, in one pass over it. An error if the work was stopped.
+    fn shards(&mut self, work: &Work<'_>) -> Result<(), ()> {
+        let pages = self.page_hashes();
+        let mut tensors: BTreeMap<usize, ShardTensors> =
+            tensors_by_shard(self.index).into_iter().map(|shard| (shard.chunk, shard)).collect();
+        self.malformed_hashes();
+        for (position, chunk) in self.index.chunks().enumerate() {
+            if chunk.fourcc != FourCC::WTSH || self.is_skipped(position) || chunk.check_lengths().is_err() {
+                continue;
+            }
+            let shard = tensors.remove(&position).unwrap_or_default();
+            self.shard(&chunk, shard, pages.get(&position).map(|pages| &**pages), work)?;
+        }
+        Ok(())
+    }
+
+    fn shard(
+        &mut self,
+        chunk: &Chunk<'_>,
+        mut shard: ShardTensors,
+        pages: Option<&PageHashes>,
+        work: &Work<'_>,
+    ) -> Result<(), ()> {
+        shard.spans.retain(|(_, owners)| {
+            owners.iter().any(|&owner| matches!(self.index.tensors.hash(owner), Ok(Some(_))))
+        });
+        let tensors = shard.spans.iter().map(|(span, _)| *span).collect();
+        let pass = Pass::new(chunk.length, Wanted { tensors, page_size: pages.map(PageHashes::page_size) });
+        let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
+        let look = |at: u64, bytes: &[u8]| pass.look(at.saturating_sub(chunk.offset), bytes);
+        match work.scan(self.reader.source(), range, PIECE, look) {
+            Ok(_) => self.compare(chunk, &shard, pages, &pass.finish()),
+            Err(error) => {
+                let stopped = matches!(error, ScanError::Cancelled);
+                self.found.chunks.push(format!("{}: {}", chunk.part(), describe(&error.into())));
+                return if stopped { Err(()) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        chunk: &Chunk<'_>,
+        shard: &ShardTensors,
+        pages: Option<&PageHashes>,
+        hashes: &Hashes,
+    ) {
+        if let Err(error) = chunk.check_hash(hashes.whole) {
+            self.found.chunks.push(describe(&error));
+        }
+        for ((span, owners), &hash) in shard.spans.iter().zip(&hashes.tensors) {
+            for &owner in owners {
+                self.compare_tensor(owner, chunk.offset.saturating_add(span.start), hash);
+            }
+        }
+        let Some(pages) = pages else { return };
+        for ((page, &expected), &found) in (0u64..).zip(pages.digests()).zip(&hashes.pages) {
+            if found != expected {
+                let part = Part::entry("page", page).with_name(chunk.name);
+                let at = chunk.offset.saturating_add(page.saturating_mul(pages.page_size()));
+                let what = Fault::Hash {
+                    stated: "PHSH chunk",
+                    found: Hex::new(found),
+                    expected: Hex::new(expected),
+                };
+                self.found.pages.push(finding(&part, at, what));
+            }
+        }
+    }
+
+    fn compare_tensor(&mut self, position: usize, at: u64, found: [u8; 32]) {
+        if let Ok(Some(expected)) = self.index.tensors.hash(position)
+            && found != expected
+        {
+            let what =
+                Fault::Hash { stated: "hash_b3", found: Hex::new(found), expected: Hex::new(expected) };
+            self.found.tensors.push(finding(&self.tensor_part(position), at, what));
+        }
+    }
+
+    /// Hashes that are none, and those of tensors without bytes, which no pass over a shard meets.
+    fn malformed_hashes(&mut self) {
+        let empty = *blake3::hash(&[]).as_bytes();
+        for (position, info) in self.index.tensors().enumerate() {
+            match self.index.tensors.hash(position) {
+                Err(fault) => {
+                    let part = self.tensor_part(position).with_field("hash_b3");
+                    self.found.tensors.push(finding(&part, self.tidx_at(), fault));
+                }
+                Ok(Some(_)) if info.nbytes == 0 => self.compare_tensor(position, self.tidx_at(), empty),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn tensor_part(&self, position: usize) -> Part {
+        Part::named("tensor", self.index.info(position).map_or("", |info| info.name))
+    }
+
+    /// The page hashes of each shard that has good ones.
+    fn page_hashes(&mut self) -> BTreeMap<usize, Arc<PageHashes>> {
+        let mut pages = BTreeMap::new();
+        for (position, chunk) in self.index.chunks().enumerate() {
+            if chunk.fourcc != FourCC::PHSH || self.is_skipped(position) {
+                continue;
+            }
+            let Ok(content) = self.reader.chunk_at(position) else { continue }; // reported with the chunks
+            match self.page_hashes_of(&content, &chunk) {
+                Ok((shard, hashes)) => {
+                    pages.entry(shard).or_insert_with(|| Arc::new(hashes));
+                }
+                Err(fault) => self.found.pages.push(describe(&chunk.malformed(fault))),
+            }
+        }
+        pages
+    }
+
+    fn page_hashes_of(&self, content: &[u8], chunk: &Chunk<'_>) -> Result<(usize, PageHashes), Fault> {
+        let payload = Payload::parse(content)?;
+        let shard = self.index.find_chunk(FourCC::WTSH, payload.shard_name);
+        let found = shard.and_then(|position| Some((position, self.index.chunk(position)?)));
+        let Some((position, shard)) = found else {
+            return Err(Fault::Pages(format!(
+                "shard_name is {:?}, and there is no such shard",
+                payload.shard_name
+            )));
+        };
+        PageHashes::new(payload, chunk.name, &shard).map(|hashes| (position, hashes))
+    }
+
+    /// No hash covers what lies between the chunks; it must be zero, so that no change of the file goes unseen.
+    fn padding(&mut self, work: &Work<'_>) {
+        let mut covered: Vec<(u64, u64)> = self
+            .index
+            .chunks()
+            .map(|chunk| (chunk.offset, chunk.offset.saturating_add(chunk.length)))
+            .chain(control_region(self.index).map(|(_, start, end)| (start, end)))
+            .chain([(self.index.file_len(), self.index.file_len())])
+            .collect();
+        covered.sort_unstable();
+        let mut reach = 0;
+        for (start, end) in covered {
+            if start > reach {
+                self.gap(reach, start, work);
+            }
+            reach = reach.max(end);
+        }
+    }
+
+    fn gap(&mut self, start: u64, end: u64, work: &Work<'_>) {
+        let look = |at: u64, bytes: &[u8]| {
+            let position = bytes.iter().position(|&byte| byte != 0)?;
+            Some(at.saturating_add(position as u64))
+        };
+        let what = match work.scan(self.reader.source(), start..end, PIECE, look) {
+            Ok(seen) => match seen.into_iter().flatten().next() {
+                Some(at) => finding(&Part::new("padding"), at, "is not zero"),
+                None => return,
+            },
+            Err(error) => describe(&error.into()),
+        };
+        self.found.padding.push(what);
+    }
+
+    fn is_skipped(&self, position: usize) -> bool {
+        self.skipped.contains_key(&position)
+    }
+
+    fn report(self, level: Level) -> Report {
+        let (index, found) = (self.index, self.found);
+        let count = |fourcc: FourCC| index.chunks().filter(|chunk| chunk.fourcc == fourcc).count();
+        let mut report = Report::new(level);
+        let (chunks, tensors) = (index.chunks().len(), index.tensors().len());
+        report.add("structure", found.structure, format!("{chunks} chunks, {tensors} tensors"));
+        report.add("extents", found.extents, format!("{chunks} chunks, {tensors} tensors"));
+        if level >= Level::Control {
+            match count(FourCC::IHSH) {
+                0 => report.absent("ihsh", "the file has no IHSH chunk"),
+                n => report.add("ihsh", found.ihsh, format!("{n} IHSH chunk")),
+            }
+            let of = |fourcc| count(fourcc);
+            let hashed = match level {
+                Level::Full => chunks,
+                _ => of(FourCC::TIDX) + of(FourCC::MMSG) + of(FourCC::MJSN),
+            };
+            report.add("chunk-hashes", found.chunks, format!("{hashed} chunks"));
+        }
+        if level >= Level::Full {
+            if index.tensors.has_hashes() {
+                report.add("tensor-hashes", found.tensors, format!("{tensors} tensors"));
+            } else {
+                report.absent("tensor-hashes", "no tensor has a hash_b3");
+            }
+            match count(FourCC::PHSH) {
+                0 => report.absent("page-hashes", "the file has no PHSH chunk"),
+                n => report.add("page-hashes", found.pages, format!("{n} shards")),
+            }
+            report.add("padding", found.padding, "between chunks");
+        }
+        report
+    }
+}
+
+/// Header, TOC and string table.
+fn control_region(index: &Index) -> impl Iterator<Item = (&'static str, u64, u64)> + use<> {
+    let header = &index.header;
+    let toc = (header.toc_offset, header.toc_offset.saturating_add(header.toc_length));
+    let strings = (header.strings_offset, header.strings_offset.saturating_add(header.strings_length));
+    [("header", 0, Header::LEN), ("TOC", toc.0, toc.1), ("string table", strings.0, strings.1)].into_iter()
+}
+
+/// The tensors of a shard.
+#[derive(Default)]
+struct ShardTensors {
+    /// Position of the shard's chunk.
+    chunk: usize,
+    /// Spans that share no bytes, ascending, each with the tensors that it is all of.
+    spans: Vec<(Span, Vec<usize>)>,
+    /// Tensors that share some of their bytes with one before them; they are in no span.
+    overlaps: Vec<String>,
+}
+
+/// The tensors that have bytes, by shard. Two over the same bytes (tied weights) are legal, a partial overlap is a
+/// finding (DECISIONS, "For every format").
+fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
+    let mut order: Vec<(usize, Span, usize)> = Vec::new();
+    for position in 0..index.tensors().len() {
+        let Some(entry) = index.entry(position).filter(|entry| entry.data_len > 0) else { continue };
+        let Some(chunk) = index.shard_chunk(entry.shard_id) else { continue };
+        let span = Span { start: entry.data_off, end: entry.data_off.saturating_add(entry.data_len) };
+        order.push((chunk, span, position));
+    }
+    order.sort_unstable();
+    let mut shards: Vec<ShardTensors> = Vec::new();
+    let mut reach = (0, 0);
+    for (chunk, span, position) in order {
+        if shards.last().is_none_or(|shard| shard.chunk != chunk) {
+            shards.push(ShardTensors { chunk, ..ShardTensors::default() });
+            reach = (0, position);
+        }
+        let Some(shard) = shards.last_mut() else { continue };
+        match shard.spans.last_mut() {
+            Some((same, owners)) if *same == span => owners.push(position),
+            _ if span.start < reach.0 => shard.overlaps.push(overlap(index, chunk, span, position, reach.1)),
+            _ => shard.spans.push((span, vec![position])),
+        }
+        if span.end > reach.0 {
+            reach = (span.end, position);
+        }
+    }
+    shards
+}
+
+fn overlap(index: &Index, chunk: usize, span: Span, position: usize, first: usize) -> String {
+    let part = |position| Part::named("tensor", index.info(position).map_or("", |info| info.name));
+    let at = index.chunk(chunk).map_or(0, |chunk| chunk.offset).saturating_add(span.start);
+    finding(&part(position), at, format!("shares some of its bytes with {}", part(first)))
+}

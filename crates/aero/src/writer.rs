@@ -1,0 +1,140 @@
+//! Streams a [`Plan`] into a sink, hashing in the same pass.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::{FillError, Region, Segment, Sink, TensorData};
+use tensor_core::{Extent, Part, Work};
+
+use crate::chunk_writer::{ChunkWriter, Stored};
+use crate::error::{Error, Result};
+use crate::hashes::{Hashes, Pass, Span, Wanted};
+use crate::layout::{Plan, Shard};
+use crate::pages::PageHashes;
+use crate::wire::shard_name;
+
+/// What has been written.
+pub(crate) struct Written {
+    pub(crate) file_len: u64,
+    /// The hash of each tensor, if asked for.
+    pub(crate) hashes: Vec<[u8; 32]>,
+}
+
+impl Plan {
+    /// Writes the file, pulling each tensor's values once, in pieces, and hashing them as they pass.
+    ///
+    /// Memory does not depend on the model's size, but for the index and 32 bytes for each page that is hashed: a
+    /// buffer of 4 MiB for each thread.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink fails, [`Error::Cancelled`].
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+        self.run(data, sink, work).map(|_| ())
+    }
+
+    pub(crate) fn run(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+        let mut writer = ChunkWriter::resume(sink, self.layout.clone(), self.level);
+        for (chunk, stored) in &self.payloads {
+            writer.put_placed(*chunk, stored)?;
+        }
+        let mut hashes = Vec::new();
+        for shard in self.shards.iter().filter(|_| self.holds_shards) {
+            let found = self.shard(shard, data, sink, work)?;
+            writer.seal(shard.chunk, found.whole)?;
+            self.pages(shard, &found.pages, &mut writer)?;
+            hashes.extend(self.all_hashes(shard, &found.tensors));
+        }
+        if let Some(tidx) = self.hashed_tidx {
+            writer.put(tidx, self.index_bytes(Some(&hashes)))?;
+        }
+        Ok(Written { file_len: writer.finish()?, hashes })
+    }
+
+    /// Writes a shard and returns the hashes over it.
+    fn shard(
+        &self,
+        shard: &Shard,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<Hashes> {
+        let begin = self.layout.offset(shard.chunk);
+        let unfit = |fault| Error::Unfit {
+            part: Part::named("chunk", &shard_name(shard.id)),
+            fault: crate::Fault::Common(fault),
+        };
+        let extent = Extent::new(begin, shard.len, u64::MAX).map_err(unfit)?;
+        let mut segments = Vec::with_capacity(shard.tensors.len());
+        for (position, span) in self.spans(shard) {
+            let extent = extent.part(span.start, span.end.saturating_sub(span.start)).map_err(unfit)?;
+            segments.push(Segment { tensor: self.first_tensor.saturating_add(position), extent });
+        }
+        let tensors = match self.hashed_tidx {
+            Some(_) => self.spans(shard).map(|(_, span)| span).collect(),
+            None => Vec::new(),
+        };
+        let pass = Pass::new(shard.len, Wanted { tensors, page_size: self.page_size });
+        let region = Region { extent, fill: 0, segments: &segments };
+        region
+            .write(data, sink, work, |at, bytes| pass.look(at.saturating_sub(begin), bytes))
+            .map_err(|error| self.named(error))?;
+        Ok(pass.finish())
+    }
+
+    /// The tensors of a shard that have bytes, and where in the shard these go.
+    fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Span)> {
+        shard.tensors.clone().filter_map(|position| {
+            let (info, start) = (self.tensors.info(position)?, self.tensors.offset(position)?);
+            (info.nbytes > 0).then(|| (position, Span { start, end: start.saturating_add(info.nbytes) }))
+        })
+    }
+
+    /// The hash of every tensor of a shard, from those of the tensors that have bytes.
+    fn all_hashes(&self, shard: &Shard, found: &[[u8; 32]]) -> Vec<[u8; 32]> {
+        let empty = *blake3::hash(&[]).as_bytes();
+        let mut found = found.iter();
+        let mut all = Vec::new();
+        for position in shard.tensors.clone().filter(|_| self.hashed_tidx.is_some()) {
+            let has_bytes = self.tensors.info(position).is_some_and(|info| info.nbytes > 0);
+            all.push(if has_bytes { found.next().copied().unwrap_or(empty) } else { empty });
+        }
+        all
+    }
+
+    fn pages(&self, shard: &Shard, digests: &[[u8; 32]], writer: &mut ChunkWriter<'_>) -> Result<()> {
+        let Some((chunk, page_size)) = shard.pages.zip(self.page_size) else { return Ok(()) };
+        let bytes = PageHashes::encode(&shard_name(shard.id), page_size, digests);
+        let hash = *blake3::hash(&bytes).as_bytes();
+        writer.put_placed(chunk, &Stored { ulen: bytes.len() as u64, bytes, hash })
+    }
+
+    fn named(&self, error: FillError) -> Error {
+        match error {
+            FillError::Data { tensor, source } => {
+                FillError::Data { tensor: tensor.saturating_sub(self.first_tensor), source }
+                    .named(&self.tensors)
+            }
+            other => other.named(&self.tensors),
+        }
+    }
+
+    /// Writes the file at `path`. It appears there when it is complete; on any error nothing is left behind.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Work<'_>,
+    ) -> Result<()> {
+        let failed = |source| Error::Write { path: path.as_ref().display().to_string(), source };
+        let file = AtomicFile::create(path.as_ref(), overwrite).map_err(failed)?;
+        self.write(data, &file, work)?;
+        file.commit().map_err(failed)
+    }
+}
