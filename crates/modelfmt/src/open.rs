@@ -1,9 +1,10 @@
 //! Opens each format with its own reader. A new format is a line in each of the lists here.
 
+use std::ops::Range;
 use std::path::Path;
 
-use tensor_core::Container;
 use tensor_core::source::{AnyFiles, AnySource};
+use tensor_core::{Container, Encoding, Extent, Source};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -11,6 +12,8 @@ use crate::model::{Model, OpenOptions};
 
 /// A file or set, open, with the reader of its format.
 pub(crate) enum Opened {
+    #[cfg(feature = "aero")]
+    Aero(aero::Reader<AnySource>),
     #[cfg(feature = "mag")]
     Mag(mag::Reader<AnySource>),
     #[cfg(feature = "oinf")]
@@ -43,6 +46,11 @@ impl Opened {
         let OpenedSource { path, source, files, options } = opened;
         let limits = options.limits.clone();
         match format {
+            #[cfg(feature = "aero")]
+            Format::Aero => {
+                let options = aero::OpenOptions::new().limits(limits);
+                options.open_source(source).map(Self::Aero).map_err(Error::in_file(path))
+            }
             #[cfg(feature = "mag")]
             Format::Mag => {
                 let options = mag::OpenOptions::new().limits(limits).ignore_checksum(options.ignore_checksum);
@@ -89,6 +97,8 @@ impl Opened {
 
     pub(crate) fn container(&self) -> &(dyn Container + Send + Sync) {
         match self {
+            #[cfg(feature = "aero")]
+            Self::Aero(reader) => reader,
             #[cfg(feature = "mag")]
             Self::Mag(reader) => reader,
             #[cfg(feature = "oinf")]
@@ -103,6 +113,37 @@ impl Opened {
             Self::Apr2Sharded(reader) => reader,
             #[cfg(feature = "gguf")]
             Self::Gguf(reader) => reader,
+        }
+    }
+}
+
+impl Opened {
+    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
+    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
+        let file = self.memory()?;
+        let location = self.container().location(position).ok()?;
+        let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
+        let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;
+        let part = values.part(range.start, range.end.checked_sub(range.start)?).ok().filter(|_| is_raw)?;
+        file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)
+    }
+
+    /// All bytes of a single file, if they are in memory.
+    fn memory(&self) -> Option<&[u8]> {
+        match self {
+            #[cfg(feature = "aero")]
+            Self::Aero(reader) => reader,
+            #[cfg(feature = "mag")]
+            Self::Mag(reader) => reader.source().as_slice(),
+            #[cfg(feature = "oinf")]
+            Self::Oinf(reader) => reader.source().as_slice(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(reader) => reader.source().as_slice(),
+            #[cfg(feature = "apr2")]
+            Self::Apr2(reader) => reader.source().as_slice(),
+            #[cfg(feature = "gguf")]
+            Self::Gguf(reader) => reader.source().as_slice(),
+            _ => None,
         }
     }
 }
@@ -134,6 +175,7 @@ macro_rules! as_reader {
     };
 }
 as_reader! {
+    "aero" as_aero Aero aero::Reader<AnySource>, "an AERO file";
     "mag" as_mag Mag mag::Reader<AnySource>, "a MAG file";
     "oinf" as_oinf Oinf oinf::Reader<AnySource>, "an OINF file";
     "safetensors" as_safetensors Safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
