@@ -1,0 +1,268 @@
+//! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
+#![allow(dead_code, unreachable_pub, reason = "each suite uses its part")]
+
+use std::sync::Arc;
+
+use apr2::write::{MemoryFile, MemoryFolder};
+use apr2::{Alignment, Compression, DType, Metadata, Plan, SetPlan, TensorSpec, Work, WriteOptions};
+use tensor_core::source::MemoryFiles;
+
+pub const METADATA: &str = r#"{"apr_version":"2.0.0","architecture":{"n_mels":80},"model_type":"tiny"}"#;
+
+/// An APR2 file, to be put together byte by byte; what a test damages it sets before.
+#[derive(Clone)]
+pub struct File {
+    pub flags: u32,
+    pub metadata: Vec<u8>,
+    /// Zeros between metadata and index.
+    pub gap: usize,
+    pub reserved: u32,
+    pub entries: Vec<Entry>,
+    /// Bytes of the index after its last entry.
+    pub trailing: Vec<u8>,
+    pub data: Vec<u8>,
+}
+
+#[derive(Clone)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub dtype: u8,
+    pub dims: Vec<u64>,
+    pub offset: u64,
+    pub size: u64,
+    pub raw_size: u64,
+    pub flags: u32,
+}
+
+impl Entry {
+    pub fn u8s(name: &str, offset: u64, size: u64) -> Self {
+        let name = name.as_bytes().to_vec();
+        Self { name, dtype: 7, dims: vec![size], offset, size, raw_size: 0, flags: 0 }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = u16::try_from(self.name.len()).unwrap().to_le_bytes().to_vec();
+        out.extend(&self.name);
+        out.extend([self.dtype, u8::try_from(self.dims.len()).unwrap()]);
+        for number in self.dims.iter().chain([&self.offset, &self.size, &self.raw_size]) {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(self.flags.to_le_bytes());
+        out
+    }
+}
+
+impl File {
+    /// Two tensors of bytes: `a` of 5, `b` of 3.
+    pub fn two() -> Self {
+        let mut data = vec![1, 2, 3, 4, 5];
+        data.resize(64, 0);
+        data.extend([6, 7, 8]);
+        Self {
+            flags: 0b10,
+            metadata: METADATA.as_bytes().to_vec(),
+            gap: 0,
+            reserved: 0,
+            entries: vec![Entry::u8s("a", 0, 5), Entry::u8s("b", 64, 3)],
+            trailing: Vec::new(),
+            data,
+        }
+    }
+
+    /// One compressed tensor `z` of 65,536 + 10 bytes, in two blocks of literals.
+    pub fn compressed() -> Self {
+        let values = compressed_values();
+        let data = blocks(&[&values[..65_536], &values[65_536..]]);
+        let entry = Entry {
+            name: b"z".to_vec(),
+            dtype: 7,
+            dims: vec![65_546],
+            offset: 0,
+            size: data.len() as u64,
+            raw_size: 65_546,
+            flags: 1,
+        };
+        Self { flags: 0b11, entries: vec![entry], data, ..Self::two() }
+    }
+
+    /// Where the index begins.
+    pub fn index_offset(&self) -> usize {
+        32 + self.metadata.len() + self.gap
+    }
+
+    /// Where the data section begins.
+    pub fn data_offset(&self) -> usize {
+        (self.index_offset() + self.index().len()).next_multiple_of(64)
+    }
+
+    fn index(&self) -> Vec<u8> {
+        let mut index = u32::try_from(self.entries.len()).unwrap().to_le_bytes().to_vec();
+        index.extend(self.reserved.to_le_bytes());
+        self.entries.iter().for_each(|entry| index.extend(entry.bytes()));
+        index.extend(&self.trailing);
+        index
+    }
+
+    pub fn build(&self) -> Vec<u8> {
+        let index = self.index();
+        let mut file = b"APR2\x02\0\0\0".to_vec();
+        let numbers = [32, self.metadata.len(), self.index_offset(), index.len(), self.data_offset()];
+        file.extend(self.flags.to_le_bytes());
+        numbers.iter().for_each(|&number| file.extend(u32::try_from(number).unwrap().to_le_bytes()));
+        file.extend(&self.metadata);
+        file.resize(self.index_offset(), 0);
+        file.extend(index);
+        file.resize(self.data_offset(), 0);
+        file.extend(&self.data);
+        footed(file)
+    }
+}
+
+/// The bytes with a footer that is right.
+pub fn footed(mut file: Vec<u8>) -> Vec<u8> {
+    let crc = testkit::crc32(&file);
+    file.extend(crc.to_le_bytes());
+    file.extend(b"2RPA");
+    file.extend((file.len() as u64 + 8).to_le_bytes());
+    file
+}
+
+/// The bytes with the CRC of the footer made right again after a change.
+pub fn sealed(file: &[u8]) -> Vec<u8> {
+    footed(file[..file.len() - 16].to_vec())
+}
+
+/// LZ4 blocks with their headers, of literals only.
+pub fn blocks(blocks: &[&[u8]]) -> Vec<u8> {
+    blocks.iter().flat_map(|values| headed(&literals(values))).collect()
+}
+
+/// A block with its header.
+pub fn headed(block: &[u8]) -> Vec<u8> {
+    let mut out = u32::try_from(block.len()).unwrap().to_le_bytes().to_vec();
+    out.extend(block);
+    out
+}
+
+/// An LZ4 block by hand: one sequence of literals.
+pub fn literals(values: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    if values.len() < 15 {
+        out.push(u8::try_from(values.len()).unwrap() << 4);
+    } else {
+        out.push(0xf0);
+        let mut rest = values.len() - 15;
+        while rest >= 255 {
+            out.push(255);
+            rest -= 255;
+        }
+        out.push(u8::try_from(rest).unwrap());
+    }
+    out.extend(values);
+    out
+}
+
+/// The values of [`File::compressed`].
+pub fn compressed_values() -> Vec<u8> {
+    noise(65_546, 9)
+}
+
+/// Bytes without a pattern; the same every time.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_le_bytes()[7]
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Bytes that LZ4 makes smaller, by another factor in each block.
+pub fn text(len: usize, seed: u64) -> Vec<u8> {
+    let noise = noise(len, seed);
+    noise.iter().enumerate().map(|(i, &b)| if (i >> 14) % 4 == 0 { b } else { b & 1 }).collect()
+}
+
+/// A tensor to write.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub name: String,
+    pub dtype: DType,
+    pub shape: Vec<u64>,
+    pub values: Vec<u8>,
+}
+
+impl Tensor {
+    pub fn new(name: &str, dtype: DType, shape: &[u64], values: Vec<u8>) -> Self {
+        assert_eq!(dtype.nbytes(shape), Some(values.len() as u64));
+        Self { name: name.to_owned(), dtype, shape: shape.to_vec(), values }
+    }
+
+    pub fn bytes(name: &str, values: Vec<u8>) -> Self {
+        Self::new(name, DType::U8, &[values.len() as u64], values)
+    }
+
+    pub fn spec(&self) -> TensorSpec<'_> {
+        TensorSpec::new(&self.name, self.dtype, &self.shape)
+    }
+}
+
+pub fn metadata() -> Metadata {
+    Metadata::new("tiny", [("n_mels", 80)].into_iter().collect())
+}
+
+pub fn lz4() -> WriteOptions {
+    WriteOptions::new().compression(Compression::Lz4)
+}
+
+pub fn aligned_32() -> WriteOptions {
+    WriteOptions::new().alignment(Alignment::Bytes32)
+}
+
+pub fn threads(threads: usize) -> Work<'static> {
+    Work { threads, progress: None }
+}
+
+pub fn values(tensors: &[Tensor]) -> Vec<&[u8]> {
+    tensors.iter().map(|tensor| &tensor.values[..]).collect()
+}
+
+/// The bytes of a file of these tensors.
+pub fn write(tensors: &[Tensor], options: &WriteOptions, work: &Work<'_>) -> Vec<u8> {
+    let plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, work).unwrap();
+    let bytes = file.into_bytes();
+    assert!(bytes.len() as u64 <= plan.longest());
+    assert!(plan.file_len().is_none_or(|len| len == bytes.len() as u64));
+    bytes
+}
+
+/// The files of a sharded model of these tensors, under `model.apr`.
+pub fn write_set(tensors: &[Tensor], options: &WriteOptions, work: &Work<'_>) -> MemoryFiles {
+    let plan = SetPlan::new("model.apr", tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
+    let folder = MemoryFolder::default();
+    plan.write(&values(tensors), &folder, work).unwrap();
+    folder.files()
+}
+
+/// The files with another one under `name`.
+pub fn replaced(files: &MemoryFiles, name: &str, bytes: Vec<u8>) -> MemoryFiles {
+    let mut files = files.clone();
+    files.0.insert(name.to_owned(), Arc::from(bytes));
+    files
+}
+
+/// An APR1 file: metadata, index and data as they are given.
+pub fn apr1(metadata: &str, count: u32, index: &str, data: &[u8]) -> Vec<u8> {
+    let mut file = b"APR1".to_vec();
+    file.extend(u32::try_from(metadata.len()).unwrap().to_le_bytes());
+    file.extend(metadata.as_bytes());
+    file.extend(count.to_le_bytes());
+    file.extend(u32::try_from(index.len()).unwrap().to_le_bytes());
+    file.extend(index.as_bytes());
+    file.extend(data);
+    let crc = testkit::crc32(&file);
+    file.extend(crc.to_le_bytes());
+    file
+}
