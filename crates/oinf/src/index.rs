@@ -143,7 +143,10 @@ pub struct IndexParser {
     at: u64,
     /// Records of this table that have been read.
     done: u32,
+    /// Bytes of the tables that are asked for at once: `WINDOW`, or less in tests …
     window: u64,
+    /// … and more while a record does not fit.
+    wanted: u64,
     /// Where payloads lie, once the tables have been read.
     spans: Vec<Extent>,
     index: Index,
@@ -170,6 +173,7 @@ impl IndexParser {
             at: 0,
             done: 0,
             window: WINDOW,
+            wanted: WINDOW,
             spans: Vec::new(),
             index,
             notes: None,
@@ -255,7 +259,7 @@ impl IndexParser {
         }
         // A record longer than a window: the next window is larger.
         let stuck = before == (self.stage, self.done);
-        self.window = if stuck { self.window.saturating_mul(2) } else { WINDOW };
+        self.wanted = if stuck { self.wanted.saturating_mul(2) } else { self.window };
         Ok(())
     }
 
@@ -364,7 +368,7 @@ impl Parser for IndexParser {
     fn need(&self) -> Option<Range<u64>> {
         match self.stage {
             Stage::Header => Some(0..HEADER_LEN.min(self.file_len)).filter(|range| !range.is_empty()),
-            Stage::Table(_) => Some(self.at..self.at.saturating_add(self.window).min(self.index.header.data)),
+            Stage::Table(_) => Some(self.at..self.at.saturating_add(self.wanted).min(self.index.header.data)),
             Stage::Payloads => self.spans.get(self.index.entries.span_count()).map(|span| span.range()),
         }
     }

@@ -248,6 +248,3 @@ fn count(what: &'static str, count: usize) -> Result<u32> {
 fn too_long() -> Error {
     Error::Unfit { part: Part::new("file"), fault: Fault::TooLong }
 }
-
-#[cfg(test)]
-mod tests;

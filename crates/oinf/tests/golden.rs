@@ -1,5 +1,7 @@
 //! Files that exist: read, compared with the text beside them, and written again byte for byte.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 mod common;
 
 use std::fs;

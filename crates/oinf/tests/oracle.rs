@@ -1,5 +1,7 @@
 //! openinfer-oinf 0.1.1, the format's own writer and verifier, agrees with ours byte for byte.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
 mod common;
 
 use std::fs;

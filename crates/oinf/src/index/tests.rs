@@ -1,1 +1,79 @@
+use tensor_core::Source;
 
+use super::*;
+use crate::layout::{Plan, WriteOptions};
+use tensor_core::write::{MemoryFile, TensorSpec};
+use tensor_core::{DType, Work};
+
+/// Gives what is asked for and no more.
+struct Ranges<'a>(&'a [u8]);
+
+impl Source for Ranges<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_into(offset, out)
+    }
+}
+
+fn file() -> Vec<u8> {
+    let names: Vec<String> = (0..30).map(|n| "n".repeat(n + 1)).collect();
+    let specs: Vec<_> =
+        names.iter().map(|name| TensorSpec::new(name.as_str(), DType::U8, vec![1; name.len() % 5])).collect();
+    let metadata = names.iter().fold(Metadata::new(), |metadata, name| {
+        metadata.sizevar(name.as_str(), name.len() as u64).value(name.as_str(), name.as_str())
+    });
+    let data: Vec<_> = names.iter().map(|_| vec![1u8]).collect();
+    let file = MemoryFile::new();
+    let plan = Plan::new(specs, &metadata, &WriteOptions::new()).unwrap();
+    plan.write(&data, &file, &Work::sequential()).unwrap();
+    file.into_bytes()
+}
+
+/// However small the windows: records that do not fit make the next one larger, and nothing is read twice or left out.
+#[test]
+fn tables_are_read_in_windows_of_any_size() {
+    let file = file();
+    let whole = Index::parse(&file).unwrap();
+    for window in [1, 7, 16, 40, 100, 1000, 100_000] {
+        let parser =
+            IndexParser { window, wanted: window, ..IndexParser::new(file.len() as u64, &Limits::default()) };
+        let index = drive(parser, &Ranges(&file)).unwrap();
+        assert!(index.sizevars().iter().eq(whole.sizevars().iter()), "{window}");
+        assert!(index.metadata().eq(whole.metadata()), "{window}");
+        assert!(index.tensors().eq(whole.tensors()), "{window}");
+        assert_eq!(index.ends, whole.ends, "{window}");
+    }
+}
+
+#[test]
+fn what_is_needed_lies_within_the_file_and_is_never_empty() {
+    let file = file();
+    let len = file.len() as u64;
+    for window in [1, 1000] {
+        let mut parser = IndexParser { window, wanted: window, ..IndexParser::new(len, &Limits::default()) };
+        while let Some(range) = parser.need() {
+            assert!(range.start < range.end && range.end <= len);
+            let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+            parser.feed(&file[range]).unwrap();
+        }
+        parser.finish().unwrap();
+    }
+    for len in 0..72 {
+        let need = IndexParser::new(len, &Limits::default()).need();
+        assert_eq!(need, (len > 0).then_some(0..len));
+    }
+}
+
+#[test]
+fn an_index_is_found_by_name_and_position() {
+    let index = Index::parse(&file()).unwrap();
+    assert_eq!(index.find("nnn"), Some(2));
+    assert_eq!(index.tensor("nnn").map(|tensor| tensor.shape.len()), Some(3));
+    assert_eq!(index.value("nnnn").unwrap().as_str(), Some("nnnn"));
+    assert_eq!(index.sizevars().value("nn"), Some(2));
+    assert!(index.find("x").is_none() && index.value("x").is_none() && index.sizevars().value("x").is_none());
+    assert_eq!(index.location(30), None);
+    assert!(index.heap_size() < 16_384, "{}", index.heap_size());
+}
