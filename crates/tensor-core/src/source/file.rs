@@ -62,12 +62,12 @@ impl Source for FileSource {
 }
 
 #[cfg(unix)]
-fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

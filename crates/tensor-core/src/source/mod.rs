@@ -13,6 +13,8 @@ use std::sync::Arc;
 use crate::buffer::{AlignedBuf, Bytes};
 
 #[cfg(not(target_arch = "wasm32"))]
+pub(crate) use file::read_exact_at;
+#[cfg(not(target_arch = "wasm32"))]
 pub use file::{FileSource, Folder};
 pub use files::{AnyFiles, Files, MemoryFiles, PathFault, any_files, check_relative};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

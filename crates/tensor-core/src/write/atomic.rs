@@ -162,6 +162,10 @@ impl Sink for AtomicFile {
 }
 
 impl Output for AtomicFile {
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        crate::source::read_exact_at(&self.file, offset, out)
+    }
+
     fn commit(mut self) -> io::Result<()> {
         self.publish()?;
         self.committed = true;
@@ -219,6 +223,9 @@ mod tests {
         let file = AtomicFile::create(&target, Overwrite::Refuse).unwrap();
         file.write_at(2, b"cd").unwrap();
         file.write_at(0, b"ab").unwrap();
+        let mut back = [0; 3];
+        file.read_back(1, &mut back).unwrap();
+        assert_eq!(&back, b"bcd");
         assert_eq!(names(folder.path()), [".m.mag.partial"]);
         file.commit().unwrap();
         assert_eq!(

@@ -29,6 +29,12 @@ impl<S: Sink + ?Sized> Sink for &S {
 
 /// A sink that appears under its name only when it is complete.
 pub trait Output: Sink + Sized {
+    /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order.
+    ///
+    /// # Errors
+    /// If they cannot be read, or there are fewer.
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+
     /// Flushes the bytes and lets the file appear. Without this nothing is left behind.
     ///
     /// # Errors
@@ -103,6 +109,11 @@ impl Sink for MemoryFile {
 }
 
 impl Output for MemoryFile {
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let file = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        crate::source::Source::read_into(&*file, offset, out)
+    }
+
     fn commit(mut self) -> io::Result<()> {
         if let Some((path, folder)) = self.home.take() {
             let bytes = self.into_bytes();
@@ -142,6 +153,10 @@ mod tests {
         let file = MemoryFile::new();
         file.write_at(4, b"ef").unwrap();
         file.write_at(0, b"ab").unwrap();
+        let mut back = [0; 3];
+        file.read_back(3, &mut back).unwrap();
+        assert_eq!(&back, b"\0ef");
+        assert!(file.read_back(4, &mut back).is_err());
         assert_eq!(file.into_bytes(), b"ab\0\0ef");
     }
 
