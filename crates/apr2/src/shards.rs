@@ -17,6 +17,10 @@
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second shard only
 //! # Ok::<(), apr2::Error>(())
 //! ```
+//!
+//! The manifest's `crc32` is that of a whole shard, and a shard ends in its own CRC: such a number depends on the shard's
+//! length alone. It finds damage, as the shard's own does, and not that one intact shard stands in the place of another of the
+//! same length; that is found by the tensors that it has.
 
 mod manifest;
 mod plan;

@@ -266,3 +266,11 @@ pub fn apr1(metadata: &str, count: u32, index: &str, data: &[u8]) -> Vec<u8> {
     file.extend(crc.to_le_bytes());
     file
 }
+
+/// The files with `from` replaced by `to` in the text of one of them.
+pub fn patched_files(files: &MemoryFiles, name: &str, from: &str, to: &str) -> MemoryFiles {
+    let text = String::from_utf8(files.0[name].to_vec()).unwrap();
+    let changed = text.replacen(from, to, 1);
+    assert_ne!(changed, text, "a patch that does not land proves nothing");
+    replaced(files, name, changed.into_bytes())
+}
