@@ -1,10 +1,14 @@
 //! What can go wrong, with the file in which it did.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tensor_core::write::BoxError;
 use tensor_core::{AnyError, Shortened};
 
+use crate::convert::Misfit;
 use crate::format::Format;
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes.
@@ -56,6 +60,48 @@ pub enum Error {
         /// Why, and what to do.
         why: String,
     },
+    /// A conversion was asked for something that makes no sense, whatever the model.
+    #[error("{option}: {why}")]
+    Usage {
+        /// The program's option; the field of [`ConvertOptions`](crate::ConvertOptions) has the same name.
+        option: &'static str,
+        /// Why, and what does.
+        why: String,
+    },
+    /// The target of a conversion cannot hold all that the model has.
+    #[error("{}: does not fit {target}: {}", path.display(), Summary(misfits))]
+    Unfit {
+        /// The model.
+        path: PathBuf,
+        /// The format that was asked for.
+        target: Format,
+        /// What does not fit, all of it.
+        misfits: Vec<Misfit>,
+    },
+    /// Values of a tensor cannot be had in the type that was asked for.
+    #[error("{}: tensor {:?}: {source}", path.display(), Shortened(tensor))]
+    Values {
+        /// The model.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Why, and at which element.
+        source: BoxError,
+    },
+    /// A file that is to be written exists.
+    #[error("{}: exists already; --force (Overwrite::Replace) replaces it", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file could not be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Text could not be printed.
     #[error("cannot print: {source}")]
     Output {
@@ -78,14 +124,37 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
 
+/// What does not fit, in one line: one item in full, of several their number and the options that would help.
+struct Summary<'a>(&'a [Misfit]);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [misfit] = self.0 {
+            return misfit.fmt(f);
+        }
+        write!(f, "{} items", self.0.len())?;
+        let options: BTreeSet<&str> = self.0.iter().filter_map(|misfit| misfit.help.as_deref()).collect();
+        for (number, option) in options.into_iter().enumerate() {
+            write!(f, "{}{option}", if number == 0 { "; what helps: " } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// Whether the mistake lies in what was asked for, and no file has to do with it.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage { .. })
+    }
+
     /// Names the file in which an error of a format crate occurred.
     pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(tensor_core::Error<F>) -> Self
     where
-        F: std::fmt::Display + std::fmt::Debug + Send + Sync + 'static,
+        F: fmt::Display + fmt::Debug + Send + Sync + 'static,
     {
         let path = path.to_owned();
         move |error| Self::File { path, error: error.erase() }

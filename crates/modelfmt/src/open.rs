@@ -132,7 +132,7 @@ impl Opened {
     fn memory(&self) -> Option<&[u8]> {
         match self {
             #[cfg(feature = "aero")]
-            Self::Aero(reader) => reader,
+            Self::Aero(reader) => reader.source().as_slice(),
             #[cfg(feature = "mag")]
             Self::Mag(reader) => reader.source().as_slice(),
             #[cfg(feature = "oinf")]

@@ -1,0 +1,267 @@
+//! Numbers from one type to another, in pieces of whole elements.
+//!
+//! - Float to float, integer to float: rounded once, to the nearest, ties to even, as IEEE 754 has it. What is beyond the
+//!   type's range becomes an infinity, and is noted. A NaN stays one.
+//! - Float to integer: toward zero. What is beyond the range becomes its end, and is noted. A NaN is refused.
+//! - Integer to integer: what is beyond the range becomes its end, and is noted.
+//! - Booleans are 0 and 1; everything but zero becomes true.
+
+use tensor_core::{DType, Kind, bf16, f16};
+
+/// Whether elements of this type are numbers or booleans, so that they can be cast.
+pub(crate) const fn is_number(dtype: DType) -> bool {
+    matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float)
+}
+
+/// The element, counted from the first of the piece, is a NaN and the type has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotANumber(pub(super) usize);
+
+/// Elements that are cast at once, in buffers on the stack.
+const RUN: usize = 256;
+
+/// Casts whole elements; says whether any was beyond the range of `to`.
+pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<bool, NotANumber> {
+    if (from, to) == (DType::BF16, DType::F32) {
+        widen_bf16(source, out);
+        return Ok(false);
+    }
+    let size = |dtype: DType| dtype.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
+    let runs = source.chunks(RUN * size(from)).zip(out.chunks_mut(RUN * size(to)));
+    let mut clipped = false;
+    for (number, (source, out)) in runs.enumerate() {
+        let run = if from.kind() == Kind::Float {
+            let mut floats = [0.0; RUN];
+            decode_floats(from, source, &mut floats);
+            cast_floats(to, &floats, out)
+        } else {
+            let mut integers = [0; RUN];
+            decode_integers(from, source, &mut integers);
+            Ok(cast_integers(to, &integers, out))
+        };
+        clipped |= run.map_err(|NotANumber(element)| NotANumber(number * RUN + element))?;
+    }
+    Ok(clipped)
+}
+
+/// Keeps every bit, also those of a NaN.
+fn widen_bf16(source: &[u8], out: &mut [u8]) {
+    for (out, bits) in out.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0) {
+        *out = [0, 0, bits[0], bits[1]];
+    }
+}
+
+macro_rules! read {
+    ($source:expr, $out:expr, $type:ty, |$x:ident| $convert:expr) => {
+        for (out, bytes) in $out.iter_mut().zip($source.as_chunks::<{ size_of::<$type>() }>().0) {
+            let $x = <$type>::from_le_bytes(*bytes);
+            *out = $convert;
+        }
+    };
+}
+
+fn decode_floats(from: DType, source: &[u8], out: &mut [f64]) {
+    match from {
+        DType::F16 => read!(source, out, f16, |x| f64::from(x)),
+        DType::BF16 => read!(source, out, bf16, |x| f64::from(x)),
+        DType::F32 => read!(source, out, f32, |x| f64::from(x)),
+        _ => read!(source, out, f64, |x| x),
+    }
+}
+
+fn decode_integers(from: DType, source: &[u8], out: &mut [i128]) {
+    match from {
+        DType::Bool => read!(source, out, u8, |x| i128::from(x != 0)),
+        DType::I8 => read!(source, out, i8, |x| x.into()),
+        DType::U8 => read!(source, out, u8, |x| x.into()),
+        DType::I16 => read!(source, out, i16, |x| x.into()),
+        DType::U16 => read!(source, out, u16, |x| x.into()),
+        DType::I32 => read!(source, out, i32, |x| x.into()),
+        DType::U32 => read!(source, out, u32, |x| x.into()),
+        DType::I64 => read!(source, out, i64, |x| x.into()),
+        _ => read!(source, out, u64, |x| x.into()),
+    }
+}
+
+macro_rules! write {
+    ($values:expr, $out:expr, $type:ty, |$x:ident| $convert:expr) => {
+        for (out, &$x) in $out.as_chunks_mut::<{ size_of::<$type>() }>().0.iter_mut().zip($values) {
+            *out = <$type>::to_le_bytes($convert);
+        }
+    };
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
+fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+    let mut clipped = false;
+    let mut note = |value: f64, is_infinite: bool| clipped |= is_infinite && value.is_finite();
+    match to {
+        DType::F16 => write!(values, out, f16, |x| {
+            let rounded = f16::from_f32(odd_f32(x));
+            note(x, rounded.is_infinite());
+            rounded
+        }),
+        DType::BF16 => write!(values, out, bf16, |x| {
+            let rounded = bf16::from_f32(odd_f32(x));
+            note(x, rounded.is_infinite());
+            rounded
+        }),
+        DType::F32 => write!(values, out, f32, |x| {
+            note(x, (x as f32).is_infinite());
+            x as f32
+        }),
+        DType::F64 => write!(values, out, f64, |x| x),
+        _ => return floats_to_integers(to, values, out),
+    }
+    Ok(clipped)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the ends of i128 are beyond those of every type")]
+fn floats_to_integers(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+    // Buffers are filled with zeros beyond the last element, so what is found here is in the piece.
+    if let Some(element) = values.iter().position(|x| x.is_nan()) {
+        return Err(NotANumber(element));
+    }
+    let integer = |x: f64| if to == DType::Bool { i128::from(x != 0.0) } else { x as i128 };
+    Ok(cast_integers(to, &values.map(integer), out))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "values are clamped to the type's range")]
+fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
+    let mut clipped = false;
+    macro_rules! integers {
+        ($type:ty) => {
+            write!(values, out, $type, |x| {
+                let fitting = x.clamp(<$type>::MIN.into(), <$type>::MAX.into());
+                clipped |= fitting != x;
+                fitting as $type
+            })
+        };
+    }
+    match to {
+        DType::Bool => write!(values, out, u8, |x| u8::from(x != 0)),
+        DType::I8 => integers!(i8),
+        DType::U8 => integers!(u8),
+        DType::I16 => integers!(i16),
+        DType::U16 => integers!(u16),
+        DType::I32 => integers!(i32),
+        DType::U32 => integers!(u32),
+        DType::I64 => integers!(i64),
+        DType::U64 => integers!(u64),
+        DType::F16 => write!(values, out, f16, |x| {
+            let rounded = f16::from_f32(odd_f32_of(x));
+            clipped |= rounded.is_infinite();
+            rounded
+        }),
+        DType::BF16 => write!(values, out, bf16, |x| bf16::from_f32(odd_f32_of(x))),
+        DType::F32 => write!(values, out, f32, |x| x as f32),
+        _ => write!(values, out, f64, |x| x as f64),
+    }
+    clipped
+}
+
+/// `x` as f32, and where that is not exact, the neighbour toward zero with its last bit set ("rounding to odd"). Rounding
+/// that once more, to 11 or 8 bits, gives what rounding `x` at once would: f32 has more than two bits to spare.
+#[expect(clippy::cast_possible_truncation, reason = "corrected below")]
+fn odd_f32(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    if back == x || !nearest.is_finite() {
+        return nearest;
+    }
+    odd(nearest, back.abs() > x.abs())
+}
+
+/// As [`odd_f32`], of an integer of at most 64 bits and sign.
+#[expect(clippy::cast_possible_truncation, reason = "corrected below")]
+fn odd_f32_of(x: i128) -> f32 {
+    let nearest = x as f32;
+    let back = nearest as i128;
+    if back == x {
+        return nearest;
+    }
+    odd(nearest, back.unsigned_abs() > x.unsigned_abs())
+}
+
+fn odd(nearest: f32, is_beyond: bool) -> f32 {
+    // The next float toward zero has the bits before these. Zero is never beyond anything.
+    f32::from_bits(nearest.to_bits().saturating_sub(u32::from(is_beyond)) | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(from: DType, to: DType, source: &[u8]) -> (Vec<u8>, Result<bool, NotANumber>) {
+        let mut out = vec![0; to.size().unwrap() as usize];
+        let result = cast(from, to, source, &mut out);
+        (out, result)
+    }
+
+    #[test]
+    fn floats_round_once_to_the_nearest() {
+        let f16_of = |x: f64| {
+            let (out, result) = one(DType::F64, DType::F16, &x.to_le_bytes());
+            (f16::from_le_bytes([out[0], out[1]]).to_f64(), result.unwrap())
+        };
+        // Just above the middle of 1 and the next f16: twice rounded it would be 1.
+        assert_eq!(f16_of(1.0 + 2f64.powi(-11) + 2f64.powi(-40)), (1.0 + 2f64.powi(-10), false));
+        assert_eq!(f16_of(1.0 + 2f64.powi(-11)), (1.0, false));
+        assert_eq!(f16_of(-(1.0 + 2f64.powi(-11) + 2f64.powi(-40))), (-1.0 - 2f64.powi(-10), false));
+        // Just below: rounding to f32 alone gives the middle.
+        assert_eq!(f16_of(1.0 + 3.0 * 2f64.powi(-11) - 2f64.powi(-40)), (1.0 + 2f64.powi(-10), false));
+        assert_eq!(f16_of(1e-300), (0.0, false));
+        assert_eq!(f16_of(1e300), (f64::INFINITY, true));
+        assert_eq!(f16_of(f64::INFINITY), (f64::INFINITY, false));
+        assert!(f16_of(f64::NAN).0.is_nan());
+    }
+
+    #[test]
+    fn large_integers_round_once() {
+        // 2^63 + 2^55 + 1 is just above the middle of two bf16; f32 would round it to the middle.
+        let x = (1u64 << 63) + (1 << 55) + 1;
+        let (out, _) = one(DType::U64, DType::BF16, &x.to_le_bytes());
+        let expected = 2f64.powi(63) + 2f64.powi(56);
+        assert_eq!(bf16::from_le_bytes([out[0], out[1]]).to_f64(), expected);
+        let (out, clipped) = one(DType::I32, DType::F16, &70_000i32.to_le_bytes());
+        assert!(f16::from_le_bytes([out[0], out[1]]).is_infinite() && clipped.unwrap());
+    }
+
+    #[test]
+    fn integers_saturate_and_floats_truncate() {
+        assert_eq!(one(DType::F32, DType::I8, &(-1.9f32).to_le_bytes()), (vec![255], Ok(false)));
+        assert_eq!(one(DType::F32, DType::U8, &300f32.to_le_bytes()), (vec![255], Ok(true)));
+        assert_eq!(one(DType::F32, DType::U8, &f32::NEG_INFINITY.to_le_bytes()), (vec![0], Ok(true)));
+        assert_eq!(one(DType::I16, DType::I8, &(-129i16).to_le_bytes()), (vec![128], Ok(true)));
+        assert_eq!(one(DType::U64, DType::I64, &u64::MAX.to_le_bytes()).0, i64::MAX.to_le_bytes());
+        assert_eq!(one(DType::F32, DType::Bool, &0.5f32.to_le_bytes()), (vec![1], Ok(false)));
+        assert_eq!(one(DType::Bool, DType::F32, &[2]).0, 1f32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_nan_has_no_integer_and_is_found_by_its_place() {
+        let mut values = vec![1f32; 600];
+        values[517] = f32::NAN;
+        let source: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(cast(DType::F32, DType::I32, &source, &mut vec![0; 2400]), Err(NotANumber(517)));
+        assert_eq!(cast(DType::F32, DType::Bool, &source, &mut vec![0; 600]), Err(NotANumber(517)));
+        assert_eq!(cast(DType::F32, DType::BF16, &source, &mut vec![0; 1200]), Ok(false));
+    }
+
+    #[test]
+    fn widening_and_narrowing_again_keeps_every_value() {
+        let bits: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        for narrow in [DType::F16, DType::BF16] {
+            let (mut wide, mut back) = (vec![0; 2 * bits.len()], vec![0; bits.len()]);
+            assert_eq!(cast(narrow, DType::F32, &bits, &mut wide), Ok(false));
+            assert_eq!(cast(DType::F32, narrow, &wide, &mut back), Ok(false));
+            let is_nan = |b: &[u8; 2]| {
+                f64::from(f16::from_le_bytes(*b)).is_nan() && narrow == DType::F16
+                    || bf16::from_le_bytes(*b).is_nan() && narrow == DType::BF16
+            };
+            for (a, b) in bits.as_chunks::<2>().0.iter().zip(back.as_chunks::<2>().0) {
+                assert!(a == b || is_nan(a) && is_nan(b), "{narrow} {a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A model of one format becomes a model of another: tensors bit for bit or in another type if asked, metadata as far as
+//! the target holds it, and nothing lost silently.
+//!
+//! ```no_run
+//! use modelfmt::{ConvertOptions, Format, Model, Work, convert};
+//!
+//! let model = Model::open("tiny.safetensors")?;
+//! let mut options = ConvertOptions::default();
+//! options.widen = true; // MAG has no bf16; f32 holds every value of it
+//! let converted = convert(&model, Format::Mag, "tiny.mag", &options, &Work::default())?;
+//! converted.notes.iter().for_each(|note| eprintln!("note: {note}"));
+//! # Ok::<(), modelfmt::Error>(())
+//! ```
+//!
+//! What does not fit is an [`Error::Unfit`] that lists every item and the option that would resolve it. What each
+//! format holds is the table [`CAPABILITIES`].
+//!
+//! # Casts
+//!
+//! `cast` rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
+//! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. A NaN
+//! cannot become an integer or a boolean: that is an error which names tensor and element. Booleans are 0 and 1, and
+//! everything but zero becomes true.
+
+mod cast;
+mod fit;
+mod metadata;
+mod options;
+mod output;
+mod reserved;
+mod source;
+mod targets;
+mod tensors;
+mod transform;
+
+use std::path::Path;
+
+use tensor_core::write::{NewFiles, Sink, TensorSpec};
+use tensor_core::{Shortened, Work};
+
+pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, Names};
+pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
+pub use output::WrittenFile;
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::model::Model;
+use metadata::Mapper;
+use output::{Counted, Recorded};
+use source::Content;
+use tensors::{Chooser, Tensors};
+use transform::Values;
+
+/// Converts a model into the file `out`, or the set whose index it is.
+///
+/// Files appear when they are complete; on any error nothing is left behind. Memory does not depend on the model's size.
+///
+/// # Errors
+/// [`Error::Usage`] for options that make no sense for the target, [`Error::Unfit`] for what the target cannot hold,
+/// [`Error::Values`] for values that cannot be converted, [`Error::Exists`] and others for what cannot be read or written.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn convert(
+    model: &Model,
+    target: Format,
+    out: impl AsRef<Path>,
+    options: &ConvertOptions,
+    work: &Work<'_>,
+) -> Result<Converted> {
+    Conversion::new(model, target, options)?.write(out, work)
+}
+
+/// Converts a model into a sink, for targets that are one file.
+///
+/// # Errors
+/// As [`convert`]; what has been written by then is for the sink's owner to discard.
+pub fn convert_to_sink(
+    model: &Model,
+    target: Format,
+    sink: &dyn Sink,
+    options: &ConvertOptions,
+    work: &Work<'_>,
+) -> Result<Converted> {
+    Conversion::new(model, target, options)?.write_to_sink(sink, work)
+}
+
+/// A conversion that can be done: everything is chosen and checked, and nothing is written.
+pub struct Conversion<'a> {
+    model: &'a Model,
+    target: Format,
+    options: &'a ConvertOptions,
+    tensors: Tensors,
+    metadata: metadata::Metadata,
+    notes: Vec<String>,
+    dropped: Vec<Misfit>,
+}
+
+impl std::fmt::Debug for Conversion<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Conversion({:?} to {}, {} tensors)", self.model, self.target, self.tensors.items.len())
+    }
+}
+
+impl<'a> Conversion<'a> {
+    /// Chooses tensors, their types and the metadata.
+    ///
+    /// APR2 and safetensors become sets with [`ConvertOptions::shard_size`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`], [`Error::Unfit`]; [`Error::NotEnabled`] for a target that this build cannot write.
+    pub fn new(model: &'a Model, target: Format, options: &'a ConvertOptions) -> Result<Self> {
+        let path = || model.path().to_owned();
+        let target = match target {
+            Format::Apr2 if options.shard_size.is_some() => Format::Apr2Sharded,
+            Format::Safetensors if options.shard_size.is_some() => Format::SafetensorsSharded,
+            target => target,
+        };
+        if !target.is_writable() {
+            let instead = if target == Format::Apr1 { "; apr2 is what follows it" } else { "" };
+            return Err(options::usage("--to", format!("{target} is read and never written{instead}")));
+        }
+        options.check(target)?;
+        if !targets::is_written(target) {
+            return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
+        }
+        let capabilities = Capabilities::of(target);
+        let content = Content::read(model)?;
+        let choice = Chooser::new(model, capabilities, options)?.choose(content.reserved.as_ref())?;
+        let mapper = Mapper { target: capabilities, options, stem: stem(model.path()) };
+        let mut metadata = mapper.map(content, &choice.tensors);
+        let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
+        if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
+        if !misfits.is_empty() {
+            return Err(Error::Unfit { path: path(), target, misfits });
+        }
+        let notes = metadata.notes.drain(..).chain(choice.notes).collect();
+        Ok(Self { model, target, options, tensors: choice.tensors, metadata, notes, dropped })
+    }
+
+    /// The format that is written: with a shard size the set of the format that was asked for.
+    #[must_use]
+    pub const fn target(&self) -> Format {
+        self.target
+    }
+
+    /// The bytes of all tensors as they will be written, uncompressed: what a progress bar counts to.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        let nbytes = |spec: TensorSpec<'_>| match spec.dtype.nbytes(&spec.shape) {
+            _ if !spec.has_data => 0,
+            Some(nbytes) => nbytes,
+            None => spec.packed_nbytes,
+        };
+        self.specs().map(nbytes).fold(0, u64::saturating_add)
+    }
+
+    /// Writes the file `out`, or the set whose index it is.
+    ///
+    /// # Errors
+    /// As [`convert`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write(self, out: impl AsRef<Path>, work: &Work<'_>) -> Result<Converted> {
+        use tensor_core::write::{AtomicFile, NewFolder, Output};
+        let out = out.as_ref();
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
+            _ => Error::Write { path: out.to_owned(), source },
+        };
+        let overwrite = self.options.overwrite;
+        if self.target.is_set() {
+            let invalid =
+                || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path has no file name");
+            let name = out.file_name().map(|name| name.to_string_lossy().into_owned());
+            let name = name.ok_or_else(|| failed(invalid()))?;
+            let folder =
+                out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            return self.write_to_folder(folder, &name, &NewFolder::new(folder, overwrite), work);
+        }
+        let file = AtomicFile::create(out, overwrite).map_err(failed)?;
+        let converted = self.write_one(out, &file, work)?;
+        file.commit().map_err(failed)?;
+        Ok(converted)
+    }
+
+    /// Writes a target that is one file into a sink.
+    ///
+    /// # Errors
+    /// As [`convert_to_sink`].
+    pub fn write_to_sink(self, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+        if self.target.is_set() {
+            let why = format!("{} is several files; Conversion::write_to_files writes them", self.target);
+            return Err(options::usage("--to", why));
+        }
+        let name = sink.name();
+        self.write_one(Path::new(&name), sink, work)
+    }
+
+    /// Writes a target that is several files. `name` is that of its index.
+    ///
+    /// # Errors
+    /// As [`convert`]; also [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
+    pub fn write_to_files(self, name: &str, files: &impl NewFiles, work: &Work<'_>) -> Result<Converted> {
+        self.write_to_folder(Path::new(""), name, files, work)
+    }
+
+    fn write_one(self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+        let values = Values::new(self.model, &self.tensors.items);
+        let counted = Counted::new(sink);
+        targets::write_file(&self, &values, &counted, work)
+            .map_err(|error| targets::failed(&self, path, error))?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
+    }
+
+    fn write_to_folder(
+        &self,
+        folder: &Path,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Work<'_>,
+    ) -> Result<Converted> {
+        if !self.target.is_set() {
+            return Err(options::usage("--to", format!("{} is one file", self.target)));
+        }
+        let name = output::index_name(self.target, name)?;
+        let values = Values::new(self.model, &self.tensors.items);
+        let recorded = Recorded::new(files);
+        targets::write_set(self, &values, &name, &recorded, work)
+            .map_err(|error| targets::failed(self, &folder.join(&name), output::within(folder, error)))?;
+        Ok(self.done(&values, recorded.into_files()))
+    }
+
+    fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
+        let clipped = values.clipped().filter_map(|number| self.tensors.items.get(number)).map(|item| {
+            let name = self.tensors.name(self.model, item);
+            format!("tensor {:?} has values beyond the range of {}", Shortened(name), item.to)
+        });
+        Converted {
+            format: self.target,
+            tensors: self.tensors.items.len(),
+            notes: self.notes.iter().cloned().chain(clipped).collect(),
+            dropped: self.dropped.clone(),
+            files,
+        }
+    }
+
+    /// The descriptions of what is written, in order.
+    fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
+        self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
+    }
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Converted {
+    /// The format that was written.
+    pub format: Format,
+    /// The number of tensors that were written, also those that are only declared.
+    pub tensors: usize,
+    /// What was chosen, and what became of types and values: for standard error.
+    pub notes: Vec<String>,
+    /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
+    pub dropped: Vec<Misfit>,
+    /// The files, in the order in which they were begun.
+    pub files: Vec<WrittenFile>,
+}
+
+/// The name of a file without its ending.
+fn stem(path: &Path) -> &str {
+    const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("model");
+    let known = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let stem = || Path::new(name).file_stem().and_then(|stem| stem.to_str());
+    known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or("model")
+}

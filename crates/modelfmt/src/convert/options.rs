@@ -1,0 +1,195 @@
+//! What a caller can ask of a conversion, and which target understands what.
+
+use std::fmt;
+
+use tensor_core::value::Object;
+use tensor_core::write::Overwrite;
+use tensor_core::{DType, quant};
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+
+/// How a model is converted. The default changes no value, drops nothing, and replaces no file.
+///
+/// The options are those of the program; an option that the target has no use for is an error, as it is there.
+///
+/// ```
+/// let mut options = modelfmt::ConvertOptions::default();
+/// options.widen = true;
+/// options.exclude.push("optimizer.*".to_owned());
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ConvertOptions {
+    /// Changes a dtype that the target lacks into the first that it has and that holds every value: in the order i8 u8
+    /// i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool into u8, else i8. Lossless.
+    pub widen: bool,
+    /// Makes every tensor of numbers or booleans this type. See [`Cast`](crate::convert::Cast) for what that does to values.
+    pub cast: Option<DType>,
+    /// Decodes quantized blocks to f32 or f16.
+    pub dequantize: Option<DType>,
+    /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
+    /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
+    pub quantize: Option<DType>,
+    /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
+    pub lossy: bool,
+    /// Metadata whose top-level keys replace those of the target's.
+    pub metadata: Option<Object>,
+    /// OINF: size variables to add, or to give another value.
+    pub sizevars: Vec<(String, u64)>,
+    /// OINF: tensors to declare, without data.
+    pub declare: Vec<Declared>,
+    /// AERO and APR2: `model_name`.
+    pub model_name: Option<String>,
+    /// AERO: `architecture`. APR2: the same, also as the text of a JSON object.
+    pub architecture: Option<String>,
+    /// AERO and APR2: `model_type`.
+    pub model_type: Option<String>,
+    /// Only tensors whose names match one of these globs; all, if there are none.
+    pub include: Vec<String>,
+    /// No tensor whose name matches one of these globs.
+    pub exclude: Vec<String>,
+    /// In bytes. AERO: cap of a weight shard. AEROSET, APR2 and safetensors: cap of a file, and the last two become sets by it.
+    pub shard_size: Option<u64>,
+    /// AERO: an IHSH chunk, the hash of header, table of contents and names.
+    pub control_hash: bool,
+    /// AERO: a PHSH chunk for each shard, with the hashes of its pages of so many bytes ([`PAGE_SIZE`] is usual).
+    pub page_hashes: Option<u64>,
+    /// AERO: the hash of each tensor in the index.
+    pub tensor_hashes: bool,
+    /// AERO: the file's UUID; random if not given.
+    pub uuid: Option<[u8; 16]>,
+    /// AERO: the index is not compressed.
+    pub no_zstd: bool,
+    /// APR2: whether tensors are compressed. They are not, if not given.
+    pub compress: Option<Compression>,
+    /// APR2: the alignment of tensors in bytes, 32 or 64. 64, if not given.
+    pub align: Option<u32>,
+    /// MAG: which checksum. CRC-32, if not given.
+    pub checksum: Option<MagChecksum>,
+    /// Whether files that exist are replaced.
+    pub overwrite: Overwrite,
+}
+
+/// The page size that AERO's document names (AIP-0002, "Writer behavior"), in bytes.
+pub const PAGE_SIZE: u64 = 4 << 20;
+
+/// A tensor that has a name, a dtype and a shape, and no values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// The type that its elements would have.
+    pub dtype: DType,
+    /// Its dimensions in elements, slowest first; empty for a scalar.
+    pub shape: Vec<u64>,
+}
+
+/// How APR2 stores tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// In LZ4 blocks, where that makes a tensor smaller.
+    Lz4,
+}
+
+/// The checksum of a MAG file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MagChecksum {
+    /// CRC-32 of header and records, as the document has it.
+    Crc32,
+    /// CRC-32C, as magnetron writes it.
+    Crc32c,
+}
+
+/// An option with the targets that it is for.
+struct For {
+    option: &'static str,
+    is_given: fn(&ConvertOptions) -> bool,
+    targets: &'static [Format],
+}
+
+const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
+const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
+const NAMED: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
+const SHARDED: &[Format] = &[
+    Format::Aero,
+    Format::AeroSet,
+    Format::Apr2,
+    Format::Apr2Sharded,
+    Format::Safetensors,
+    Format::SafetensorsSharded,
+];
+
+/// Options that not every target understands (CLI.md, "convert").
+const OPTIONS: &[For] = &[
+    For { option: "--sizevar", is_given: |o| !o.sizevars.is_empty(), targets: &[Format::Oinf] },
+    For { option: "--declare", is_given: |o| !o.declare.is_empty(), targets: &[Format::Oinf] },
+    For { option: "--model-name", is_given: |o| o.model_name.is_some(), targets: NAMED },
+    For { option: "--architecture", is_given: |o| o.architecture.is_some(), targets: NAMED },
+    For { option: "--model-type", is_given: |o| o.model_type.is_some(), targets: NAMED },
+    For { option: "--shard-size", is_given: |o| o.shard_size.is_some(), targets: SHARDED },
+    For { option: "--control-hash", is_given: |o| o.control_hash, targets: AEROS },
+    For { option: "--page-hashes", is_given: |o| o.page_hashes.is_some(), targets: AEROS },
+    For { option: "--tensor-hashes", is_given: |o| o.tensor_hashes, targets: AEROS },
+    For { option: "--uuid", is_given: |o| o.uuid.is_some(), targets: AEROS },
+    For { option: "--no-zstd", is_given: |o| o.no_zstd, targets: AEROS },
+    For { option: "--compress", is_given: |o| o.compress.is_some(), targets: APRS },
+    For { option: "--align", is_given: |o| o.align.is_some(), targets: APRS },
+    For { option: "--checksum", is_given: |o| o.checksum.is_some(), targets: &[Format::Mag] },
+];
+
+impl ConvertOptions {
+    /// Refuses what no file could change: options that the target does not understand, and values that no option takes.
+    pub(super) fn check(&self, target: Format) -> Result<()> {
+        let foreign = |o: &&For| (o.is_given)(self) && !o.targets.contains(&target);
+        if let Some(For { option, targets, .. }) = OPTIONS.iter().find(foreign) {
+            let why = format!("{target} has no such choice; it is for {}", List(targets, "and"));
+            return Err(usage(option, why));
+        }
+        if let Some(dtype) = self.dequantize.filter(|dtype| !matches!(dtype, DType::F32 | DType::F16)) {
+            return Err(usage("--dequantize", format!("blocks are decoded to f32 or f16, not to {dtype}")));
+        }
+        if let Some(dtype) = self.quantize.filter(|&dtype| !quant::can_encode(dtype)) {
+            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
+            return Err(usage("--quantize", why));
+        }
+        if let Some(dtype) = self.cast.filter(|&dtype| !super::cast::is_number(dtype)) {
+            let why =
+                format!("values cannot be cast to {dtype}; they can to bool, i8 to u64, f16, bf16, f32, f64");
+            return Err(usage("--cast", why));
+        }
+        if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
+            return Err(usage("--align", format!("tensors are aligned to 32 or 64 bytes, not to {align}")));
+        }
+        if self.shard_size == Some(0) {
+            return Err(usage("--shard-size", "is 0; give a number of bytes, such as 2GiB"));
+        }
+        if self.page_hashes == Some(0) {
+            return Err(usage("--page-hashes", "pages have 1 byte or more; 4MiB is usual"));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn usage(option: &'static str, why: impl Into<String>) -> Error {
+    Error::Usage { option, why: why.into() }
+}
+
+/// Prints `a, b and c`.
+pub(super) struct List<'a, T>(pub(super) &'a [T], pub(super) &'static str);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(items, and) = self;
+        for (i, item) in items.iter().enumerate() {
+            match (i, i + 1 == items.len()) {
+                (0, _) => write!(f, "{item}")?,
+                (_, true) => write!(f, " {and} {item}")?,
+                (_, false) => write!(f, ", {item}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What is written, counted while it is.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tensor_core::AnyError;
+use tensor_core::write::{NewFiles, Output, Sink};
+
+use super::options::usage;
+use crate::error::Result;
+use crate::format::Format;
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its name, without its folder.
+    pub path: String,
+    /// Its size in bytes.
+    pub nbytes: u64,
+}
+
+/// A sink whose length is known at the end.
+pub(super) struct Counted<S> {
+    sink: S,
+    len: Arc<AtomicU64>,
+}
+
+impl<S: Sink> Counted<S> {
+    pub(super) fn new(sink: S) -> Self {
+        Self { sink, len: Arc::default() }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: Sink> Sink for Counted<S> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.len.fetch_max(offset.saturating_add(bytes.len() as u64), Ordering::Relaxed);
+        self.sink.write_at(offset, bytes)
+    }
+
+    fn name(&self) -> String {
+        self.sink.name()
+    }
+}
+
+impl<S: Output> Output for Counted<S> {
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.sink.read_back(offset, out)
+    }
+
+    fn commit(self) -> io::Result<()> {
+        self.sink.commit()
+    }
+}
+
+/// New files whose names and lengths are known at the end.
+pub(super) struct Recorded<'a, N> {
+    files: &'a N,
+    made: Mutex<Vec<(String, Arc<AtomicU64>)>>,
+}
+
+impl<'a, N: NewFiles> Recorded<'a, N> {
+    pub(super) fn new(files: &'a N) -> Self {
+        Self { files, made: Mutex::default() }
+    }
+
+    pub(super) fn into_files(self) -> Vec<WrittenFile> {
+        let made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let file = |(path, len): (String, Arc<AtomicU64>)| {
+            let nbytes = len.load(Ordering::Relaxed);
+            WrittenFile { path, nbytes }
+        };
+        made.into_iter().map(file).collect()
+    }
+}
+
+impl<N: NewFiles> NewFiles for Recorded<'_, N> {
+    type Output = Counted<N::Output>;
+
+    fn create(&self, path: &str) -> io::Result<Self::Output> {
+        let file = Counted::new(self.files.create(path)?);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.push((path.to_owned(), Arc::clone(&file.len)));
+        Ok(file)
+    }
+}
+
+/// The name of a set's index, made of the name that was asked for.
+pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
+    match target {
+        // DECISIONS, "safetensors and GGUF": `STEM.safetensors.index.json`.
+        Format::SafetensorsSharded => {
+            const ENDING: &str = ".safetensors.index.json";
+            let stem = name.strip_suffix(ENDING).or_else(|| name.strip_suffix(".safetensors"));
+            let stem = stem.filter(|stem| !stem.is_empty()).ok_or_else(|| {
+                let why =
+                    format!("the index of safetensors in several files is named STEM{ENDING}, not {name:?}");
+                usage("OUT", why)
+            })?;
+            Ok(format!("{stem}{ENDING}"))
+        }
+        _ => Ok(name.to_owned()),
+    }
+}
+
+/// The same error with the file's folder, where it names a file.
+pub(super) fn within(folder: &Path, error: AnyError) -> AnyError {
+    match error {
+        AnyError::Write { path, source } => {
+            AnyError::Write { path: folder.join(path).display().to_string(), source }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,258 @@
+//! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say (DECISIONS, "Conversion between
+//! formats", metadata).
+
+use tensor_core::value::{Object, Value};
+
+use super::options::Declared;
+use crate::format::Format;
+
+/// The key.
+pub(super) const KEY: &str = "modelfmt";
+
+const VERSION: u64 = 1;
+
+/// What stands under the key.
+#[derive(Clone, Debug)]
+pub(super) struct Reserved {
+    /// The format that the model came from.
+    pub(super) format: Format,
+    /// The source's metadata, if it is not a JSON object itself.
+    pub(super) metadata: Object,
+    /// Size variables and their values.
+    pub(super) sizevars: Object,
+    /// Tensors without values, each with its place among all tensors, ascending.
+    pub(super) declared: Vec<(u64, Declared)>,
+    /// Names of tensors that are scalars and are written as `[1]`.
+    pub(super) shapes: Vec<String>,
+    /// What was done to the keys at top level because the target asks for some.
+    pub(super) changes: Changes,
+    /// Where a model of a third format has been since, and what was done to its keys on leaving there.
+    pub(super) via: Vec<(Format, Changes)>,
+    /// What else there is, which is carried along.
+    other: Object,
+}
+
+/// What was done to the keys at top level because a target asks for some.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Keys that were added.
+    pub(super) added: Vec<String>,
+    /// What stood under keys whose values the target does not take, such as a string where APR2 asks for an object.
+    pub(super) replaced: Object,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.replaced.is_empty()
+    }
+
+    /// Adds a key, or replaces what stands there.
+    pub(super) fn set(&mut self, keys: &mut Object, key: &str, value: Value) {
+        match keys.insert(key, value) {
+            Some(old) => _ = self.replaced.insert(key, old),
+            None => self.added.push(key.to_owned()),
+        }
+    }
+
+    /// Makes the keys what they were.
+    pub(super) fn undo(&self, keys: &mut Object) {
+        self.added.iter().for_each(|key| _ = keys.remove(key));
+        keys.extend(self.replaced.clone());
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.added.extend(other.added);
+        self.replaced.extend(other.replaced);
+    }
+
+    /// The key is the user's own from now on.
+    pub(super) fn forget(&mut self, key: &str) {
+        self.added.retain(|added| added != key);
+        self.replaced.remove(key);
+    }
+
+    fn take(from: &mut Object) -> Option<Self> {
+        Some(Self { added: list(from.remove("added"), text)?, replaced: object(from.remove("replaced"))? })
+    }
+
+    fn insert_into(&self, object: &mut Object) {
+        if !self.added.is_empty() {
+            object.insert("added", self.added.iter().map(String::as_str).collect::<Value>());
+        }
+        if !self.replaced.is_empty() {
+            object.insert("replaced", self.replaced.clone());
+        }
+    }
+}
+
+impl Reserved {
+    pub(super) fn new(format: Format) -> Self {
+        Self {
+            format,
+            metadata: Object::new(),
+            sizevars: Object::new(),
+            declared: Vec::new(),
+            shapes: Vec::new(),
+            changes: Changes::default(),
+            via: Vec::new(),
+            other: Object::new(),
+        }
+    }
+
+    /// Reads what stands under the key; `None` if somebody else uses it for something else.
+    pub(super) fn parse(value: &Value) -> Option<Self> {
+        let mut other = value.as_object()?.clone();
+        if other.remove("version")?.as_u64()? != VERSION {
+            return None;
+        }
+        let format = other.remove("format")?.as_str()?.parse().ok()?;
+        let metadata = object(other.remove("metadata"))?;
+        let sizevars = object(other.remove("sizevars"))?;
+        let declared = list(other.remove("declared"), declared)?;
+        let shapes = object(other.remove("shapes"))?;
+        let changes = Changes::take(&mut other)?;
+        let via = list(other.remove("via"), hop)?;
+        let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(<[_]>::is_empty));
+        if !all_scalars || sizevars.values().any(|n| n.as_u64().is_none()) {
+            return None;
+        }
+        let shapes = shapes.keys().map(str::to_owned).collect();
+        Some(Self { format, metadata, sizevars, declared, shapes, changes, via, other })
+    }
+
+    /// Whether there is nothing to say.
+    pub(super) fn is_empty(&self) -> bool {
+        self.to_object().len() == 2 // version and format
+    }
+
+    /// What to write under the key: each part that is not empty.
+    pub(super) fn to_object(&self) -> Object {
+        let mut object = Object::new();
+        object.insert("version", VERSION);
+        object.insert("format", self.format.name());
+        let mut part = |key, is_empty: bool, value: &dyn Fn() -> Value| {
+            if !is_empty {
+                object.insert(key, value());
+            }
+        };
+        part("metadata", self.metadata.is_empty(), &|| self.metadata.clone().into());
+        part("sizevars", self.sizevars.is_empty(), &|| self.sizevars.clone().into());
+        part("declared", self.declared.is_empty(), &|| self.declared.iter().map(declared_value).collect());
+        part("shapes", self.shapes.is_empty(), &|| {
+            let scalar = |name: &String| (name.clone(), Value::Array(Vec::new()));
+            Value::Object(self.shapes.iter().map(scalar).collect())
+        });
+        self.changes.insert_into(&mut object);
+        if !self.via.is_empty() {
+            object.insert("via", self.via.iter().map(hop_value).collect::<Value>());
+        }
+        object.extend(self.other.clone());
+        object
+    }
+
+    /// Whether the model came from a format whose own metadata is not a JSON object; then all of it is here.
+    pub(super) const fn has_all_metadata(&self) -> bool {
+        matches!(self.format, Format::Mag | Format::Oinf)
+    }
+}
+
+fn declared_value((index, declared): &(u64, Declared)) -> Object {
+    let Declared { name, dtype, shape } = declared;
+    Object::from_iter([
+        ("index", Value::from(*index)),
+        ("name", name.as_str().into()),
+        ("dtype", dtype.name().into()),
+        ("shape", shape.iter().copied().collect()),
+    ])
+}
+
+fn declared(value: &Value) -> Option<(u64, Declared)> {
+    let shape = value.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+    let name = text(value.get("name")?)?;
+    let dtype = value.get("dtype")?.as_str()?.parse().ok()?;
+    Some((value.get("index")?.as_u64()?, Declared { name, dtype, shape }))
+}
+
+fn hop_value((format, changes): &(Format, Changes)) -> Object {
+    let mut object = Object::from_iter([("format", format.name())]);
+    changes.insert_into(&mut object);
+    object
+}
+
+fn hop(value: &Value) -> Option<(Format, Changes)> {
+    let mut object = value.as_object()?.clone();
+    Some((object.remove("format")?.as_str()?.parse().ok()?, Changes::take(&mut object)?))
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// The object of a part; an empty one if it is not there.
+fn object(part: Option<Value>) -> Option<Object> {
+    match part {
+        None => Some(Object::new()),
+        Some(Value::Object(object)) => Some(object),
+        Some(_) => None,
+    }
+}
+
+/// The members of a part; none if it is not there.
+fn list<T>(part: Option<Value>, member: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+    match part {
+        None => Some(Vec::new()),
+        Some(Value::Array(items)) => items.iter().map(member).collect(),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor_core::DType;
+    use tensor_core::value::json;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let mut reserved = Reserved::new(Format::Oinf);
+        assert!(reserved.is_empty());
+        reserved.metadata.insert("k", 1);
+        reserved.sizevars.insert("D", 128);
+        reserved.declared.push((2, Declared { name: "y".to_owned(), dtype: DType::I16, shape: vec![2, 3] }));
+        reserved.shapes.push("x".to_owned());
+        let mut keys = Object::from_iter([("architecture", "llama")]);
+        reserved.changes.set(&mut keys, "model_name", "m".into());
+        reserved.changes.set(&mut keys, "architecture", Object::new().into());
+        reserved
+            .via
+            .push((Format::Aero, Changes { added: vec!["apr_version".to_owned()], ..Changes::default() }));
+        let text = json::to_string(&reserved.to_object()).unwrap();
+        let expected = concat!(
+            r#"{"version":1,"format":"oinf","metadata":{"k":1},"sizevars":{"D":128},"#,
+            r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"#,
+            r#""added":["model_name"],"replaced":{"architecture":"llama"},"via":[{"format":"aero","added":["apr_version"]}]}"#
+        );
+        assert_eq!(text, expected);
+        let again = Reserved::parse(&json::parse(text.as_bytes()).unwrap()).unwrap();
+        assert_eq!(again.to_object(), reserved.to_object());
+        again.changes.undo(&mut keys);
+        assert_eq!(keys, Object::from_iter([("architecture", "llama")]));
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_not_read() {
+        for text in [
+            r#""text""#,
+            r#"{"version":2,"format":"mag"}"#,
+            r#"{"version":1,"format":"zip"}"#,
+            r#"{"version":1,"format":"mag","declared":[{"index":0}]}"#,
+            r#"{"version":1,"format":"mag","shapes":{"x":[2]}}"#,
+            r#"{"version":1,"format":"mag","metadata":[]}"#,
+        ] {
+            assert!(Reserved::parse(&json::parse(text.as_bytes()).unwrap()).is_none(), "{text}");
+        }
+        let kept = r#"{"version":1,"format":"mag","later":true}"#;
+        let reserved = Reserved::parse(&json::parse(kept.as_bytes()).unwrap()).unwrap();
+        assert_eq!(json::to_string(&reserved.to_object()).unwrap(), kept);
+    }
+}

@@ -1,0 +1,382 @@
+//! Which tensors are written, in which order, and as what.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use tensor_core::write::TensorSpec;
+use tensor_core::{DType, DisplayShape, Kind, Shortened, TensorInfo, quant};
+
+use super::cast::is_number;
+use super::fit::{Capabilities, Metadata, Misfit};
+use super::options::{ConvertOptions, Declared, usage};
+use super::reserved::Reserved;
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// Where a tensor comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The tensor of the model at this position.
+    Model(usize),
+    /// The declared tensor of this number, which has no values.
+    Declared(usize),
+}
+
+/// A tensor that is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    pub(super) origin: Origin,
+    /// The type that it has.
+    pub(super) from: DType,
+    /// The type that it gets.
+    pub(super) to: DType,
+    pub(super) shape: Shape,
+}
+
+/// What becomes of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// It stays.
+    Same,
+    /// A scalar that is written as `[1]`.
+    One,
+    /// A `[1]` that was a scalar, and is one again.
+    Scalar,
+}
+
+/// The tensors that are written, and those that the target's metadata lists because it cannot declare them.
+#[derive(Default)]
+pub(super) struct Tensors {
+    pub(super) items: Vec<Item>,
+    /// The tensors that [`Origin::Declared`] numbers.
+    pub(super) declared: Vec<Declared>,
+    /// Tensors without values, by their place among all, that travel in the reserved key.
+    pub(super) listed: Vec<(u64, Declared)>,
+    /// Names of scalars that are written as `[1]`.
+    pub(super) scalars: Vec<String>,
+}
+
+impl Tensors {
+    /// What the writer of the target is told of an item.
+    pub(super) fn spec<'s>(&'s self, model: &'s Model, item: &Item) -> Option<TensorSpec<'s>> {
+        let (name, shape, has_data, nbytes) = match item.origin {
+            Origin::Model(position) => {
+                let info = model.container().info(position)?;
+                (info.name, info.shape, info.has_data, info.nbytes)
+            }
+            Origin::Declared(number) => {
+                let Declared { name, shape, .. } = self.declared.get(number)?;
+                (name.as_str(), shape.as_slice(), false, 0)
+            }
+        };
+        let shape: &[u64] = match item.shape {
+            Shape::Same => shape,
+            Shape::One => &[1],
+            Shape::Scalar => &[],
+        };
+        let mut spec = TensorSpec::new(name, item.to, shape);
+        spec.has_data = has_data;
+        spec.packed_nbytes = if item.to == DType::Packed { nbytes } else { 0 };
+        Some(spec)
+    }
+
+    /// The name of an item, for messages.
+    pub(super) fn name<'s>(&'s self, model: &'s Model, item: &Item) -> &'s str {
+        match item.origin {
+            Origin::Model(position) => model.container().info(position).map_or("", |info| info.name),
+            Origin::Declared(number) => self.declared.get(number).map_or("", |declared| &declared.name),
+        }
+    }
+}
+
+/// Chooses tensors for a target.
+pub(super) struct Chooser<'a> {
+    model: &'a Model,
+    target: &'static Capabilities,
+    options: &'a ConvertOptions,
+    filter: Filter,
+    chosen: Tensors,
+    misfits: Vec<Misfit>,
+    /// How many tensors change from one type to another.
+    changes: BTreeMap<(DType, DType), u64>,
+    /// Float tensors that `--quantize` leaves as they are.
+    unquantized: Vec<String>,
+    /// The number of tensors so far, also those that are only listed.
+    place: u64,
+}
+
+/// What [`Chooser::choose`] finds.
+pub(super) struct Choice {
+    pub(super) tensors: Tensors,
+    pub(super) misfits: Vec<Misfit>,
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(super) fn new(
+        model: &'a Model,
+        target: &'static Capabilities,
+        options: &'a ConvertOptions,
+    ) -> Result<Self> {
+        Ok(Self {
+            model,
+            target,
+            options,
+            filter: Filter::new(options)?,
+            chosen: Tensors::default(),
+            misfits: Vec::new(),
+            changes: BTreeMap::new(),
+            unquantized: Vec::new(),
+            place: 0,
+        })
+    }
+
+    /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
+    pub(super) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Choice> {
+        self.check_types();
+        let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
+        let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
+        scalars.sort_unstable();
+        let container = self.model.container();
+        let mut place = 0;
+        for position in 0..container.tensor_count() {
+            while let Some((_, declared)) = listed.next_if(|(index, _)| *index <= place) {
+                self.declare(declared);
+                place += 1;
+            }
+            let Some(info) = container.info(position) else { return Err(self.missing(position)) };
+            let was_scalar =
+                info.shape == [1] && scalars.binary_search_by(|s| s.as_str().cmp(info.name)).is_ok();
+            self.add(position, info, was_scalar);
+            place += 1;
+        }
+        listed.for_each(|(_, declared)| self.declare(declared));
+        for declared in &self.options.declare {
+            self.declare_new(declared);
+        }
+        if self.place == 0 && !self.options.include.is_empty() && container.tensor_count() > 0 {
+            return Err(usage("--include", "no tensor has a name that matches"));
+        }
+        let notes = self.notes();
+        Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })
+    }
+
+    /// A container that counts a tensor and cannot describe it says why when it is asked where it lies.
+    fn missing(&self, position: usize) -> Error {
+        let not_found = || tensor_core::AnyError::NotFound { name: format!("number {position}") };
+        let error = self.model.container().location(position).err().unwrap_or_else(not_found);
+        self.model.failed(error)
+    }
+
+    /// Types that were asked for and that the target lacks are said once, not for each tensor.
+    fn check_types(&mut self) {
+        let asked = [("--cast", self.options.cast), ("--quantize", self.options.quantize)];
+        for (option, dtype) in asked {
+            if let Some(dtype) = dtype.filter(|&dtype| !self.target.has(dtype)) {
+                let why = format!("{} has no {dtype}", self.target.format);
+                self.misfits.push(Misfit::new(format!("{option} {dtype}"), why, None));
+            }
+        }
+    }
+
+    fn add(&mut self, position: usize, info: TensorInfo<'_>, was_scalar: bool) {
+        if !self.filter.takes(info.name) {
+            return;
+        }
+        if !info.has_data && !self.target.declared {
+            self.list(Declared { name: info.name.to_owned(), dtype: info.dtype, shape: info.shape.to_vec() });
+            return;
+        }
+        let shape = self.check(info.name, info.shape, was_scalar);
+        let to = self.dtype(info.name, info.dtype, info.shape);
+        self.push(Item { origin: Origin::Model(position), from: info.dtype, to, shape }, info.name);
+    }
+
+    fn push(&mut self, item: Item, name: &str) {
+        if item.from != item.to {
+            *self.changes.entry((item.from, item.to)).or_default() += 1;
+        }
+        if item.shape == Shape::One {
+            self.chosen.scalars.push(name.to_owned());
+        }
+        self.chosen.items.push(item);
+        self.place += 1;
+    }
+
+    /// A tensor without values that the reserved key of the source lists.
+    fn declare(&mut self, declared: &Declared) {
+        if !self.filter.takes(&declared.name) {
+            return;
+        }
+        if self.target.declared {
+            self.declare_new(declared);
+        } else {
+            self.list(declared.clone());
+        }
+    }
+
+    fn declare_new(&mut self, declared: &Declared) {
+        let shape = self.check(&declared.name, &declared.shape, false);
+        let to = self.dtype(&declared.name, declared.dtype, &declared.shape);
+        let origin = Origin::Declared(self.chosen.declared.len());
+        self.chosen.declared.push(declared.clone());
+        self.push(Item { origin, from: declared.dtype, to, shape }, &declared.name);
+    }
+
+    /// A tensor without values, for a target that cannot declare it.
+    fn list(&mut self, declared: Declared) {
+        if self.target.metadata != Metadata::Json {
+            let why = format!("it has no values, and {} cannot hold a tensor without", self.target.format);
+            self.misfits.push(Misfit::tensor(&declared.name, why, Some("--exclude".into())));
+            return;
+        }
+        self.chosen.listed.push((self.place, declared));
+        self.place += 1;
+    }
+
+    /// Checks name and shape, and says what becomes of the shape.
+    fn check(&mut self, name: &str, shape: &[u64], was_scalar: bool) -> Shape {
+        if let Some(why) = self.target.name_fault(name) {
+            self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+        }
+        if shape.len() > self.target.max_rank {
+            let Capabilities { format, max_rank, .. } = self.target;
+            let shape = DisplayShape(shape);
+            let why = format!("the shape {shape} has more dimensions than the {max_rank} of {format}");
+            self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+        }
+        match shape.len() {
+            0 if self.target.min_rank > 0 => Shape::One,
+            1 if was_scalar && self.target.min_rank == 0 => Shape::Scalar,
+            _ => Shape::Same,
+        }
+    }
+
+    /// The type that a tensor gets; its own after a misfit.
+    fn dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
+        let ConvertOptions { widen, cast, dequantize, quantize, .. } = self.options;
+        let mut dtype = from;
+        if let Some(float) = dequantize.filter(|_| from.is_quantized()) {
+            if !quant::can_decode(from) {
+                let why = format!("there is no decoder for {from}");
+                self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+                return from;
+            }
+            dtype = float;
+        }
+        if let Some(blocks) = quantize.filter(|_| dtype.kind() == Kind::Float) {
+            if has_whole_blocks(blocks, shape) {
+                return blocks;
+            }
+            self.unquantized.push(name.to_owned());
+        }
+        if let Some(to) = cast.filter(|_| is_number(dtype)) {
+            return to;
+        }
+        let widened = self.target.widened(dtype);
+        match widened {
+            _ if self.target.has(dtype) => dtype,
+            Some(wide) if *widen => wide,
+            _ => {
+                let why = format!("{} has no {dtype}", self.target.format);
+                self.misfits.push(Misfit::tensor(name, why, self.help(dtype, widened)));
+                from
+            }
+        }
+    }
+
+    /// The options that would make a type fit.
+    fn help(&self, dtype: DType, widened: Option<DType>) -> Option<Cow<'static, str>> {
+        if dtype.is_quantized() {
+            return quant::can_decode(dtype).then_some("--dequantize f32".into());
+        }
+        if let Some(wide) = widened {
+            return Some(format!("--widen, which makes it {wide}").into());
+        }
+        let order: &[DType] = match dtype.kind() {
+            Kind::Float => &[DType::F32, DType::F16],
+            Kind::Opaque => return Some("--exclude".into()),
+            _ => &[DType::I64, DType::I32],
+        };
+        let nearest = order.iter().find(|&&other| self.target.has(other))?;
+        Some(format!("--cast {nearest}").into())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let ConvertOptions { dequantize, quantize, .. } = self.options;
+        let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
+        let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
+            format!("{count} {}: {from} becomes {to}", plural(count))
+        };
+        let mut notes: Vec<String> = self.changes.iter().map(change).collect();
+        if let Some(blocks) = quantize.filter(|_| !self.unquantized.is_empty()) {
+            let names = Examples(&self.unquantized);
+            notes.push(format!(
+                "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
+            ));
+        }
+        if dequantize.is_some() && !self.changes.keys().any(|(from, _)| from.is_quantized()) {
+            notes.push("--dequantize has nothing to do: no tensor is quantized".to_owned());
+        }
+        if !self.chosen.scalars.is_empty() {
+            let names = Examples(&self.chosen.scalars);
+            notes.push(format!("{} has no scalars; written with shape [1]: {names}", self.target.format));
+        }
+        notes
+    }
+}
+
+/// Whether `--quantize` takes a tensor of floats: matrices, as ggml's own tools do, whose rows are whole blocks.
+fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
+    let row = shape.last().copied().unwrap_or(1);
+    let block = blocks.block().map_or(1, |block| u64::from(block.elements));
+    shape.len() >= 2 && row.is_multiple_of(block)
+}
+
+/// Prints a few names and how many more there are.
+struct Examples<'a>(&'a [String]);
+
+impl std::fmt::Display for Examples<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const SHOWN: usize = 4;
+        for (i, name) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{:?}", if i > 0 { ", " } else { "" }, Shortened(name))?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Which names are taken.
+struct Filter {
+    include: Option<GlobSet>,
+    exclude: Option<GlobSet>,
+}
+
+impl Filter {
+    fn new(options: &ConvertOptions) -> Result<Self> {
+        let include = globs("--include", &options.include)?;
+        Ok(Self { include, exclude: globs("--exclude", &options.exclude)? })
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        self.include.as_ref().is_none_or(|globs| globs.is_match(name))
+            && self.exclude.as_ref().is_none_or(|globs| !globs.is_match(name))
+    }
+}
+
+fn globs(option: &'static str, patterns: &[String]) -> Result<Option<GlobSet>> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        // A backslash escapes on every system: these are names of tensors, not paths.
+        let glob = GlobBuilder::new(pattern).backslash_escape(true).build();
+        set.add(glob.map_err(|error| usage(option, error.to_string()))?);
+    }
+    set.build().map(Some).map_err(|error| usage(option, error.to_string()))
+}

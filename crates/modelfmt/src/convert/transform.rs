@@ -1,0 +1,222 @@
+//! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tensor_core::DType;
+use tensor_core::quant::{self, QuantError};
+use tensor_core::write::{BoxError, TensorData};
+
+use super::cast::{NotANumber, cast};
+use super::tensors::{Item, Origin};
+use crate::error::Error;
+use crate::model::Model;
+
+/// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
+pub(super) struct Values<'a> {
+    model: &'a Model,
+    items: &'a [Item],
+    /// For each item, whether a value was beyond the range of its new type.
+    clipped: Vec<AtomicBool>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(model: &'a Model, items: &'a [Item]) -> Self {
+        let count = if items.iter().any(|item| item.from != item.to) { items.len() } else { 0 };
+        Self { model, items, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    /// The numbers of the items some of whose values were beyond the range of their new type.
+    pub(super) fn clipped(&self) -> impl Iterator<Item = usize> {
+        let flags = self.clipped.iter().enumerate();
+        flags.filter(|(_, flag)| flag.load(Ordering::Relaxed)).map(|(number, _)| number)
+    }
+
+    fn item(&self, number: usize) -> Result<(Item, usize), ValueError> {
+        match self.items.get(number) {
+            Some(&item) => match item.origin {
+                Origin::Model(position) => Ok((item, position)),
+                Origin::Declared(_) => Err(ValueError::NoValues),
+            },
+            None => Err(ValueError::NoValues),
+        }
+    }
+
+    fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), ValueError> {
+        let (Item { from, to, .. }, position) = self.item(number)?;
+        if from == to {
+            return Ok(self.model.read_into(position, offset, out)?);
+        }
+        let unit = Unit::of(from, to).ok_or(ValueError::NoValues)?;
+        let mut scratch = Scratch::default();
+        let (mut group, mut skip) = (offset / unit.target, size(offset % unit.target)?);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let wanted = (skip as u64 + rest.len() as u64).div_ceil(unit.target);
+            let groups = wanted.min((RUN / unit.elements).max(1));
+            let (source_len, len) = (size(groups * unit.source)?, size(groups * unit.target)?);
+            scratch.source.resize(source_len, 0);
+            self.model.read_into(position, group * unit.source, &mut scratch.source)?;
+            let first = group * unit.elements;
+            let take = (len - skip).min(rest.len());
+            let (head, tail) = rest.split_at_mut(take);
+            let clipped = if take == len {
+                scratch.convert(from, to, head)
+            } else {
+                let mut whole = vec![0; len];
+                let clipped = scratch.convert(from, to, &mut whole);
+                head.copy_from_slice(whole.get(skip..skip + take).unwrap_or_default());
+                clipped
+            };
+            if clipped.map_err(|fault| fault.at(first, to))?
+                && let Some(flag) = self.clipped.get(number)
+            {
+                flag.store(true, Ordering::Relaxed);
+            }
+            (rest, skip, group) = (tail, 0, group + groups);
+        }
+        Ok(())
+    }
+}
+
+impl TensorData for Values<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        self.converted(tensor, offset, out).map_err(|error| match error {
+            ValueError::Source(error) => error.into(),
+            other => other.into(),
+        })
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        let (Item { from, to, .. }, position) = self.item(tensor).ok()?;
+        if from == to { self.model.opened.borrow(position, range) } else { None }
+    }
+}
+
+/// Elements that are converted at once.
+const RUN: u64 = 1 << 16;
+
+/// The smallest number of elements that are whole blocks of both types, and the bytes that they take.
+struct Unit {
+    elements: u64,
+    source: u64,
+    target: u64,
+}
+
+impl Unit {
+    fn of(from: DType, to: DType) -> Option<Self> {
+        let (a, b) = (from.block()?, to.block()?);
+        // Blocks have a power of two of elements, so the larger is a multiple of the smaller.
+        let elements = u64::from(a.elements.max(b.elements));
+        let nbytes =
+            |block: tensor_core::Block| elements / u64::from(block.elements) * u64::from(block.nbytes);
+        Some(Self { elements, source: nbytes(a), target: nbytes(b) })
+    }
+}
+
+#[derive(Default)]
+struct Scratch {
+    source: Vec<u8>,
+    middle: Vec<u8>,
+    floats: Vec<f32>,
+}
+
+impl Scratch {
+    /// Converts the whole blocks in `source`; says whether a value was beyond the range of `to`.
+    fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<bool, Fault> {
+        let Self { source, middle, floats } = self;
+        let from = if from.is_quantized() {
+            let block = from.block().ok_or(Fault::Quant(QuantError::NoDecoder { dtype: from }))?;
+            let blocks = source.len() / usize::try_from(block.nbytes).unwrap_or(1).max(1);
+            floats.resize(blocks * usize::try_from(block.elements).unwrap_or(1), 0.0);
+            quant::decode(from, source, floats)?;
+            source.clear();
+            source.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
+            DType::F32
+        } else {
+            from
+        };
+        if !to.is_quantized() {
+            return if from == to {
+                out.copy_from_slice(source);
+                Ok(false)
+            } else {
+                Ok(cast(from, to, source, out)?)
+            };
+        }
+        let values = if from == DType::F32 {
+            &*source
+        } else {
+            let elements = source.len() / usize::try_from(from.size().unwrap_or(1)).unwrap_or(1).max(1);
+            middle.resize(elements * 4, 0);
+            cast(from, DType::F32, source, middle)?;
+            &*middle
+        };
+        floats.clear();
+        floats.extend(values.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        quant::encode(to, floats, out)?;
+        Ok(false)
+    }
+}
+
+/// Why a run of elements could not be converted; elements are counted from its first.
+#[derive(Debug)]
+enum Fault {
+    NotANumber(NotANumber),
+    Quant(QuantError),
+}
+
+impl From<NotANumber> for Fault {
+    fn from(fault: NotANumber) -> Self {
+        Self::NotANumber(fault)
+    }
+}
+
+impl From<QuantError> for Fault {
+    fn from(fault: QuantError) -> Self {
+        Self::Quant(fault)
+    }
+}
+
+impl Fault {
+    /// The same fault, with elements counted from the first of the tensor.
+    fn at(self, first: u64, dtype: DType) -> ValueError {
+        let absolute = |element: usize| first.saturating_add(element as u64);
+        match self {
+            Self::NotANumber(NotANumber(element)) => {
+                ValueError::NotANumber { element: absolute(element), dtype }
+            }
+            Self::Quant(QuantError::NotFinite { element }) => {
+                ValueError::NotFinite { element: absolute(element), dtype }
+            }
+            Self::Quant(QuantError::ScaleOverflow { element }) => {
+                ValueError::ScaleOverflow { element: absolute(element), dtype }
+            }
+            Self::Quant(other) => ValueError::Quant(other),
+        }
+    }
+}
+
+/// Why values cannot be had, or not in the type that was asked for.
+#[derive(Debug, thiserror::Error)]
+enum ValueError {
+    #[error("element {element} is a NaN, and {dtype} has none")]
+    NotANumber { element: u64, dtype: DType },
+    #[error("element {element} is a NaN or beyond the range of f32, and blocks of {dtype} cannot say so")]
+    NotFinite { element: u64, dtype: DType },
+    #[error(
+        "the block at element {element} needs a scale or minimum beyond 65504, the largest that {dtype} has"
+    )]
+    ScaleOverflow { element: u64, dtype: DType },
+    #[error(transparent)]
+    Quant(QuantError),
+    #[error(transparent)]
+    Source(#[from] Error),
+    #[error("the tensor has no values")]
+    NoValues,
+}
+
+fn size(n: u64) -> Result<usize, ValueError> {
+    // Runs are short; what does not fit here does not exist.
+    usize::try_from(n).map_err(|_| ValueError::NoValues)
+}
