@@ -60,6 +60,8 @@ struct State<'a> {
     /// Where the tensors read so far end, as long as they stand one behind the other in the header's order.
     end: Option<u64>,
     has_unknown_keys: bool,
+    /// The number of the tensor that is being read.
+    number: u64,
     /// Where in the file the entry that is being read begins, if known.
     entry_at: Option<u64>,
     /// Why reading stopped, if not for a fault of the JSON itself.
@@ -85,6 +87,7 @@ impl<'a> State<'a> {
             dims: Vec::new(),
             end: Some(0),
             has_unknown_keys: false,
+            number: 0,
             entry_at: None,
             stop: None,
         }
@@ -105,7 +108,7 @@ impl<'a> State<'a> {
 
     /// Stops reading for a fault of the tensor that is being read.
     fn fault<E: serde::de::Error>(&mut self, name: &str, field: Option<&'static str>, fault: Fault) -> E {
-        let mut part = Part::entry("tensor", self.tensors.len() as u64).with_name(name);
+        let mut part = Part::entry("tensor", self.number).with_name(name);
         part.field = field;
         self.stop(Stop::Fault(part, fault))
     }
@@ -226,6 +229,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                 continue;
             }
             let (tensors, limits) = (state.tensors.len(), state.limits);
+            state.number = tensors as u64;
             state.check("the number of tensors", tensors.saturating_add(1), limits.tensors)?;
             state.check("the length of a name", name.len(), limits.name_len)?;
             map.next_value_seed(Entry { state, name: &name })?;

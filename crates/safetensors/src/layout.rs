@@ -2,7 +2,7 @@
 
 use tensor_core::value::{Object, Value};
 use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{Extent, NewTensor, Part, TensorInfo, TensorTable};
+use tensor_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::{MAX_HEADER_LEN, header, wire};
@@ -155,10 +155,13 @@ impl Draft {
     pub(crate) fn finish(self, options: &WriteOptions) -> Result<Plan> {
         let Self { mut tensors, mut json, data_len, .. } = self;
         json.push(b'}');
-        let (len, max) = (json.len() as u64, options.max_header_len);
+        let len = wire::padded_len(json.len() as u64).unwrap_or(u64::MAX);
+        let max = options.max_header_len;
         let too_long =
             || Error::Unfit { part: Part::new("header"), fault: Fault::HeaderTooLong { len, max } };
-        let len = wire::padded_len(len).filter(|&len| len <= max).ok_or_else(too_long)?;
+        if len > max {
+            return Err(too_long());
+        }
         json.resize(usize::try_from(len).map_err(|_| too_long())?, b' ');
         let mut head = len.to_le_bytes().to_vec();
         head.append(&mut json);
@@ -179,6 +182,12 @@ impl Draft {
         }
         Ok(Plan { tensors, head, segments, data: extent(data_start, data_len)? })
     }
+}
+
+/// Whether the format has a name for a dtype.
+#[must_use]
+pub fn can_hold(dtype: DType) -> bool {
+    wire::dtype_name(dtype).is_some()
 }
 
 /// No file is longer.

@@ -18,8 +18,8 @@
 //! # Writing and reading
 //!
 //! ```
-//! use modelfmt_safetensors::write::{MemoryFile, TensorSpec};
-//! use modelfmt_safetensors::{DType, Plan, Reader, Work, WriteOptions};
+//! use modelfmt_safetensors::write::MemoryFile;
+//! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let specs = [TensorSpec::new("w", DType::F32, &[2, 1]), TensorSpec::new("b", DType::U8, &[3])];
 //! let plan = Plan::new(specs, None, &WriteOptions::new())?;
@@ -77,12 +77,12 @@ mod writer;
 
 pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, default_limits};
-pub use layout::{Plan, WriteOptions};
+pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
 pub use set::{SetIndex, SetPlan, SetReader};
-pub use wire::MAX_HEADER_LEN;
-
+pub use tensor_core::write::TensorSpec;
 pub use tensor_core::{
     self, Bytes, Container, DType, Level, Limits, Location, Parser, Part, Report, Source, TensorInfo,
     TensorView, Work, source, value, write,
 };
+pub use wire::MAX_HEADER_LEN;
