@@ -3,6 +3,7 @@
 
 mod alloc;
 mod dump;
+pub mod gguf;
 mod oracle;
 mod patch;
 mod reference;
