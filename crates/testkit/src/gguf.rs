@@ -22,8 +22,14 @@ impl Gguf {
     /// An empty file of version 3, whose tensors will be aligned to 32.
     #[must_use]
     pub const fn new() -> Self {
-        let (entries, tensors, data) = (Vec::new(), Vec::new(), Vec::new());
-        Self { version: 3, counts: (None, None), entries, tensors, alignment: 32, data }
+        Self {
+            version: 3,
+            counts: (None, None),
+            entries: Vec::new(),
+            tensors: Vec::new(),
+            alignment: 32,
+            data: Vec::new(),
+        }
     }
 
     /// States another version.
