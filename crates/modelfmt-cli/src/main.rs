@@ -1,2 +1,32 @@
-//! Under construction.
-fn main() {}
+//! `modelfmt`, the program: arguments, tables and progress bars over the library of the same name.
+
+mod args;
+mod commands;
+mod failure;
+mod progress;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let Cli { quiet, command } = Cli::parse();
+    progress::stop_on_ctrl_c();
+    let done = match command {
+        Command::Inspect(args) => commands::inspect::run(&args, quiet),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Verify(args) => commands::verify::run(&args, quiet),
+        Command::Convert(args) => commands::convert::run(&args, quiet),
+        Command::Extract(args) => commands::extract::run(&args, quiet),
+        Command::Diff(args) => commands::diff::run(&args, quiet),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(_) => commands::completions::man(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,257 @@
+//! The command line, defined once: parsing, help, completions and the man page all come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use modelfmt::{DType, Format, Level};
+
+/// Model files: what is in them, are they intact, turn them into another format.
+#[derive(Debug, Parser)]
+#[command(
+    name = "modelfmt",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = "Examples:
+  modelfmt inspect model.safetensors
+  modelfmt verify *.aero
+  modelfmt convert model.safetensors model.aero --tensor-hashes
+  modelfmt extract model.aero embed.weight -o embed.npy
+
+Formats are told by content: aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded, gguf.
+Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
+pub(crate) struct Cli {
+    /// No progress bars and no notes; errors are still printed
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Inspect(Inspect),
+    Show(Show),
+    Verify(Verify),
+    Convert(Box<Convert>),
+    Extract(Extract),
+    Diff(Diff),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// List what is in a file: format, metadata, tensors, totals
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt inspect model.aero
+  modelfmt inspect model.apr --tensors 'encoder.*'
+  modelfmt inspect model.mag --json | jq '.tensors[].name'")]
+pub(crate) struct Inspect {
+    /// A model file, or the index of a set
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Add the BLAKE3 hash of each tensor's values, which reads them all
+    #[arg(long)]
+    pub(crate) hash: bool,
+    /// Only tensors whose names match, such as 'layers.*.weight'
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) tensors: Option<String>,
+}
+
+/// Print values, statistics and histogram of tensors as text
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt show model.oinf
+  modelfmt show model.safetensors embeddings.LayerNorm.bias")]
+pub(crate) struct Show {
+    /// A model file, or the index of a set
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Tensors by name; all of them, with size variables and metadata, if none is named
+    #[arg(value_name = "TENSOR")]
+    pub(crate) tensors: Vec<String>,
+}
+
+/// Check files: structure, checksums, hashes, and every rule of their formats
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt verify model.aero
+  modelfmt verify --level header models/*
+  modelfmt verify --json model.apr part.apr")]
+pub(crate) struct Verify {
+    /// Model files, or indexes of sets
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How deep to look
+    #[arg(long, value_enum, default_value_t = LevelArg::Full)]
+    pub(crate) level: LevelArg,
+    /// Print a JSON object a file, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelArg {
+    /// Structure only: the index is read, nothing is hashed
+    Header,
+    /// Also every checksum that covers structure and metadata
+    Control,
+    /// Every byte that any checksum, hash or rule covers
+    Full,
+}
+
+impl From<LevelArg> for Level {
+    fn from(level: LevelArg) -> Self {
+        match level {
+            LevelArg::Header => Self::Header,
+            LevelArg::Control => Self::Control,
+            LevelArg::Full => Self::Full,
+        }
+    }
+}
+
+/// Turn a model into another format, losing nothing silently
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt convert model.safetensors model.aero --tensor-hashes --control-hash
+  modelfmt convert model.safetensors model.apr --compress lz4 --metadata config.json
+  modelfmt convert model.safetensors model.apr --quantize q8_0
+  modelfmt convert model.gguf model.aero
+  modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
+pub(crate) struct Convert {
+    /// The model to read: a file, or the index of a set
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) input: PathBuf,
+    /// The file to write, or the index of the set to write
+    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// The format to write, if OUT's ending does not say it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<Format>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Change value types that the target lacks to larger ones that hold every value
+    #[arg(long, help_heading = "Values")]
+    pub(crate) widen: bool,
+    /// Change every number to this type; rounds where it must
+    #[arg(long, value_name = "DTYPE", help_heading = "Values")]
+    pub(crate) cast: Option<DType>,
+    /// Decode block-quantized tensors to f32 or f16
+    #[arg(long, value_name = "f32|f16", help_heading = "Values", value_parser = ["f32", "f16"])]
+    pub(crate) dequantize: Option<String>,
+    /// Quantize tensors of floats
+    #[arg(long, value_name = "TYPE", help_heading = "Values", value_parser = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1"])]
+    pub(crate) quantize: Option<String>,
+    /// Only tensors whose names match
+    #[arg(long, value_name = "GLOB", help_heading = "Values")]
+    pub(crate) include: Vec<String>,
+    /// Leave out tensors whose names match
+    #[arg(long, value_name = "GLOB", help_heading = "Values")]
+    pub(crate) exclude: Vec<String>,
+
+    /// Drop metadata that the target cannot hold, listing each
+    #[arg(long, help_heading = "Metadata")]
+    pub(crate) lossy: bool,
+    /// A JSON object whose top-level keys replace those of the target's metadata
+    #[arg(long, value_name = "FILE.json", help_heading = "Metadata", value_hint = ValueHint::FilePath)]
+    pub(crate) metadata: Option<PathBuf>,
+    /// The model's name, for AERO and APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) model_name: Option<String>,
+    /// The architecture, for AERO and APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) architecture: Option<String>,
+    /// The model type, for APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) model_type: Option<String>,
+    /// OINF: add a size variable
+    #[arg(long, value_name = "NAME=N", help_heading = "Metadata")]
+    pub(crate) sizevar: Vec<String>,
+    /// OINF: add a tensor without data, such as y:i16[4,4]
+    #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
+    pub(crate) declare: Vec<String>,
+
+    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors), in bytes or KiB, MiB, GiB
+    #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
+    pub(crate) shard_size: Option<u64>,
+    /// AERO: add the hash of header, table of contents and names (IHSH)
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) control_hash: bool,
+    /// AERO: add the hash of every page of the weights (PHSH)
+    #[arg(long, value_name = "SIZE", help_heading = "Layout", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4MiB", value_parser = crate::units::parse_size)]
+    pub(crate) page_hashes: Option<u64>,
+    /// AERO: add the hash of every tensor (`hash_b3`)
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) tensor_hashes: bool,
+    /// AERO: the file's identity, 32 hex digits; random if it is not given
+    #[arg(long, value_name = "HEX", help_heading = "Layout")]
+    pub(crate) uuid: Option<String>,
+    /// AERO: do not compress metadata
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) no_zstd: bool,
+    /// APR2: compress tensors in LZ4 blocks
+    #[arg(long, value_name = "lz4|none", help_heading = "Layout", value_parser = ["lz4", "none"])]
+    pub(crate) compress: Option<String>,
+    /// APR2: alignment of tensors
+    #[arg(long, value_name = "32|64", help_heading = "Layout", value_parser = ["32", "64"])]
+    pub(crate) align: Option<String>,
+    /// MAG: kind of checksum; crc32c is what magnetron writes
+    #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
+    pub(crate) checksum: Option<String>,
+}
+
+/// Write one tensor to a .npy file, or its bytes to a .bin file
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  modelfmt extract model.aero embed.weight -o embed.npy")]
+pub(crate) struct Extract {
+    /// A model file, or the index of a set
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The tensor's name
+    pub(crate) tensor: String,
+    /// The file to write: .npy or .bin
+    #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  modelfmt diff before.safetensors after.aero")]
+pub(crate) struct Diff {
+    /// The first model
+    #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
+    pub(crate) a: PathBuf,
+    /// The second model
+    #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
+    pub(crate) b: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  modelfmt completions bash > ~/.local/share/bash-completion/completions/modelfmt")]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page
+#[derive(Debug, Args)]
+#[command(hide = true)]
+pub(crate) struct Man {}

@@ -1,0 +1,132 @@
+//! `modelfmt convert`
+
+use std::path::Path;
+
+use modelfmt::convert::{Compression, Declared, MagChecksum};
+use modelfmt::{ConvertOptions, Format, Model, Overwrite, Printable, json};
+
+use crate::args::Convert;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
+    let target = target(args)?;
+    let options = options(args)?;
+    let model = Model::open(&args.input)?;
+    let total = model.tensors().map(|tensor| tensor.nbytes).sum();
+    let bar = Progress::new("converting", total, quiet);
+    let converted = bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?;
+    if !quiet {
+        for note in &converted.notes {
+            anstream::eprintln!("note: {}", Printable(&note.to_string()));
+        }
+    }
+    for dropped in &converted.dropped {
+        anstream::eprintln!("warning: dropped {}", Printable(&dropped.to_string()));
+    }
+    Ok(())
+}
+
+fn target(args: &Convert) -> Result<Format> {
+    if let Some(format) = args.to {
+        return Ok(format);
+    }
+    let name = args.output.to_string_lossy();
+    Format::of_output(&name).ok_or_else(|| {
+        let endings = ".aero, .mag, .oinf, .apr, .safetensors, .aeroset.json or .safetensors.index.json";
+        Failure::Usage(format!(
+            "{name}: the ending does not say which format; name it {endings}, or use --to"
+        ))
+    })
+}
+
+fn options(args: &Convert) -> Result<ConvertOptions> {
+    let mut options = ConvertOptions::default();
+    options.widen = args.widen;
+    options.cast = args.cast;
+    options.dequantize = args.dequantize.as_deref().and_then(|name| name.parse().ok());
+    options.quantize = args.quantize.as_deref().and_then(|name| name.parse().ok());
+    options.lossy = args.lossy;
+    options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
+    options.sizevars = args.sizevar.iter().map(|text| sizevar(text)).collect::<Result<_>>()?;
+    options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
+    options.model_name.clone_from(&args.model_name);
+    options.architecture.clone_from(&args.architecture);
+    options.model_type.clone_from(&args.model_type);
+    options.include.clone_from(&args.include);
+    options.exclude.clone_from(&args.exclude);
+    options.shard_size = args.shard_size;
+    options.control_hash = args.control_hash;
+    options.page_hashes = args.page_hashes;
+    options.tensor_hashes = args.tensor_hashes;
+    options.uuid = args.uuid.as_deref().map(uuid).transpose()?;
+    options.no_zstd = args.no_zstd;
+    options.compress = args.compress.as_deref().map(|word| match word {
+        "lz4" => Compression::Lz4,
+        _ => Compression::None,
+    });
+    options.align = args.align.as_deref().and_then(|word| word.parse().ok());
+    options.checksum = args.checksum.as_deref().map(|word| match word {
+        "crc32c" => MagChecksum::Crc32c,
+        _ => MagChecksum::Crc32,
+    });
+    options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    Ok(options)
+}
+
+fn metadata(path: &Path) -> Result<modelfmt::Object> {
+    let shown = path.display();
+    let text = std::fs::read(path)
+        .map_err(|source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source }))?;
+    json::parse_object(&text).map_err(|error| Failure::Input(format!("{shown}: not a JSON object: {error}")))
+}
+
+/// `NAME=N`
+fn sizevar(text: &str) -> Result<(String, u64)> {
+    let wrong = || Failure::Usage(format!("--sizevar {text}: give a name and a number, such as D=128"));
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((name.to_owned(), value.parse().map_err(|_| wrong())?))
+}
+
+/// `NAME:DTYPE[DIMS]`
+fn declared(text: &str) -> Result<Declared> {
+    let wrong = || {
+        Failure::Usage(format!("--declare {text}: give a name, a type and dimensions, such as y:i16[4,4]"))
+    };
+    let parse = || {
+        let (name, rest) = text.rsplit_once(':')?;
+        let (dtype, dims) = rest.strip_suffix(']')?.split_once('[')?;
+        let dims = dims.split(',').map(str::trim).filter(|dim| !dim.is_empty());
+        let shape: Option<Vec<u64>> = dims.map(|dim| dim.parse().ok()).collect();
+        Some(Declared { name: name.to_owned(), dtype: dtype.trim().parse().ok()?, shape: shape? })
+    };
+    parse().ok_or_else(wrong)
+}
+
+/// 32 hex digits, with or without hyphens.
+fn uuid(text: &str) -> Result<[u8; 16]> {
+    let wrong = || Failure::Usage(format!("--uuid {text}: give 32 hex digits"));
+    let digits: String = text.chars().filter(|&c| c != '-').collect();
+    if digits.len() != 32 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    Ok(u128::from_str_radix(&digits, 16).map_err(|_| wrong())?.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_languages_parse() {
+        assert_eq!(sizevar("D=128").unwrap(), ("D".to_owned(), 128));
+        let y = declared("layer:y:i16[4, 5]").unwrap();
+        assert_eq!((y.name.as_str(), y.dtype.name(), y.shape), ("layer:y", "i16", vec![4, 5]));
+        assert!(declared("y:i16[]").unwrap().shape.is_empty());
+        assert_eq!(uuid("00010203-0405-0607-0809-0a0b0c0d0e0f").unwrap()[15], 15);
+        for wrong in ["y", "y:i16", "y:i99[1]", "y:i16[-1]", "y:i16[1"] {
+            assert!(declared(wrong).is_err(), "{wrong}");
+        }
+        assert!(sizevar("D").is_err() && sizevar("D=x").is_err() && uuid("12").is_err());
+    }
+}

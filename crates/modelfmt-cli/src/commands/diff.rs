@@ -1,0 +1,71 @@
+//! `modelfmt diff`
+
+use std::io::Write;
+
+use modelfmt::{Changed, Diff as Differences, Model, Printable};
+
+use crate::args::Diff;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
+    let (a, b) = (Model::open(&args.a)?, Model::open(&args.b)?);
+    let bar = Progress::new("comparing", a.container().file_size(), quiet);
+    let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
+    super::print(|out| {
+        if args.json {
+            serde_json::to_writer(&mut *out, &diff).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        text(&diff, out)
+    })?;
+    if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
+}
+
+fn text(diff: &Differences, out: &mut dyn Write) -> Result {
+    if diff.is_same() {
+        return Ok(writeln!(out, "same tensors, same values, same metadata")?);
+    }
+    for name in &diff.only_in_a {
+        writeln!(out, "- tensor {}", Printable(name))?;
+    }
+    for name in &diff.only_in_b {
+        writeln!(out, "+ tensor {}", Printable(name))?;
+    }
+    for pair in &diff.renamed {
+        writeln!(out, "> tensor {} is now {}", Printable(&pair.a), Printable(&pair.b))?;
+    }
+    for changed in &diff.changed {
+        writeln!(out, "~ tensor {}: {}", Printable(&changed.name), how(changed))?;
+    }
+    for entry in &diff.metadata {
+        let json = |value: &Option<modelfmt::Value>| match value {
+            Some(value) => modelfmt::json::to_string(value).unwrap_or_default(),
+            None => "nothing".to_owned(),
+        };
+        let (a, b) = (json(&entry.a), json(&entry.b));
+        writeln!(out, "~ metadata {}: {} is now {}", Printable(&entry.key), Printable(&a), Printable(&b))?;
+    }
+    Ok(())
+}
+
+fn how(changed: &Changed) -> String {
+    let mut parts = Vec::new();
+    if let Some((a, b)) = changed.dtype {
+        parts.push(format!("dtype {a} is now {b}"));
+    }
+    if let Some((a, b)) = &changed.shape {
+        parts.push(format!("shape {a:?} is now {b:?}"));
+    }
+    match changed.values {
+        Some(values) => match (values.max_abs, values.max_rel) {
+            (Some(abs), Some(rel)) => {
+                parts.push(format!("values differ by up to {abs:.3e}, relative {rel:.3e}"))
+            }
+            _ => parts.push("values differ".to_owned()),
+        },
+        None => {}
+    }
+    parts.join("; ")
+}

@@ -1,0 +1,147 @@
+//! `modelfmt inspect`
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use modelfmt::globset::{Glob, GlobMatcher};
+use modelfmt::{DType, InspectOptions, InspectedTensor, Inspection, Model, Printable, Value, json};
+
+use crate::args::Inspect;
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::units::{count, size};
+
+/// Tables of more rows than this are printed without looking at all of them first.
+const TABLE_ROWS: usize = 10_000;
+
+pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
+    let glob = args.tensors.as_deref().map(glob).transpose()?;
+    let model = Model::open(&args.file)?;
+    let mut options = InspectOptions::new().hash(args.hash);
+    if let Some(glob) = glob {
+        options = options.tensors(glob);
+    }
+    let total = if args.hash { model.tensors().map(|tensor| tensor.nbytes).sum() } else { 0 };
+    let bar = Progress::new("hashing", total, quiet || !args.hash);
+    let inspection = bar.run(|work| model.inspect(&options, work))?;
+    super::print(|out| {
+        if args.json {
+            serde_json::to_writer_pretty(&mut *out, &inspection).map_err(std::io::Error::from)?;
+            return Ok(writeln!(out)?);
+        }
+        text(&inspection, out)
+    })
+}
+
+fn glob(pattern: &str) -> Result<GlobMatcher> {
+    let wrong = |error| Failure::Usage(format!("--tensors: {error}"));
+    Ok(Glob::new(pattern).map_err(wrong)?.compile_matcher())
+}
+
+fn text(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
+    let container = inspection.model.container();
+    let path = inspection.model.path().display().to_string();
+    let version = container.version().map_or_else(String::new, |version| format!(" {version}"));
+    let (format, bytes) = (inspection.model.format(), size(container.file_size()));
+    writeln!(out, "{}: {format}{version}, {bytes}", Printable(&path))?;
+    tree("metadata", &inspection.metadata, out)?;
+    tree("details", &inspection.details, out)?;
+    tensors(&inspection.tensors, out)?;
+    totals(inspection, out)
+}
+
+/// The top level of a tree, a line a key, long values cut.
+fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
+    let Value::Object(entries) = tree else { return Ok(()) };
+    if entries.iter().all(|(_, value)| value.is_null()) {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    let mut table = table();
+    for (key, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => json::to_string(other).unwrap_or_default(),
+        };
+        table.add_row([format!("  {}", Printable(key)), cut(&Printable(&text).to_string(), 200)]);
+    }
+    Ok(writeln!(out, "{}", table.trim_fmt())?)
+}
+
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() {
+        table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    table
+}
+
+fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
+    if tensors.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\ntensors")?;
+    for chunk in tensors.chunks(TABLE_ROWS) {
+        let mut table = table();
+        for tensor in chunk {
+            table.add_row(row(tensor));
+        }
+        if let Some(column) = table.column_mut(3) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(out, "{}", table.trim_fmt())?;
+    }
+    Ok(())
+}
+
+fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
+    let info = &tensor.info;
+    let mut notes = Vec::new();
+    if !info.has_data {
+        notes.push("no data".to_owned());
+    }
+    if tensor.location.stored_nbytes != info.nbytes && info.has_data {
+        notes.push(format!("{} as {}", size(tensor.location.stored_nbytes), tensor.location.encoding.name()));
+    }
+    notes.extend(tensor.location.file.as_deref().map(|file| Printable(file).to_string()));
+    notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
+    let shape = modelfmt::tensor_core::DisplayShape(info.shape).to_string();
+    vec![
+        format!("  {}", Printable(info.name)),
+        info.dtype.to_string(),
+        shape,
+        size(info.nbytes),
+        notes.join(", "),
+    ]
+}
+
+fn totals(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
+    let mut by_dtype = BTreeMap::<DType, (u64, u64)>::new();
+    let (mut elements, mut nbytes) = (0u64, 0u64);
+    for tensor in &inspection.tensors {
+        let info = &tensor.info;
+        let (tensors, bytes) = by_dtype.entry(info.dtype).or_default();
+        *tensors += 1;
+        *bytes = bytes.saturating_add(info.nbytes);
+        elements = elements.saturating_add(info.elements());
+        nbytes = nbytes.saturating_add(info.nbytes);
+    }
+    let shown = inspection.tensors.len() as u64;
+    let all = inspection.model.tensor_count() as u64;
+    let of = if shown == all { String::new() } else { format!(" of {}", count(all)) };
+    let (shown, elements, nbytes) = (count(shown), count(elements), size(nbytes));
+    write!(out, "\n{shown}{of} tensors, {elements} parameters, {nbytes}")?;
+    for (i, (dtype, (tensors, bytes))) in by_dtype.iter().enumerate() {
+        write!(out, "{} {dtype} {} × {}", if i == 0 { ":" } else { "," }, size(*bytes), count(*tensors))?;
+    }
+    Ok(writeln!(out)?)
+}

@@ -1,0 +1,59 @@
+//! `modelfmt verify`
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use modelfmt::{FileReport, Printable, Status};
+
+use crate::args::Verify;
+use crate::failure::{Failure, Result};
+use crate::progress::{Progress, stopped};
+
+pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
+    let mut failed = 0;
+    for path in &args.files {
+        let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let bar = Progress::new("verifying", size, quiet || args.json);
+        let report = bar.run(|work| modelfmt::verify(path, args.level.into(), work));
+        if stopped() {
+            return Err(Failure::Checked);
+        }
+        failed += usize::from(!report.is_ok());
+        super::print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
+    }
+    if args.files.len() > 1 && !args.json {
+        super::print(|out| {
+            Ok(writeln!(
+                out,
+                "{} files: {} ok, {failed} failed",
+                args.files.len(),
+                args.files.len() - failed
+            )?)
+        })?;
+    }
+    if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
+}
+
+fn json(report: &FileReport, out: &mut dyn Write) -> Result {
+    serde_json::to_writer(&mut *out, report).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+/// A line for the file, and one for each finding.
+fn text(report: &FileReport, out: &mut dyn Write) -> Result {
+    let (word, color) = if report.is_ok() { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    let path = report.path.display().to_string();
+    let format = report.format.map_or("unknown format", |format| format.name());
+    write!(out, "{style}{word}{style:#} {} ({format}", Printable(&path))?;
+    let done = report.report.checks.iter().filter(|check| check.status != Status::Absent);
+    for (i, check) in done.enumerate() {
+        let mark = if check.status == Status::Failed { "!" } else { "" };
+        write!(out, "{} {}{mark}", if i == 0 { ":" } else { "," }, check.name)?;
+    }
+    writeln!(out, ")")?;
+    for error in &report.report.errors {
+        writeln!(out, "  {}", Printable(error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! How the program ends when something went wrong.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not do its job.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A check failed, or two models differ; what there is to say has been printed.
+    Checked,
+    /// Wrong usage that only the command's own rules show.
+    Usage(String),
+    /// A file that an option names is bad.
+    Input(String),
+    /// The job could not be done.
+    Job(modelfmt::Error),
+    /// Standard output takes no more.
+    Output(io::Error),
+}
+
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl From<modelfmt::Error> for Failure {
+    fn from(error: modelfmt::Error) -> Self {
+        match error {
+            modelfmt::Error::Output { source } => Self::Output(source),
+            error if error.is_usage() => Self::Usage(error.to_string()),
+            error => Self::Job(error),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl Failure {
+    /// Prints the error, and says with which status to exit.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::Checked => ExitCode::from(1),
+            // Whoever reads has enough, as with `| head`: that is no error.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::Output(error) => {
+                anstream::eprintln!("error: cannot write to standard output: {error}");
+                ExitCode::from(1)
+            }
+            Self::Usage(text) => {
+                anstream::eprintln!("error: {text}\n\nFor more information, try '--help'.");
+                ExitCode::from(2)
+            }
+            Self::Input(text) => {
+                anstream::eprintln!("error: {text}");
+                ExitCode::from(1)
+            }
+            Self::Job(error) => {
+                print(&error);
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+/// `error: …` in one line, and a line for each cause that it does not say itself.
+fn print(error: &modelfmt::Error) {
+    let mut said = error.to_string();
+    anstream::eprintln!("error: {said}");
+    if let modelfmt::Error::Unfit { misfits, .. } = error
+        && misfits.len() > 1
+    {
+        misfits.iter().for_each(|misfit| anstream::eprintln!("caused by: {misfit}"));
+    }
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !said.contains(&text) {
+            anstream::eprintln!("caused by: {text}");
+            said.push_str(&text);
+        }
+        cause = inner.source();
+    }
+}

@@ -1,0 +1,170 @@
+//! Bad input and bad places to write to: one clear `error:` line, the right exit status, and nothing left behind.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{modelfmt, modelfmt_in, program, testdata};
+
+fn folder_with_models() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["trained.mag", "simple_model.oinf"] {
+        fs::copy(testdata("reference").join(name), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_that_are_no_models_say_so() {
+    let folder = folder_with_models();
+    fs::write(folder.path().join("empty"), "").unwrap();
+    fs::write(folder.path().join("text.mag"), "just some text\n").unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    for (file, why) in [
+        ("empty", "it is empty"),
+        ("text.mag", "of no format that modelfmt knows"),
+        ("folder", "it is a folder without a file *.aeroset.json"),
+        ("missing.mag", "No such file"),
+    ] {
+        for verb in ["inspect", "show"] {
+            let error = modelfmt_in(folder.path(), &format!("{verb} {file}")).error();
+            assert!(error.contains(file) && error.contains(why), "{error}");
+        }
+        let run = modelfmt_in(folder.path(), &format!("verify {file} --json"));
+        assert_eq!(run.status, 1);
+        let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!((&report["ok"], &report["path"]), (&false.into(), &file.into()));
+        assert!(report["errors"][0].as_str().unwrap().contains(why), "{report}");
+    }
+}
+
+#[test]
+fn every_truncation_is_one_error_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(testdata("reference/trained.mag")).unwrap();
+    let path = folder.path().join("cut.mag");
+    for len in (0..0x157).step_by(7) {
+        fs::write(&path, &whole[..len]).unwrap();
+        let error = modelfmt_in(folder.path(), "inspect cut.mag").error();
+        assert!(error.starts_with("error: cut.mag: "), "{error}");
+        assert!(len < 4 || error.contains(" byte "), "{error}");
+    }
+}
+
+#[test]
+fn a_count_that_the_file_cannot_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = b"MAG!\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0".to_vec();
+    bytes.resize(100, 0);
+    fs::write(folder.path().join("m.mag"), bytes).unwrap();
+    let error = modelfmt_in(folder.path(), "inspect m.mag").error();
+    assert!(error.contains("num_tensors") && error.contains("76"), "{error}");
+}
+
+#[test]
+fn a_name_that_is_not_there_suggests_one_that_is() {
+    let folder = folder_with_models();
+    let error = modelfmt_in(folder.path(), "show trained.mag fc1.wieght").error();
+    assert_eq!(error, "error: trained.mag: no tensor is named \"fc1.wieght\"; did you mean \"fc1.weight\"?");
+    let error = modelfmt_in(folder.path(), "extract trained.mag nothing -o x.npy").error();
+    assert_eq!(error, "error: trained.mag: no tensor is named \"nothing\"");
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_with_force() {
+    let folder = folder_with_models();
+    fs::write(folder.path().join("w.npy"), "mine").unwrap();
+    let error = modelfmt_in(folder.path(), "extract trained.mag fc1.weight -o w.npy").error();
+    assert!(error.contains("w.npy"), "{error}");
+    assert_eq!(fs::read(folder.path().join("w.npy")).unwrap(), b"mine");
+    modelfmt_in(folder.path(), "extract trained.mag fc1.weight -o w.npy --force").ok();
+    assert!(fs::read(folder.path().join("w.npy")).unwrap().starts_with(b"\x93NUMPY"));
+    let error = modelfmt_in(folder.path(), "convert trained.mag simple_model.oinf").error();
+    assert!(error.contains("simple_model.oinf"), "{error}");
+    assert_eq!(names(folder.path()), ["simple_model.oinf", "trained.mag", "w.npy"]);
+}
+
+#[test]
+fn places_that_cannot_be_written_to_leave_nothing_behind() {
+    let folder = folder_with_models();
+    fs::create_dir(folder.path().join("d.mag")).unwrap();
+    modelfmt_in(folder.path(), "convert simple_model.oinf no/such/folder.safetensors").error();
+    modelfmt_in(folder.path(), "convert trained.mag d.mag").error();
+    assert_eq!(names(folder.path()), ["d.mag", "simple_model.oinf", "trained.mag"]);
+}
+
+/// A limit on file sizes stands for a full disk: the write fails half-way.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let folder = folder_with_models();
+    let script =
+        format!("trap '' XFSZ; ulimit -f 4; exec {} convert simple_model.oinf m.safetensors", program());
+    let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("error: ") && stderr.contains("m.safetensors"), "{stderr}");
+    assert_eq!(names(folder.path()), ["simple_model.oinf", "trained.mag"]);
+}
+
+#[test]
+fn whoever_stops_reading_ends_the_program_quietly() {
+    let path = testdata("reference/simple_model.oinf");
+    let mut child = Command::new(program())
+        .args(["show".as_ref(), path.as_os_str()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let folder = folder_with_models();
+    for args in [
+        "",
+        "frobnicate",
+        "inspect",
+        "verify trained.mag --level deep",
+        "convert trained.mag out.xyz",
+        "convert trained.mag out.aero --shard-size 0",
+        "convert trained.mag out.aero --uuid 12",
+        "extract trained.mag cube -o cube.txt",
+        "inspect trained.mag --tensors [",
+    ] {
+        let run = modelfmt_in(folder.path(), args);
+        assert_eq!(run.status, 2, "{args}: {}{}", run.stdout, run.stderr);
+    }
+}
+
+#[test]
+fn names_from_a_file_do_not_reach_the_terminal_raw() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "{\"\\u001b[31mred\\u202e\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"__metadata__\":{\"k\":\"\\u001b]0;t\\u0007\"}}";
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.push(7);
+    let path = folder.path().join("m.safetensors");
+    fs::write(&path, bytes).unwrap();
+    for verb in ["inspect", "show", "verify"] {
+        let run = modelfmt([verb.as_ref(), path.as_os_str()]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        assert!(!run.stdout.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{verb}: {:?}", run.stdout);
+    }
+    let error = modelfmt_in(folder.path(), "show m.safetensors \u{1b}[31mred").error();
+    assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error:?}");
+}

@@ -1,0 +1,56 @@
+//! Files that the formats' own tools wrote hold what `expected.json` says, and pass verification.
+
+mod common;
+
+use common::{modelfmt, testdata};
+use serde_json::Value;
+
+/// Each file of `testdata/reference`, with what it holds.
+fn expected() -> Vec<(String, Value)> {
+    let text = std::fs::read(testdata("reference/expected.json")).unwrap();
+    let Value::Object(files) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
+    assert_eq!(files.len(), 6);
+    files.into_iter().collect()
+}
+
+fn inspect(name: &str) -> Value {
+    let path = testdata("reference").join(name);
+    modelfmt(["inspect".as_ref(), "--json".as_ref(), "--hash".as_ref(), path.as_os_str()]).json()
+}
+
+#[test]
+fn inspect_agrees() {
+    for (name, expected) in expected() {
+        let found = inspect(&name);
+        assert_eq!(found["format"], expected["format"], "{name}");
+        let rows = |file: &Value| -> Vec<[Value; 5]> {
+            let rows = file["tensors"].as_array().unwrap();
+            let keys = ["name", "dtype", "shape", "nbytes", "blake3"];
+            rows.iter().map(|row| keys.map(|key| row[key].clone())).collect()
+        };
+        assert_eq!(rows(&found), rows(&expected), "{name}");
+        for (key, place) in
+            [("metadata", "/metadata"), ("checksum", "/details/checksum"), ("sizevars", "/details/sizevars")]
+        {
+            let Some(wanted) = expected.get(key) else { continue };
+            assert_eq!(found.pointer(place), Some(wanted), "{name} {key}");
+        }
+    }
+}
+
+#[test]
+fn verify_passes() {
+    for (name, expected) in expected() {
+        let path = testdata("reference").join(&name);
+        let report = modelfmt(["verify".as_ref(), "--json".as_ref(), path.as_os_str()]).json();
+        assert_eq!((&report["ok"], &report["level"]), (&Value::Bool(true), &Value::from("full")), "{name}");
+        assert_eq!(report["format"], expected["format"]);
+        assert_eq!(report["errors"].as_array().map(Vec::len), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn show_prints_what_the_document_of_oinf_shows() {
+    let shown = modelfmt(["show".as_ref(), testdata("reference/simple_model.oinf").as_os_str()]).ok();
+    assert_eq!(shown, include_str!("simple_model.txt"));
+}

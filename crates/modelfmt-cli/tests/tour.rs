@@ -1,0 +1,84 @@
+//! The terminal sessions in README.md and docs/TOUR.md are what the program really prints.
+//!
+//! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
+//! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{program, testdata};
+
+/// The folder in which the commands run.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["trained.mag", "simple_model.oinf", "one-shard.aero", "many-shards.aero"] {
+        fs::copy(testdata("reference").join(name), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+/// What a command prints, errors included, in the order of a terminal.
+fn run(command: &str, folder: &Path) -> String {
+    let programs = Path::new(program()).parent().unwrap().to_owned();
+    let path = std::env::join_paths(
+        std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let output = Command::new("sh")
+        .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+        .env("PATH", path.unwrap())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The document with the output of every command as it is now.
+fn recorded(document: &str) -> String {
+    let folder = folder();
+    let (mut text, mut in_session, mut skipping) = (String::new(), false, false);
+    for line in document.lines() {
+        if in_session && line == "```" {
+            (in_session, skipping) = (false, false);
+        }
+        if let Some(command) = line.strip_prefix("$ ").filter(|_| in_session) {
+            text.push_str(&format!("{line}\n{}", run(command, folder.path())));
+            skipping = true;
+        } else if !skipping {
+            text.push_str(&format!("{line}\n"));
+        }
+        in_session |= line == "```console";
+    }
+    text
+}
+
+fn check(name: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    let document = fs::read_to_string(&path).unwrap();
+    let recorded = recorded(&document);
+    if std::env::var_os("MODELFMT_UPDATE").is_some() {
+        fs::write(&path, recorded).unwrap();
+        return;
+    }
+    for (number, (was, is)) in document.lines().zip(recorded.lines()).enumerate() {
+        assert_eq!(
+            was,
+            is,
+            "{name}, line {}; see the head of this test for how to record it again",
+            number + 1
+        );
+    }
+    assert_eq!(document.lines().count(), recorded.lines().count(), "{name}");
+}
+
+#[test]
+fn the_readme_is_true() {
+    check("README.md");
+}
+
+#[test]
+fn the_tour_is_true() {
+    check("docs/TOUR.md");
+}
