@@ -6,6 +6,7 @@
 
 mod aero;
 mod apr2;
+mod gguf;
 mod mag;
 mod oinf;
 mod reference;
@@ -31,6 +32,7 @@ type Maker = (&'static str, fn() -> Result<Vec<Fixture>>);
 const MAKERS: &[Maker] = &[
     ("aero", aero::fixtures),
     ("apr2", apr2::fixtures),
+    ("gguf", gguf::fixtures),
     ("mag", mag::fixtures),
     ("oinf", oinf::fixtures),
     ("safetensors", safetensors::fixtures),

@@ -24,7 +24,7 @@ pub enum Fault {
     )]
     BigEndian,
     /// The first version of the format, which nobody writes any more.
-    #[error("GGUF version 1 is not supported, versions 2 and 3 are; convert it with llama.cpp of late 2023")]
+    #[error("GGUF version 1 is not supported, versions 2 and 3 are; convert the model again")]
     Version1,
     /// A version that this library does not know.
     #[error("GGUF version {0} is not supported, versions 2 and 3 are")]

@@ -25,6 +25,8 @@ pub(crate) struct Listing {
     pub(crate) file_len: u64,
     pub(crate) version: u32,
     pub(crate) metadata: Metadata,
+    /// Where `general.alignment` stands, if it does.
+    pub(crate) alignment_at: u64,
     /// Offsets count from the start of the data.
     pub(crate) tensors: TensorTable,
     /// Where the records end.
@@ -41,8 +43,8 @@ impl Index {
     }
 
     pub(crate) fn new(listing: Listing) -> Result<Self> {
-        let Listing { file_len, version, metadata, mut tensors, end } = listing;
-        let alignment = alignment(&metadata)?;
+        let Listing { file_len, version, metadata, alignment_at, mut tensors, end } = listing;
+        let alignment = alignment(&metadata, alignment_at)?;
         // GGUF, `gguf_file_t`: the data begin at the next multiple of the alignment.
         let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
         for number in 0..tensors.len() {
@@ -160,7 +162,7 @@ pub fn default_limits() -> Limits {
     limits
 }
 
-fn alignment(metadata: &Metadata) -> Result<u32> {
+fn alignment(metadata: &Metadata, at: u64) -> Result<u32> {
     let fault = match metadata.get(wire::ALIGNMENT) {
         None => return Ok(wire::DEFAULT_ALIGNMENT),
         // GGUF, "general.alignment": a multiple of 8; ggml and its Python reader want a power of two.
@@ -170,7 +172,7 @@ fn alignment(metadata: &Metadata) -> Result<u32> {
     };
     let entry = metadata.keys().position(|key| key == wire::ALIGNMENT).map(|number| number as u64);
     let part = Part { entry, ..Part::named("metadata", wire::ALIGNMENT) };
-    Err(Error::Malformed { part, at: 0, fault })
+    Err(Error::Malformed { part, at, fault })
 }
 
 #[cold]

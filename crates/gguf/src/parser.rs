@@ -29,6 +29,8 @@ pub struct IndexParser {
     /// Where the token that begins at `pos` ends at the earliest, as far as is known.
     token_end: u64,
     version: u32,
+    /// Where the key of the alignment stands, if it does.
+    alignment_at: u64,
     entries_left: u64,
     tensors_left: u64,
     /// The arrays that are open, the innermost last.
@@ -64,6 +66,7 @@ impl IndexParser {
             rest: Vec::new(),
             token_end: 0,
             version: 0,
+            alignment_at: 0,
             entries_left: 0,
             tensors_left: 0,
             arrays: Vec::new(),
@@ -167,7 +170,7 @@ impl IndexParser {
         let number = self.metadata.len() as u64;
         cursor.record("metadata", Some(number));
         let key_at = cursor.offset();
-        let key = self.name(cursor, "key", "the length of a metadata key")?;
+        let key = self.text(cursor, "key", "the length of a metadata key", self.limits.name_len)?;
         let named = |error| with_name(error, Some(key));
         let kind = value_type(cursor, "type").map_err(named)?;
         let start = cursor.consumed();
@@ -183,6 +186,9 @@ impl IndexParser {
             at: key_at,
             fault: fault.into(),
         })?;
+        if key == wire::ALIGNMENT {
+            self.alignment_at = key_at;
+        }
         self.entries_left -= 1;
         self.arrays.extend(array);
         self.keep(window, start, cursor)
@@ -237,9 +243,7 @@ impl IndexParser {
         match kind.size() {
             Some(size) => cursor.bytes(size, "value").map(|_| ())?,
             None => {
-                let len = cursor.u64("length of text")?;
-                Limits::check("the length of metadata", len, self.limits.metadata_len)?;
-                cursor.str(len, "text").map(|_| ())?;
+                self.text(cursor, "text", "the length of metadata", self.limits.metadata_len)?;
             }
         }
         Ok(())
@@ -252,13 +256,20 @@ impl IndexParser {
         Ok(())
     }
 
-    fn name<'a>(&self, cursor: &mut Cursor<'a>, field: &'static str, what: &'static str) -> Result<&'a str> {
+    /// A length, and that many bytes of UTF-8.
+    fn text<'a>(
+        &self,
+        cursor: &mut Cursor<'a>,
+        field: &'static str,
+        what: &'static str,
+        max: u64,
+    ) -> Result<&'a str> {
         let len = cursor.u64(field)?;
         if len > self.file_len.saturating_sub(cursor.offset()) {
             // First: what is cut short should not be told of limits.
             cursor.bytes(len, field)?;
         }
-        Limits::check(what, len, self.limits.name_len)?;
+        Limits::check(what, len, max)?;
         Ok(cursor.str(len, field)?)
     }
 
@@ -266,7 +277,7 @@ impl IndexParser {
         let number = self.tensors.len() as u64;
         let at = cursor.offset();
         cursor.record("tensor", Some(number));
-        let name = self.name(cursor, "name", "the length of a name")?;
+        let name = self.text(cursor, "name", "the length of a name", self.limits.name_len)?;
         let named = |error: Basic| with_name(error.into(), Some(name));
         let rank = u64::from(cursor.u32("rank").map_err(named)?);
         Limits::check("the rank", rank, self.limits.rank)?;
@@ -366,7 +377,7 @@ impl Parser for IndexParser {
             let need = self.token_end.saturating_sub(at);
             return Err(Error::Truncated { part, at, need, have: self.rest.len() as u64 });
         }
-        let Self { file_len, pos, version, metadata, tensors, .. } = self;
-        Index::new(Listing { file_len, version, metadata, tensors, end: pos })
+        let Self { file_len, pos, version, alignment_at, metadata, tensors, .. } = self;
+        Index::new(Listing { file_len, version, metadata, alignment_at, tensors, end: pos })
     }
 }
