@@ -99,7 +99,7 @@ fn an_existing_file_is_replaced_only_with_force() {
 fn places_that_cannot_be_written_to_leave_nothing_behind() {
     let folder = folder_with_models();
     fs::create_dir(folder.path().join("d.mag")).unwrap();
-    modelfmt_in(folder.path(), "convert simple_model.oinf no/such/folder.safetensors").error();
+    modelfmt_in(folder.path(), "convert simple_model.oinf no/such/folder.aero").error();
     modelfmt_in(folder.path(), "convert trained.mag d.mag").error();
     assert_eq!(names(folder.path()), ["d.mag", "simple_model.oinf", "trained.mag"]);
 }
@@ -110,11 +110,11 @@ fn places_that_cannot_be_written_to_leave_nothing_behind() {
 fn a_full_disk_leaves_nothing_behind() {
     let folder = folder_with_models();
     let script =
-        format!("trap '' XFSZ; ulimit -f 4; exec {} convert simple_model.oinf m.safetensors", program());
+        format!("trap '' XFSZ; ulimit -f 4; exec {} convert simple_model.oinf m.aero", program());
     let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.starts_with("error: ") && stderr.contains("m.safetensors"), "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains("m.aero"), "{stderr}");
     assert_eq!(names(folder.path()), ["simple_model.oinf", "trained.mag"]);
 }
 
