@@ -21,6 +21,10 @@ pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     pub(crate) shard_size: u64,
+    #[cfg(feature = "set")]
+    pub(crate) part_size: Option<u64>,
+    #[cfg(feature = "set")]
+    pub(crate) shards_per_part: u64,
     pub(crate) control_hash: bool,
     pub(crate) page_hashes: Option<u64>,
     pub(crate) tensor_hashes: bool,
@@ -33,6 +37,10 @@ impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             shard_size: DEFAULT_SHARD_SIZE,
+            #[cfg(feature = "set")]
+            part_size: None,
+            #[cfg(feature = "set")]
+            shards_per_part: crate::set::DEFAULT_SHARDS_PER_PART,
             control_hash: false,
             page_hashes: None,
             tensor_hashes: false,
@@ -55,6 +63,23 @@ impl WriteOptions {
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
+        self
+    }
+
+    /// Of a set: the cap of the weights of a part in bytes, and so of its shards too. A single tensor that is larger has a
+    /// part of its own. Without it, only [`shards_per_part`](Self::shards_per_part) ends a part.
+    #[cfg(feature = "set")]
+    #[must_use]
+    pub const fn part_size(mut self, nbytes: u64) -> Self {
+        self.part_size = Some(nbytes);
+        self
+    }
+
+    /// Of a set: the most shards of a part; 4 if nothing is said.
+    #[cfg(feature = "set")]
+    #[must_use]
+    pub const fn shards_per_part(mut self, shards: u64) -> Self {
+        self.shards_per_part = shards;
         self
     }
 
@@ -161,6 +186,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) model: (&'a str, &'a str),
     /// Whether the shards are in this file.
     pub(crate) holds_shards: bool,
+    /// The hashes of the tensors, if they are known.
+    pub(crate) hashes: Option<&'a [[u8; 32]]>,
 }
 
 impl Plan {
@@ -181,8 +208,15 @@ impl Plan {
         let model = model_of(metadata)?;
         let mut tensors = table_of(specs)?;
         let shards = shards_of(&mut tensors, options.shard_size, 0)?;
-        let parts =
-            Parts { tensors, shards, first_tensor: 0, json: Some(metadata), model, holds_shards: true };
+        let parts = Parts {
+            tensors,
+            shards,
+            first_tensor: 0,
+            json: Some(metadata),
+            model,
+            holds_shards: true,
+            hashes: None,
+        };
         Self::of_parts(parts, options)
     }
 
@@ -215,7 +249,7 @@ impl Plan {
             plan.check_index_len(chunks.tidx)?;
             plan.hashed_tidx = Some(chunks.tidx);
         } else {
-            plan.put(chunks.tidx, plan.index_bytes(None))?;
+            plan.put(chunks.tidx, plan.index_bytes(parts.hashes))?;
         }
         if parts.holds_shards {
             plan.place_shards()?;

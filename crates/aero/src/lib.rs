@@ -156,6 +156,8 @@ mod msgpack;
 mod pages;
 mod parser;
 mod reader;
+#[cfg(feature = "set")]
+mod set;
 mod tidx;
 mod verify;
 mod wire;
@@ -169,6 +171,8 @@ pub use layout::{DEFAULT_SHARD_SIZE, Plan, WriteOptions};
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
 pub use parser::IndexParser;
 pub use reader::{OpenOptions, Reader};
+#[cfg(feature = "set")]
+pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tensor_core::write::TensorSpec;
 pub use tensor_core::{self, DType, Level, Limits, Report, Source, TensorInfo, TensorView, Work};
 pub use tidx::Entry;

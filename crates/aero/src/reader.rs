@@ -43,6 +43,11 @@ impl OpenOptions {
         self
     }
 
+    #[cfg(feature = "set")]
+    pub(crate) const fn limits_ref(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Opens a file by its path, with positioned reads.
     ///
     /// # Errors
@@ -383,7 +388,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-fn view<'a>(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<TensorView<'a>> {
+pub(crate) fn view<'a>(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<TensorView<'a>> {
     let len = bytes.len() as u64;
     TensorView::new(info, bytes).map_err(|error| Error::Io {
         at: 0,

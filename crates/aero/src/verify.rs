@@ -15,8 +15,12 @@ use crate::reader::Reader;
 use crate::wire::{FourCC, Header, SHARD_ALIGNMENT};
 
 pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Report {
+    findings(reader, level, work).report(level)
+}
+
+pub(crate) fn findings<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
     let index = &**reader.index();
-    let mut v = Verifier { reader, index, found: Findings::default(), skipped: chunk_overlaps(index) };
+    let mut v = Verifier { reader, index, found: Findings::of(index), skipped: chunk_overlaps(index) };
     v.header();
     if level >= Level::Control {
         v.control();
@@ -25,19 +29,88 @@ pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_
     if level >= Level::Full && v.shards(work).is_ok() {
         v.padding(work);
     }
-    v.report(level)
+    v.found
 }
 
-/// What each check has found.
+/// What each check has found, and what there was to look at.
 #[derive(Default)]
-struct Findings {
-    structure: Vec<String>,
+pub(crate) struct Findings {
+    pub(crate) structure: Vec<String>,
     extents: Vec<String>,
     ihsh: Vec<String>,
     chunks: Vec<String>,
     tensors: Vec<String>,
     pages: Vec<String>,
     padding: Vec<String>,
+    chunk_count: usize,
+    tensor_count: usize,
+    ihsh_count: usize,
+    phsh_count: usize,
+    has_tensor_hashes: bool,
+}
+
+impl Findings {
+    fn of(index: &Index) -> Self {
+        let count = |fourcc: FourCC| index.chunks().filter(|chunk| chunk.fourcc == fourcc).count();
+        Self {
+            chunk_count: index.chunks().len(),
+            tensor_count: index.tensors().len(),
+            ihsh_count: count(FourCC::IHSH),
+            phsh_count: count(FourCC::PHSH),
+            has_tensor_hashes: index.tensors.has_hashes(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what was found in a file of a set.
+    #[cfg(feature = "set")]
+    pub(crate) fn merge(&mut self, path: &str, other: Self) {
+        let named = |text: String| format!("{path}: {text}");
+        for (all, found) in [
+            (&mut self.structure, other.structure),
+            (&mut self.extents, other.extents),
+            (&mut self.ihsh, other.ihsh),
+            (&mut self.chunks, other.chunks),
+            (&mut self.tensors, other.tensors),
+            (&mut self.pages, other.pages),
+            (&mut self.padding, other.padding),
+        ] {
+            all.extend(found.into_iter().map(named));
+        }
+        self.chunk_count += other.chunk_count;
+        self.tensor_count += other.tensor_count;
+        self.ihsh_count += other.ihsh_count;
+        self.phsh_count += other.phsh_count;
+        self.has_tensor_hashes |= other.has_tensor_hashes;
+    }
+
+    pub(crate) fn report(self, level: Level) -> Report {
+        let mut report = Report::new(level);
+        let (chunks, tensors) = (self.chunk_count, self.tensor_count);
+        report.add("structure", self.structure, format!("{chunks} chunks, {tensors} tensors"));
+        report.add("extents", self.extents, format!("{chunks} chunks, {tensors} tensors"));
+        if level >= Level::Control {
+            match self.ihsh_count {
+                0 => report.absent("ihsh", "there is no IHSH chunk"),
+                n => report.add("ihsh", self.ihsh, format!("{n} IHSH")),
+            }
+            let which = if level >= Level::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
+            report.add("chunk-hashes", self.chunks, which);
+        }
+        if level >= Level::Full {
+            if self.has_tensor_hashes {
+                report.add("tensor-hashes", self.tensors, format!("{tensors} tensors"));
+            } else {
+                report.absent("tensor-hashes", "no tensor has a hash_b3");
+            }
+            match self.phsh_count {
+                0 => report.absent("page-hashes", "there is no PHSH chunk"),
+                n => report.add("page-hashes", self.pages, format!("{n} shards")),
+            }
+            report.add("padding", self.padding, "between chunks");
+        }
+        report
+    }
 }
 
 struct Verifier<'a, S> {
@@ -391,40 +464,6 @@ impl<S: Source> Verifier<'_, S> {
 
     fn is_skipped(&self, position: usize) -> bool {
         self.skipped.contains_key(&position)
-    }
-
-    fn report(self, level: Level) -> Report {
-        let (index, found) = (self.index, self.found);
-        let count = |fourcc: FourCC| index.chunks().filter(|chunk| chunk.fourcc == fourcc).count();
-        let mut report = Report::new(level);
-        let (chunks, tensors) = (index.chunks().len(), index.tensors().len());
-        report.add("structure", found.structure, format!("{chunks} chunks, {tensors} tensors"));
-        report.add("extents", found.extents, format!("{chunks} chunks, {tensors} tensors"));
-        if level >= Level::Control {
-            match count(FourCC::IHSH) {
-                0 => report.absent("ihsh", "the file has no IHSH chunk"),
-                n => report.add("ihsh", found.ihsh, format!("{n} IHSH chunk")),
-            }
-            let of = |fourcc| count(fourcc);
-            let hashed = match level {
-                Level::Full => chunks,
-                _ => of(FourCC::TIDX) + of(FourCC::MMSG) + of(FourCC::MJSN),
-            };
-            report.add("chunk-hashes", found.chunks, format!("{hashed} chunks"));
-        }
-        if level >= Level::Full {
-            if index.tensors.has_hashes() {
-                report.add("tensor-hashes", found.tensors, format!("{tensors} tensors"));
-            } else {
-                report.absent("tensor-hashes", "no tensor has a hash_b3");
-            }
-            match count(FourCC::PHSH) {
-                0 => report.absent("page-hashes", "the file has no PHSH chunk"),
-                n => report.add("page-hashes", found.pages, format!("{n} shards")),
-            }
-            report.add("padding", found.padding, "between chunks");
-        }
-        report
     }
 }
 

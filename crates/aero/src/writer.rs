@@ -15,7 +15,8 @@ use crate::layout::{Plan, Shard};
 use crate::pages::PageHashes;
 use crate::wire::shard_name;
 
-/// What has been written.
+/// What has been written; a set's index states it.
+#[cfg_attr(not(feature = "set"), allow(dead_code))]
 pub(crate) struct Written {
     pub(crate) file_len: u64,
     /// The hash of each tensor, if asked for.

@@ -1,0 +1,222 @@
+//! The index of a set: `model.aeroset.json`.
+
+use tensor_core::source::check_relative;
+use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
+use tensor_core::{Fault as Common, Limits, Part};
+
+use crate::chunks::malformed;
+use crate::error::{Fault, Result};
+
+/// What the index of a set says.
+#[derive(Clone, Debug)]
+pub struct SetIndex {
+    version: (u64, u64),
+    model: Object,
+    parts: Vec<SetPart>,
+    global: SetFile,
+    base_url: Option<String>,
+    cache: Option<Value>,
+    text_len: u64,
+    /// Shard → part, sorted.
+    shards: Vec<(u64, u32)>,
+}
+
+/// A file of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetFile {
+    /// Its path, relative to the set's folder, and never outside of it.
+    pub path: String,
+    /// SHA-256 of the file; `None` if what is stated is not 64 hex digits, which `verify` reports.
+    pub sha256: Option<[u8; 32]>,
+    /// Its size, as the index states it.
+    pub size_bytes: u64,
+}
+
+/// A part of a set: a file with shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetPart {
+    /// The file.
+    pub file: SetFile,
+    /// The shards that it holds, by their numbers in the whole set.
+    pub shards: Vec<u64>,
+}
+
+impl SetIndex {
+    /// Parses the text of an index.
+    ///
+    /// # Errors
+    /// If it is no JSON, is no index of version 0.1 or 0.2, lacks a key, or has a path that leads out of the set's folder.
+    pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
+        let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
+        let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth)).map_err(|error| {
+            malformed(part(), error.offset().unwrap_or(0) as u64, Common::Metadata(error.to_string()))
+        })?;
+        let Value::Object(tree) = tree else {
+            return Err(fault(Fault::Set(format!("it is {} and not an object", tree.kind()))));
+        };
+        let list = tree.required_array("parts").map_err(|error| key(&error))?;
+        Limits::check("the number of parts", list.len() as u64, limits.entries)?;
+        let mut parts = Vec::with_capacity(list.len());
+        for (number, value) in list.iter().enumerate() {
+            parts.push(part_of(value).map_err(|error| error.in_part(number))?);
+        }
+        let mut shards: Vec<(u64, u32)> = (0u32..)
+            .zip(&parts)
+            .flat_map(|(number, part)| part.shards.iter().map(move |&shard| (shard, number)))
+            .collect();
+        shards.sort_unstable();
+        let global = tree.required_object("global_tidx").map_err(|error| key(&error))?;
+        let global = file_of(global).map_err(|error| error.within("global_tidx"))?;
+        Ok(Self {
+            version: version_of(&tree)?,
+            model: tree.optional_object("model").map_err(|error| key(&error))?.cloned().unwrap_or_default(),
+            base_url: tree.optional_str("base_url").map_err(|error| key(&error))?.map(str::to_owned),
+            cache: tree.get("cache").filter(|cache| !cache.is_null()).cloned(),
+            text_len: text.len() as u64,
+            parts,
+            global,
+            shards,
+        })
+    }
+
+    /// Major and minor version.
+    #[must_use]
+    pub const fn version(&self) -> (u64, u64) {
+        self.version
+    }
+
+    /// `name` and `architecture` of the model.
+    #[must_use]
+    pub const fn model(&self) -> &Object {
+        &self.model
+    }
+
+    /// The parts.
+    #[must_use]
+    pub fn parts(&self) -> &[SetPart] {
+        &self.parts
+    }
+
+    /// The file that lists the tensors, usually `index.aero`.
+    #[must_use]
+    pub const fn global_tidx(&self) -> &SetFile {
+        &self.global
+    }
+
+    /// Where the files can be fetched: a prefix of their paths. Nothing here follows it.
+    #[must_use]
+    pub fn base_url(&self) -> Option<&str> {
+        self.base_url.as_deref()
+    }
+
+    /// Advice to who fetches the files, as it stands in the index.
+    #[must_use]
+    pub const fn cache(&self) -> Option<&Value> {
+        self.cache.as_ref()
+    }
+
+    /// The part that holds a shard: the first that lists it.
+    #[must_use]
+    pub fn part_of_shard(&self, shard: u64) -> Option<usize> {
+        let first = self.shards.partition_point(|&(other, _)| other < shard);
+        self.shards.get(first).filter(|(other, _)| *other == shard).map(|&(_, part)| part as usize)
+    }
+
+    /// Shards that are listed more than once, with the two parts.
+    pub(super) fn twice_listed(&self) -> impl Iterator<Item = (u64, u32, u32)> {
+        let pairs = self.shards.iter().zip(self.shards.iter().skip(1));
+        pairs.filter(|((a, _), (b, _))| a == b).map(|(&(shard, first), &(_, second))| (shard, first, second))
+    }
+
+    /// All files but the index itself.
+    pub(super) fn files(&self) -> impl Iterator<Item = &SetFile> {
+        std::iter::once(&self.global).chain(self.parts.iter().map(|part| &part.file))
+    }
+
+    pub(super) const fn text_len(&self) -> u64 {
+        self.text_len
+    }
+}
+
+fn part() -> Part {
+    Part::new("index of the set")
+}
+
+fn fault(fault: Fault) -> crate::Error {
+    malformed(part(), 0, fault)
+}
+
+fn key(error: &KeyError) -> crate::Error {
+    fault(Fault::Set(error.to_string()))
+}
+
+/// DECISIONS, AEROSET: version [0, 1] or [0, 2].
+fn version_of(tree: &Object) -> Result<(u64, u64)> {
+    let format = tree.required_object("format").map_err(|error| key(&error))?;
+    let name = format.required_str("name").map_err(|error| key(&error.within("format")))?;
+    if name != "AEROSET" {
+        return Err(fault(Fault::Set(format!("format.name is {name:?} and not \"AEROSET\""))));
+    }
+    let version = format.required_array("version").map_err(|error| key(&error.within("format")))?;
+    match version {
+        [major, minor] if major.as_u64() == Some(0) && matches!(minor.as_u64(), Some(1 | 2)) => {
+            Ok((0, minor.as_u64().unwrap_or_default()))
+        }
+        _ => Err(fault(Fault::Set("format.version is not known; only [0, 1] and [0, 2] are".to_owned()))),
+    }
+}
+
+/// Why a file is not listed as it should be.
+enum FileFault {
+    Key(KeyError),
+    Other(Fault),
+}
+
+impl FileFault {
+    fn in_part(self, number: usize) -> crate::Error {
+        self.within(&format!("parts[{number}]"))
+    }
+
+    fn within(self, place: &str) -> crate::Error {
+        match self {
+            Self::Key(error) => key(&error.within(place)),
+            Self::Other(other) => fault(other),
+        }
+    }
+}
+
+fn part_of(value: &Value) -> Result<SetPart, FileFault> {
+    let Value::Object(object) = value else {
+        return Err(FileFault::Other(Fault::Set(format!("a part is {} and not an object", value.kind()))));
+    };
+    let shards = object.required_array("shards").map_err(FileFault::Key)?;
+    let number = |shard: &Value| {
+        let what = || Fault::Set(format!("a shard is {} and not its number", shard.kind()));
+        shard.as_u64().ok_or_else(|| FileFault::Other(what()))
+    };
+    Ok(SetPart { file: file_of(object)?, shards: shards.iter().map(number).collect::<Result<_, _>>()? })
+}
+
+fn file_of(object: &Object) -> Result<SetFile, FileFault> {
+    let path = object.required_str("path").map_err(FileFault::Key)?;
+    // DECISIONS, AEROSET: a set with a path that leads out of its folder is refused.
+    check_relative(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
+    Ok(SetFile {
+        path: path.to_owned(),
+        sha256: object.required_str("sha256").ok().and_then(|text| from_hex(text.as_bytes())),
+        size_bytes: object.required_u64("size_bytes").map_err(FileFault::Key)?,
+    })
+}
+
+/// 64 hex digits of either case.
+fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let text: &[u8; 64] = text.try_into().ok()?;
+    let mut hash = [0; 32];
+    for (byte, &[high, low]) in hash.iter_mut().zip(text.as_chunks().0) {
+        *byte = digit(high)? << 4 | digit(low)?;
+    }
+    Some(hash)
+}

@@ -1,0 +1,448 @@
+//! An open set: its parts are opened when one of their tensors is asked for.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tensor_core::source::Files;
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::source::{FileSource, Folder};
+use tensor_core::value::{Object, Value};
+use tensor_core::{
+    AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Part, Report, Source, TensorInfo,
+    TensorView, Work,
+};
+
+use super::{SetFile, SetIndex};
+use crate::chunks::malformed;
+use crate::error::{Error, Fault, Hex, Result};
+use crate::index::Index;
+use crate::reader::{OpenOptions, Reader, view};
+use crate::tidx::Entry;
+use crate::verify::describe;
+use crate::wire::{FourCC, shard_name};
+
+/// An open set. Opening reads its index and the tensor index of `index.aero`; a part is opened when one of its tensors is
+/// asked for.
+#[derive(Debug)]
+pub struct SetReader<F: Files> {
+    set: Arc<SetIndex>,
+    files: F,
+    /// The folder of the index within `files`, with its `/`.
+    prefix: String,
+    options: OpenOptions,
+    global: Reader<F::Source>,
+    parts: Vec<OnceLock<Reader<F::Source>>>,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl SetReader<Folder> {
+    /// Opens the set whose index stands at `path`, or in the folder at `path`.
+    ///
+    /// # Errors
+    /// If index or tensor index cannot be read or break a rule; for a folder also if it has not one file `*.aeroset.json`.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open_set(path)
+    }
+}
+
+impl OpenOptions {
+    /// Opens the set whose index stands at `path`, or in the folder at `path`.
+    ///
+    /// # Errors
+    /// As [`SetReader::open`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_set(&self, path: impl AsRef<Path>) -> Result<SetReader<Folder>> {
+        let failed = |path: &Path| {
+            let path = path.display().to_string();
+            move |source| Error::Open { path, source }
+        };
+        let path = index_path(path.as_ref()).map_err(failed(path.as_ref()))?;
+        let source = FileSource::open(&path).map_err(failed(&path))?;
+        self.open_set_source(&source, Folder::of(&path))
+    }
+
+    /// Opens the set whose index `source` holds, and whose files `files` opens.
+    ///
+    /// # Errors
+    /// As [`SetReader::from_files`].
+    pub fn open_set_source<F: Files>(
+        &self,
+        source: &(impl Source + ?Sized),
+        files: F,
+    ) -> Result<SetReader<F>> {
+        self.open_set_in(source, files, String::new())
+    }
+
+    fn open_set_in<F: Files>(
+        &self,
+        source: &(impl Source + ?Sized),
+        files: F,
+        prefix: String,
+    ) -> Result<SetReader<F>> {
+        let len = source.len();
+        Limits::check("the length of the index of the set", len, self.limits_ref().metadata_len)?;
+        let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
+        let set = Arc::new(SetIndex::parse(&text, self.limits_ref())?);
+        let global = open_file(self, &files, &prefix, set.global_tidx())?;
+        let parts = set.parts().iter().map(|_| OnceLock::new()).collect();
+        Ok(SetReader { set, files, prefix, options: self.clone(), global, parts })
+    }
+}
+
+/// The one index of a folder, or the file itself.
+#[cfg(not(target_arch = "wasm32"))]
+fn index_path(path: &Path) -> std::io::Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let usual = path.join("model.aeroset.json");
+    if usual.is_file() {
+        return Ok(usual);
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?.path();
+        let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".aeroset.json") {
+            found.push(entry);
+        }
+    }
+    match found.pop() {
+        Some(one) if found.is_empty() => Ok(one),
+        one => {
+            let what = if one.is_some() { "more than one file" } else { "no file" };
+            let text = format!("the folder has {what} named *.aeroset.json; give the index itself");
+            Err(std::io::Error::new(std::io::ErrorKind::NotFound, text))
+        }
+    }
+}
+
+fn open_file<F: Files>(
+    options: &OpenOptions,
+    files: &F,
+    prefix: &str,
+    file: &SetFile,
+) -> Result<Reader<F::Source>> {
+    let failed = |source| Error::Open { path: file.path.clone(), source };
+    let source = files.open(&format!("{prefix}{}", file.path)).map_err(failed)?;
+    options.open_source(source).map_err(|error| in_file(&file.path, error))
+}
+
+/// Where a tensor is in its part.
+enum Home {
+    /// The part lists it, at this position.
+    Listed(usize),
+    /// The part does not, and the number of the shard in the whole set names a chunk of it.
+    Shard(Extent),
+}
+
+impl<F: Files> SetReader<F> {
+    /// Opens the set whose index is the file `index` of `files`.
+    ///
+    /// # Errors
+    /// If index or tensor index cannot be read or break a rule.
+    pub fn from_files(files: F, index: &str) -> Result<Self> {
+        let failed = |source| Error::Open { path: index.to_owned(), source };
+        let source = files.open(index).map_err(failed)?;
+        let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default();
+        OpenOptions::new().open_set_in(&source, files, prefix.to_owned())
+    }
+
+    /// What the index of the set says.
+    #[must_use]
+    pub const fn set(&self) -> &Arc<SetIndex> {
+        &self.set
+    }
+
+    /// The file that lists all tensors, with the model's metadata; it has no values.
+    #[must_use]
+    pub const fn global(&self) -> &Reader<F::Source> {
+        &self.global
+    }
+
+    /// What the global tensor index says.
+    #[must_use]
+    pub const fn index(&self) -> &Arc<Index> {
+        self.global.index()
+    }
+
+    /// The files.
+    #[must_use]
+    pub const fn files(&self) -> &F {
+        &self.files
+    }
+
+    /// A part, opened if it is not yet.
+    ///
+    /// # Errors
+    /// If there is no such part, or it cannot be opened or breaks a rule.
+    pub fn part(&self, number: usize) -> Result<&Reader<F::Source>> {
+        let found = self.set.parts().get(number).zip(self.parts.get(number));
+        let (part, slot) = found.ok_or_else(|| Error::NotFound { name: format!("part number {number}") })?;
+        if let Some(reader) = slot.get() {
+            return Ok(reader);
+        }
+        let reader = open_file(&self.options, &self.files, &self.prefix, &part.file)?;
+        Ok(slot.get_or_init(|| reader))
+    }
+
+    /// The tensors in the order of the global tensor index.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+        self.global.tensors()
+    }
+
+    /// The tensor of that name with its values. No hash is looked at.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Io`], [`Error::Open`] for a part that is missing; if no part has its shard, or the
+    /// part disagrees about it.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        self.tensor_at(self.position(name)?)
+    }
+
+    /// The tensor at a position with its values. No hash is looked at.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
+        let (number, part, home) = self.home(position)?;
+        let path = self.path(number);
+        let bytes = match home {
+            Home::Listed(there) => part.tensor_at(there).map(TensorView::into_bytes),
+            Home::Shard(extent) => part.read(extent.range()),
+        };
+        view(self.info_at(position)?.0, bytes.map_err(|error| in_file(path, error))?)
+    }
+
+    /// The tensor of that name with its values, verified: by the `hash_b3` of the global index, else by what hashes its
+    /// part has.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor) and [`Reader::tensor_verified`].
+    pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
+        let position = self.position(name)?;
+        let (info, entry) = self.info_at(position)?;
+        if let Some(expected) = entry.hash_b3 {
+            let tensor = self.tensor_at(position)?;
+            let found = *blake3::hash(tensor.bytes()).as_bytes();
+            if found == expected {
+                return Ok(tensor);
+            }
+            let fault =
+                Fault::Hash { stated: "hash_b3", found: Hex::new(found), expected: Hex::new(expected) };
+            return Err(malformed(Part::named("tensor", name), 0, fault));
+        }
+        let (number, part, home) = self.home(position)?;
+        match home {
+            Home::Listed(there) => {
+                let found = part.tensor_at_verified(there).map(TensorView::into_bytes);
+                view(info, found.map_err(|error| in_file(self.path(number), error))?)
+            }
+            Home::Shard(_) => Err(malformed(Part::named("tensor", name), 0, Fault::NoHash)),
+        }
+    }
+
+    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on. No hash is looked at.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`].
+    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let (number, part, home) = self.home(position)?;
+        let read = match home {
+            Home::Listed(there) => part.read_into(there, offset, out),
+            Home::Shard(extent) => {
+                let (info, len) = (self.info_at(position)?.0, out.len() as u64);
+                let (name, nbytes) = (info.name, info.nbytes);
+                let outside = |_| Error::OutOfRange { name: name.to_owned(), offset, len, nbytes };
+                let at = extent.part(offset, len).map_err(outside)?.offset();
+                part.source().read_into(at, out).map_err(|source| Error::Io { at, len, source })
+            }
+        };
+        read.map_err(|error| in_file(self.path(number), error))
+    }
+
+    /// The model's metadata: the MJSN of `index.aero`.
+    ///
+    /// # Errors
+    /// As [`Reader::json`].
+    pub fn json(&self) -> Result<Option<Object>> {
+        self.global.json().map_err(|error| in_file(&self.set.global_tidx().path, error))
+    }
+
+    /// What `inspect --json` prints as metadata: `json` and `manifest` of `index.aero`.
+    ///
+    /// # Errors
+    /// As [`json`](Self::json).
+    pub fn metadata(&self) -> Result<Object> {
+        self.global.metadata().map_err(|error| in_file(&self.set.global_tidx().path, error))
+    }
+
+    /// Checks the index and every file, and reports every finding.
+    pub fn verify(&self, level: Level) -> Report {
+        self.verify_with(level, &Work::default())
+    }
+
+    /// As [`verify`](Self::verify), with the work done as `work` says.
+    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+        super::verify::verify(self, level, work)
+    }
+
+    /// Opens a file of the set without looking into it.
+    pub(super) fn open_raw(&self, path: &str) -> std::io::Result<F::Source> {
+        self.files.open(&format!("{}{path}", self.prefix))
+    }
+
+    fn position(&self, name: &str) -> Result<usize> {
+        self.index().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
+    }
+
+    fn path(&self, number: usize) -> &str {
+        self.set.parts().get(number).map_or("", |part| &part.file.path)
+    }
+
+    fn info_at(&self, position: usize) -> Result<(TensorInfo<'_>, Entry)> {
+        let index = self.index();
+        let found = index.info(position).zip(index.entry(position));
+        found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })
+    }
+
+    /// DECISIONS, AEROSET: the weights of a tensor are found by the shard → part map; inside the part, the entry of that name
+    /// decides; only where there is none, it is the shard of that number at the global offset.
+    fn home(&self, position: usize) -> Result<(usize, &Reader<F::Source>, Home)> {
+        let (info, entry) = self.info_at(position)?;
+        let tensor = || Part::named("tensor", info.name);
+        let Some(number) = self.set.part_of_shard(entry.shard_id) else {
+            let text = format!("its values are in shard {}, and no part of the set has that", entry.shard_id);
+            return Err(malformed(tensor(), 0, Fault::Set(text)));
+        };
+        let part = self.part(number)?;
+        let index = part.index();
+        if let Some(there) = index.find(info.name) {
+            let same = index.info(there).is_some_and(|found| found == info);
+            if same {
+                return Ok((number, part, Home::Listed(there)));
+            }
+            let fault = "its tensor index has another dtype, shape or length for the tensor than the set's"
+                .to_owned();
+            return Err(malformed(tensor(), 0, Fault::File { path: self.path(number).to_owned(), fault }));
+        }
+        let chunk =
+            index.find_chunk(FourCC::WTSH, &shard_name(entry.shard_id)).and_then(|at| index.chunk(at));
+        let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
+            let shard = Extent::new(chunk.offset, chunk.length, index.file_len())?;
+            chunk.check_lengths().map_err(|error| Fault::Set(describe(&error)))?;
+            Ok(shard.part(entry.data_off, entry.data_len)?)
+        });
+        match placed {
+            Ok(extent) => Ok((number, part, Home::Shard(extent))),
+            Err(fault) => {
+                let path = self.path(number).to_owned();
+                Err(malformed(tensor(), 0, Fault::File { path, fault: fault.to_string() }))
+            }
+        }
+    }
+
+    /// Why the part that should have a tensor does not, or has another.
+    pub(super) fn check_home(&self, position: usize) -> Result<()> {
+        self.home(position).map(|_| ())
+    }
+}
+
+/// An error of one file of a set, with its name.
+fn in_file(path: &str, error: Error) -> Error {
+    match error {
+        Error::Malformed { part, at, fault } => {
+            let fault = Fault::File { path: path.to_owned(), fault: fault.to_string() };
+            Error::Malformed { part, at, fault }
+        }
+        Error::Truncated { part, at, need, have } => {
+            let end = at.saturating_add(have);
+            let fault = tensor_core::Fault::OutOfBounds { offset: at, len: need, end };
+            Error::Malformed {
+                part,
+                at,
+                fault: Fault::File { path: path.to_owned(), fault: fault.to_string() },
+            }
+        }
+        Error::Io { at, len, source } => {
+            let source = std::io::Error::new(source.kind(), format!("{path}: {source}"));
+            Error::Io { at, len, source }
+        }
+        other => other,
+    }
+}
+
+impl<F: Files> Container for SetReader<F> {
+    fn version(&self) -> Option<String> {
+        let (major, minor) = self.set.version();
+        Some(format!("{major}.{minor}"))
+    }
+
+    /// As the index states the sizes of the files.
+    fn file_size(&self) -> u64 {
+        self.set.files().map(|file| file.size_bytes).fold(self.set.text_len(), u64::saturating_add)
+    }
+
+    fn tensor_count(&self) -> usize {
+        self.index().tensors().len()
+    }
+
+    fn info(&self, tensor: usize) -> Option<TensorInfo<'_>> {
+        self.index().info(tensor)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.index().find(name)
+    }
+
+    fn location(&self, tensor: usize) -> Result<Location, AnyError> {
+        let (number, part, home) = self.home(tensor).map_err(Error::erase)?;
+        let location = match home {
+            Home::Listed(there) => part.index().location(there),
+            Home::Shard(extent) => Some(Location {
+                file: None,
+                offset: Some(extent.offset()),
+                stored_nbytes: extent.len(),
+                encoding: Encoding::Raw,
+            }),
+        };
+        let location = location.ok_or_else(|| AnyError::NotFound { name: format!("number {tensor}") })?;
+        Ok(Location { file: Some(self.path(number).to_owned()), ..location })
+    }
+
+    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
+        self.tensor_at(tensor).map(TensorView::into_bytes).map_err(Error::erase)
+    }
+
+    fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn metadata(&self) -> Result<Value, AnyError> {
+        Self::metadata(self).map(Value::Object).map_err(Error::erase)
+    }
+
+    /// Those of `index.aero`; `files`: path and size of each file as the index states them; `base_url` and `cache` where the
+    /// index has them.
+    fn details(&self) -> Result<Value, AnyError> {
+        let mut details = Container::details(&self.global)?;
+        let files = self.set.files().map(|file| {
+            Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.size_bytes.into())])
+        });
+        if let Value::Object(details) = &mut details {
+            details.insert("files", files.collect::<Value>());
+            if let Some(url) = self.set.base_url() {
+                details.insert("base_url", url);
+            }
+            if let Some(cache) = self.set.cache() {
+                details.insert("cache", cache.clone());
+            }
+        }
+        Ok(details)
+    }
+
+    fn verify(&self, level: Level, work: &Work<'_>) -> Report {
+        self.verify_with(level, work)
+    }
+}

@@ -1,0 +1,134 @@
+//! Checks a set: its index, every file by itself and against the index.
+
+use sha2::{Digest as _, Sha256};
+use tensor_core::source::Files;
+use tensor_core::{Level, Report, Shortened, Source, Work};
+
+use super::{SetFile, SetReader};
+use crate::reader::hex;
+use crate::verify::{Findings, describe, findings};
+
+pub(super) fn verify<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
+    let mut found = Findings::default();
+    let mut hashes = Vec::new();
+    shard_map(set, &mut found);
+    files(set, level, work, &mut found);
+    tensors(set, &mut found);
+    if level >= Level::Full {
+        hashes = set_hashes(set, work);
+    }
+    let mut report = found.report(level);
+    if level >= Level::Full {
+        let count = set.set().parts().len() + 1;
+        report.add("set-hashes", hashes, format!("{count} files"));
+    }
+    report
+}
+
+/// DECISIONS, AEROSET: every shard is in exactly one part, every hash is one.
+fn shard_map<F: Files>(set: &SetReader<F>, found: &mut Findings) {
+    let index = set.set();
+    for (shard, first, second) in index.twice_listed() {
+        found.structure.push(format!("index of the set: shard {shard} is in parts {first} and {second}"));
+    }
+    for file in index.files().filter(|file| file.sha256.is_none()) {
+        let path = Shortened(&file.path);
+        found.structure.push(format!("index of the set: the sha256 of {path:?} is not 64 hex digits"));
+    }
+}
+
+/// Every file by itself, and its size.
+fn files<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>, found: &mut Findings) {
+    let global = set.set().global_tidx();
+    size(global, set.global().source().len(), found);
+    found.merge(&global.path, findings(set.global(), level, work));
+    for (number, part) in set.set().parts().iter().enumerate() {
+        match set.part(number) {
+            Ok(reader) => {
+                size(&part.file, reader.source().len(), found);
+                found.merge(&part.file.path, findings(reader, level, work));
+            }
+            Err(error) => {
+                found.structure.push(format!(
+                    "part {number} {:?}: {}",
+                    Shortened(&part.file.path),
+                    describe(&error)
+                ));
+            }
+        }
+    }
+}
+
+fn size(file: &SetFile, len: u64, found: &mut Findings) {
+    if len != file.size_bytes {
+        let (path, stated) = (Shortened(&file.path), file.size_bytes);
+        found
+            .structure
+            .push(format!("file {path:?}: it has {len} bytes, but the index of the set says {stated}"));
+    }
+}
+
+/// Every tensor is in the part that has its shard, as the global index describes it.
+fn tensors<F: Files>(set: &SetReader<F>, found: &mut Findings) {
+    for (position, info) in set.tensors().enumerate() {
+        let part = set.index().entry(position).and_then(|entry| set.set().part_of_shard(entry.shard_id));
+        if part.is_some_and(|number| set.part(number).is_err()) {
+            continue; // that the part does not open is a finding
+        }
+        if let Err(error) = set.check_home(position) {
+            found.structure.push(format!("tensor {:?}: {}", Shortened(info.name), describe(&error)));
+        }
+    }
+}
+
+/// SHA-256 goes through a file from its beginning to its end, so several cores take a file each.
+fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
+    let stated: Vec<&SetFile> = set.set().files().collect();
+    // Those that are open are read as they are; a file that is no AERO file has a hash all the same.
+    let opened = |number: usize| match number.checked_sub(1) {
+        None => Some(set.global().source()),
+        Some(part) => set.part(part).ok().map(|reader| reader.source()),
+    };
+    let sources: Vec<Option<&F::Source>> = (0..stated.len()).map(opened).collect();
+    let shared: Option<Vec<_>> = sources.iter().map(|source| source.and_then(Source::shared)).collect();
+    let compare = |file: &SetFile, hash: std::io::Result<[u8; 32]>| {
+        let path = Shortened(&file.path);
+        match (hash, file.sha256) {
+            (Ok(hash), Some(stated)) if hash != stated => {
+                let (hash, stated) = (hex(&hash), hex(&stated));
+                Some(format!("file {path:?}: it has SHA-256 {hash}, but the index of the set says {stated}"))
+            }
+            (Err(error), _) => Some(format!("file {path:?}: {error}")),
+            _ => None,
+        }
+    };
+    let Some(shared) = shared else {
+        let hash = |(&file, source): (&&SetFile, &Option<&F::Source>)| match source {
+            Some(source) => compare(file, sha256(*source, work)),
+            None => compare(file, set.open_raw(&file.path).and_then(|source| sha256(&source, work))),
+        };
+        return stated.iter().zip(&sources).filter_map(hash).collect();
+    };
+    let one = |(): &mut (), number: u64| {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let found = stated.get(number).zip(shared.get(number));
+        Ok::<_, ()>(found.and_then(|(file, source)| compare(file, sha256(*source, work))))
+    };
+    work.map(stated.len() as u64, || (), one).unwrap_or_default().into_iter().flatten().collect()
+}
+
+fn sha256(source: &(impl Source + ?Sized), work: &Work<'_>) -> std::io::Result<[u8; 32]> {
+    const STEP: u64 = 1 << 20;
+    let mut hasher = Sha256::new();
+    let mut at = 0;
+    while at < source.len() {
+        let end = source.len().min(at.saturating_add(STEP));
+        hasher.update(&*source.read(at..end)?);
+        // The bytes count where BLAKE3 goes over them.
+        if work.advance(0).is_break() {
+            return Err(std::io::Error::other("stopped on request"));
+        }
+        at = end;
+    }
+    Ok(hasher.finalize().into())
+}
