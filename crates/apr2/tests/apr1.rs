@@ -1,4 +1,5 @@
 //! The generation before, read through the same types.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod common;
 

@@ -1,5 +1,7 @@
 //! The files of `testdata/apr2/`: each holds what the dump beside it says, and those of our writer are written again byte for
 //! byte. `cargo xtask fixtures` makes both.
+#![cfg(feature = "lz4")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod common;
 

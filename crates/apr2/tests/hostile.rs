@@ -1,4 +1,6 @@
 //! What a hostile or damaged file may claim: one row for each rule, and every byte of small files cut off or flipped.
+#![cfg(feature = "lz4")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod common;
 

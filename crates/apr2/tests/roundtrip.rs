@@ -1,4 +1,6 @@
 //! What is written is read again, whatever it is, and the bytes depend on nothing else.
+#![cfg(feature = "lz4")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod common;
 

@@ -1,4 +1,6 @@
 //! Sharded models that are damaged: lazily opened, one clear error, and all of it found by verify.
+#![cfg(feature = "lz4")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
 #![allow(dead_code, unreachable_pub, reason = "each suite uses its part")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::sync::Arc;
 
