@@ -14,6 +14,8 @@ use crate::model::{Model, OpenOptions};
 pub(crate) enum Opened {
     #[cfg(feature = "aero")]
     Aero(aero::Reader<AnySource>),
+    #[cfg(feature = "aero")]
+    AeroSet(aero::SetReader<AnyFiles>),
     #[cfg(feature = "mag")]
     Mag(mag::Reader<AnySource>),
     #[cfg(feature = "oinf")]
@@ -50,6 +52,12 @@ impl Opened {
             Format::Aero => {
                 let options = aero::OpenOptions::new().limits(limits);
                 options.open_source(source).map(Self::Aero).map_err(Error::in_file(path))
+            }
+            #[cfg(feature = "aero")]
+            Format::AeroSet => {
+                let options = aero::OpenOptions::new().limits(limits);
+                let opened = options.open_set_source(&source, need_files(path, files)?);
+                opened.map(Self::AeroSet).map_err(Error::in_file(path))
             }
             #[cfg(feature = "mag")]
             Format::Mag => {
@@ -88,6 +96,9 @@ impl Opened {
                 let options = modelfmt_gguf::OpenOptions::new().limits(limits);
                 options.open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
             }
+            #[allow(unreachable_patterns, reason = "with every format switched on there is no other")]
+            // Formats that are switched off; `Model` asks before it comes here.
+            #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
             _ => {
                 let _ = (source, files, limits);
                 Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
@@ -99,6 +110,8 @@ impl Opened {
         match self {
             #[cfg(feature = "aero")]
             Self::Aero(reader) => reader,
+            #[cfg(feature = "aero")]
+            Self::AeroSet(reader) => reader,
             #[cfg(feature = "mag")]
             Self::Mag(reader) => reader,
             #[cfg(feature = "oinf")]
@@ -143,6 +156,7 @@ impl Opened {
             Self::Apr2(reader) => reader.source().as_slice(),
             #[cfg(feature = "gguf")]
             Self::Gguf(reader) => reader.source().as_slice(),
+            #[allow(unreachable_patterns, reason = "with one format switched on there is no other")]
             _ => None,
         }
     }
@@ -176,6 +190,7 @@ macro_rules! as_reader {
 }
 as_reader! {
     "aero" as_aero Aero aero::Reader<AnySource>, "an AERO file";
+    "aero" as_aeroset AeroSet aero::SetReader<AnyFiles>, "an AEROSET";
     "mag" as_mag Mag mag::Reader<AnySource>, "a MAG file";
     "oinf" as_oinf Oinf oinf::Reader<AnySource>, "an OINF file";
     "safetensors" as_safetensors Safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
