@@ -96,9 +96,8 @@ impl Opened {
                 let options = modelfmt_gguf::OpenOptions::new().limits(limits);
                 options.open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
             }
-            #[allow(unreachable_patterns, reason = "with every format switched on there is no other")]
             // Formats that are switched off; `Model` asks before it comes here.
-            #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
+            #[allow(unreachable_patterns, reason = "with every format switched on there is no other")]
             _ => {
                 let _ = (source, files, limits);
                 Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
