@@ -50,9 +50,10 @@ impl Plan {
         _options: &WriteOptions,
     ) -> Result<Self> {
         let table = list(specs)?;
-        let mut order: Vec<usize> = (0..table.len()).collect();
         // DECISIONS, OINF 1: our writer sorts by stored name (byte order).
-        order.sort_unstable_by_key(|&tensor| table.info(tensor).map(|info| info.name));
+        let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
+        order.sort_unstable();
+        let order = order.into_iter().map(|(_, tensor)| tensor).collect();
         let sizevars = sorted("size variable", &metadata.sizevars)?;
         let values = Values::encode(sorted("metadata entry", &metadata.values)?)?;
         let mut plan = Self { table, order, head: Vec::new(), segments: Vec::new(), file_len: 0 };

@@ -178,6 +178,7 @@ impl<'a> Text<'a> {
     const MIN_LEN: u64 = 8;
 
     /// A string of at most `max` bytes, without its padding.
+    #[inline(always)] // by the million; returned in memory it stalls whoever reads it
     pub(crate) fn decode(c: &mut Cursor<'a>, field: &'static str, max: u64) -> Result<Self> {
         let len = u64::from(c.u32(field)?);
         Limits::check("the length of a string", len, max)?;
@@ -186,12 +187,15 @@ impl<'a> Text<'a> {
         // DECISIONS, OINF 1: relative to the String's own start, which also counts its length field.
         let (padding_at, padding) = (c.offset(), c.bytes(padding(4 + len), field)?);
         match std::str::from_utf8(text) {
-            Ok(text) if !text.is_empty() && text.bytes().all(is_string_byte) => {
-                Ok(Self { text, padding_at, padding })
-            }
+            Ok(text) if !text.is_empty() && has_string_bytes(text) => Ok(Self { text, padding_at, padding }),
             _ => Err(malformed(c.part(field), at, character(text))),
         }
     }
+}
+
+/// Whether all characters are those of strings; looks at each, which is faster than to stop at the first that is not.
+fn has_string_bytes(text: &str) -> bool {
+    text.bytes().fold(true, |good, byte| good & is_string_byte(byte))
 }
 
 /// [`is_string_char`] without a branch, for names by the million.
