@@ -119,7 +119,7 @@ impl<'a> Conversion<'a> {
             return Err(options::usage("--to", format!("{target} is read and never written{instead}")));
         }
         options.check(target)?;
-        if !targets::is_written(target) {
+        if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
         let capabilities = Capabilities::of(target);

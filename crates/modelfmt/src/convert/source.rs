@@ -67,8 +67,7 @@ impl Content {
         for key in manifest.keys().filter(|key| !OURS.contains(key)) {
             self.losses.push(Misfit::loss("manifest key", key, "the manifest is written anew"));
         }
-        super::targets::aero_losses(model, &mut self.losses);
-        Ok(())
+        super::targets::aero_losses(model, &mut self.losses)
     }
 
     /// The index's metadata, with what the files say beyond it. `total_size` counts bytes of that layout and is not carried.

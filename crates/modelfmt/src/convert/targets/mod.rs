@@ -1,5 +1,7 @@
 //! One file for each format that is written: how its crate is told what to write.
 
+#[cfg(feature = "aero")]
+mod aero;
 #[cfg(feature = "apr2")]
 mod apr2;
 #[cfg(feature = "mag")]
@@ -27,6 +29,8 @@ pub(super) fn write_file(
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
     match conversion.target {
+        #[cfg(feature = "aero")]
+        Format::Aero => aero::write(conversion, data, sink, work),
         #[cfg(feature = "mag")]
         Format::Mag => mag::write(conversion, data, sink, work),
         #[cfg(feature = "oinf")]
@@ -51,6 +55,8 @@ pub(super) fn write_set(
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
     match conversion.target {
+        #[cfg(feature = "aero")]
+        Format::AeroSet => aero::write_set(conversion, data, name, files, work),
         #[cfg(feature = "safetensors")]
         Format::SafetensorsSharded => safetensors::write_set(conversion, data, name, files, work),
         #[cfg(feature = "apr2")]
@@ -62,29 +68,22 @@ pub(super) fn write_set(
     }
 }
 
-/// [`is_written`] has been asked, so nobody sees this.
+/// The conversion has refused what is switched off or only read, so nobody sees this.
 fn not_here(format: Format) -> AnyError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     AnyError::Write { path: "the output".to_owned(), source }
 }
 
-/// The formats that this build writes.
-pub(super) const fn is_written(format: Format) -> bool {
-    format.is_enabled()
-        && matches!(
-            format,
-            Format::Mag
-                | Format::Oinf
-                | Format::Safetensors
-                | Format::SafetensorsSharded
-                | Format::Apr2
-                | Format::Apr2Sharded
-        )
+/// What an AERO source has and no target can hold.
+#[cfg(feature = "aero")]
+pub(super) fn aero_losses(model: &Model, losses: &mut Vec<Misfit>) -> Result<()> {
+    aero::losses(model, losses)
 }
 
-/// What AERO has and no target can hold: chunks of other kinds, unknown keys of the tensor index.
-pub(super) fn aero_losses(model: &Model, losses: &mut Vec<Misfit>) {
-    let _ = (model, losses);
+#[cfg(not(feature = "aero"))]
+#[allow(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
+pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Misfit>) -> Result<()> {
+    Ok(())
 }
 
 /// A metadata value in the form that OINF's own crate reads, or why there is none.

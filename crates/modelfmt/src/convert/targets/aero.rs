@@ -1,0 +1,95 @@
+//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
+
+use aero::{Error, FourCC, Index, Plan, SetPlan, WriteOptions};
+use tensor_core::write::{NewFiles, Sink, TensorData};
+use tensor_core::{AnyError, DType, Work};
+
+use crate::convert::Conversion;
+use crate::convert::fit::Misfit;
+use crate::error::Result;
+use crate::model::Model;
+
+pub(super) fn write(
+    conversion: &Conversion<'_>,
+    data: &dyn TensorData,
+    sink: &dyn Sink,
+    work: &Work<'_>,
+) -> Result<(), AnyError> {
+    let mut options = options(conversion);
+    if let Some(nbytes) = conversion.options.shard_size {
+        options = options.shard_size(nbytes);
+    }
+    let plan = Plan::new(conversion.specs(), &conversion.metadata.keys, &options);
+    plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+}
+
+pub(super) fn write_set(
+    conversion: &Conversion<'_>,
+    data: &dyn TensorData,
+    name: &str,
+    files: &impl NewFiles,
+    work: &Work<'_>,
+) -> Result<(), AnyError> {
+    let mut options = options(conversion);
+    if let Some(nbytes) = conversion.options.shard_size {
+        options = options.part_size(nbytes);
+    }
+    let plan = SetPlan::new(name, conversion.specs(), &conversion.metadata.keys, &options);
+    plan.and_then(|plan| plan.write(data, files, work)).map_err(Error::erase)
+}
+
+fn options(conversion: &Conversion<'_>) -> WriteOptions {
+    let asked = conversion.options;
+    let mut options = WriteOptions::new()
+        .control_hash(asked.control_hash)
+        .page_hashes(asked.page_hashes)
+        .tensor_hashes(asked.tensor_hashes);
+    if let Some(uuid) = asked.uuid {
+        options = options.uuid(uuid);
+    }
+    if asked.no_zstd {
+        options = options.zstd(None);
+    }
+    options
+}
+
+/// What is lost of an AERO file whatever the target: chunks of other kinds, and what the tensor index says beyond the
+/// specification (DECISIONS, "mapping of metadata").
+pub(super) fn losses(model: &Model, losses: &mut Vec<Misfit>) -> Result<()> {
+    if let Some(reader) = model.as_aero() {
+        index_losses(model, reader.index(), losses)?;
+    }
+    if let Some(set) = model.as_aeroset() {
+        index_losses(model, set.index(), losses)?;
+        for number in 0..set.set().parts().len() {
+            let part = set.part(number).map_err(|error| model.failed(error.erase()))?;
+            chunk_losses(part.index(), losses);
+        }
+    }
+    Ok(())
+}
+
+fn index_losses(model: &Model, index: &Index, losses: &mut Vec<Misfit>) -> Result<()> {
+    chunk_losses(index, losses);
+    for (position, tensor) in index.tensors().enumerate() {
+        let keys = index.unknown_keys(position).map_err(|error| model.failed(error.erase()))?;
+        for key in keys.keys() {
+            let why = format!("the tensor index says {key:?} of it, which no target can hold");
+            losses.push(Misfit::loss("tensor", tensor.name, why));
+        }
+        if tensor.dtype == DType::Packed && index.quant_params(position).is_some() {
+            let why = "its codec is not known, and the parameters of it cannot be carried";
+            losses.push(Misfit::loss("tensor", tensor.name, why));
+        }
+    }
+    Ok(())
+}
+
+fn chunk_losses(index: &Index, losses: &mut Vec<Misfit>) {
+    const KNOWN: [FourCC; 6] =
+        [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
+    for chunk in index.chunks().filter(|chunk| !KNOWN.contains(&chunk.fourcc)) {
+        let what = format!("chunk {}", chunk.fourcc);
+        losses.push(Misfit::loss(&what, chunk.name, "chunks of other kinds are not carried"));
+    }
+}

@@ -1,0 +1,202 @@
+//! Models in memory, and what two of them have in common.
+
+use modelfmt::convert::{Conversion, ConvertOptions, Converted};
+use modelfmt::{DType, Error, Format, Model, OpenOptions, Work, convert_to_sink};
+use tensor_core::source::any_files;
+use tensor_core::value::{Object, Value, json};
+use tensor_core::write::{MemoryFile, MemoryFolder, TensorSpec};
+
+/// A tensor to build a model of.
+#[derive(Clone, Debug)]
+pub struct T {
+    pub name: &'static str,
+    pub dtype: DType,
+    pub shape: Vec<u64>,
+    pub bytes: Vec<u8>,
+}
+
+/// A tensor with bytes that differ from place to place and are good values of any type.
+pub fn tensor(name: &'static str, dtype: DType, shape: &[u64]) -> T {
+    let nbytes = dtype.nbytes(shape).unwrap();
+    let modulus = if dtype == DType::Bool { 2 } else { 101 };
+    let seed = name.bytes().map(u64::from).sum::<u64>();
+    let bytes = (0..nbytes).map(|i| ((i * 7 + seed) % modulus) as u8).collect();
+    T { name, dtype, shape: shape.to_vec(), bytes }
+}
+
+/// A tensor of these f32 values.
+pub fn floats(name: &'static str, shape: &[u64], values: &[f32]) -> T {
+    T {
+        name,
+        dtype: DType::F32,
+        shape: shape.to_vec(),
+        bytes: values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}
+
+pub fn object(text: &str) -> Object {
+    json::parse_object(text.as_bytes()).unwrap()
+}
+
+fn specs(tensors: &[T]) -> impl Iterator<Item = TensorSpec<'_>> {
+    tensors.iter().map(|t| TensorSpec::new(t.name, t.dtype, &t.shape[..]))
+}
+
+fn values(tensors: &[T]) -> Vec<&[u8]> {
+    tensors.iter().map(|t| t.bytes.as_slice()).collect()
+}
+
+/// A safetensors file in memory.
+pub fn safetensors(tensors: &[T], metadata: &str) -> Model {
+    let options = modelfmt_safetensors::WriteOptions::new();
+    let metadata = object(metadata);
+    let plan = modelfmt_safetensors::Plan::new(specs(tensors), Some(&metadata), &options).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    open("m.safetensors", file.into_bytes())
+}
+
+/// An APR2 file in memory.
+pub fn apr2(tensors: &[T], metadata: &str) -> Model {
+    let metadata = apr2::Metadata::from(object(metadata));
+    let plan = apr2::Plan::new(specs(tensors), &metadata, &apr2::WriteOptions::new()).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    open("m.apr", file.into_bytes())
+}
+
+/// A MAG file in memory.
+pub fn mag(tensors: &[T], metadata: &[(&str, mag::Number)]) -> Model {
+    let mut entries = mag::Metadata::new();
+    metadata.iter().for_each(|(key, number)| entries.push(key, *number).unwrap());
+    let plan = mag::Plan::new(specs(tensors), &entries, &mag::WriteOptions::new()).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    open("m.mag", file.into_bytes())
+}
+
+/// An OINF file in memory; a tensor without bytes is declared.
+pub fn oinf(tensors: &[T], metadata: &oinf::Metadata<'_>) -> Model {
+    let spec = |t| match t {
+        &T { name, dtype, ref shape, ref bytes } if bytes.is_empty() => {
+            TensorSpec::declared(name, dtype, &shape[..])
+        }
+        T { name, dtype, shape, .. } => TensorSpec::new(*name, *dtype, &shape[..]),
+    };
+    let plan = oinf::Plan::new(tensors.iter().map(spec), metadata, &oinf::WriteOptions::new()).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    open("m.oinf", file.into_bytes())
+}
+
+/// A GGUF file in memory (version 3), with strings as metadata.
+pub fn gguf(tensors: &[T], metadata: &[(&str, &str)]) -> Model {
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    let mut out = b"GGUF\x03\0\0\0".to_vec();
+    out.extend((tensors.len() as u64).to_le_bytes());
+    out.extend((metadata.len() as u64).to_le_bytes());
+    for (key, value) in metadata {
+        text(&mut out, key);
+        out.extend(8u32.to_le_bytes());
+        text(&mut out, value);
+    }
+    let mut offset = 0u64;
+    for t in tensors {
+        text(&mut out, t.name);
+        out.extend((t.shape.len() as u32).to_le_bytes());
+        t.shape.iter().rev().for_each(|dim| out.extend(dim.to_le_bytes()));
+        out.extend(t.dtype.ggml_type().unwrap().to_le_bytes());
+        out.extend(offset.to_le_bytes());
+        offset = (offset + t.bytes.len() as u64).next_multiple_of(32);
+    }
+    for t in tensors {
+        out.resize(out.len().next_multiple_of(32), 0);
+        out.extend(&t.bytes);
+    }
+    out.resize(out.len().next_multiple_of(32), 0);
+    open("m.gguf", out)
+}
+
+pub fn open(name: &str, bytes: Vec<u8>) -> Model {
+    Model::from_source(name, bytes).unwrap()
+}
+
+pub fn options(change: impl FnOnce(&mut ConvertOptions)) -> ConvertOptions {
+    let mut options = ConvertOptions::default();
+    change(&mut options);
+    options
+}
+
+/// Converts in memory and opens the result.
+pub fn try_convert(
+    model: &Model,
+    target: Format,
+    options: &ConvertOptions,
+) -> Result<(Model, Converted), Error> {
+    let name = format!("m.{target}");
+    if target.is_set() {
+        let index = match target {
+            Format::AeroSet => "m.aeroset.json",
+            Format::SafetensorsSharded => "m.safetensors.index.json",
+            _ => "m.apr",
+        };
+        let folder = MemoryFolder::default();
+        let converted =
+            Conversion::new(model, target, options)?.write_to_files(index, &folder, &Work::default())?;
+        let files = folder.files();
+        let source = Box::new(files.0[index].clone());
+        let opened = OpenOptions::new().open_source(&name, source, Some(any_files(files)))?;
+        return Ok((opened, converted));
+    }
+    let file = MemoryFile::new();
+    let converted = convert_to_sink(model, target, &file, options, &Work::default())?;
+    let bytes = file.into_bytes();
+    assert_eq!(converted.files.len(), 1);
+    assert_eq!(converted.files[0].nbytes, bytes.len() as u64);
+    Ok((open(&name, bytes), converted))
+}
+
+pub fn convert(model: &Model, target: Format, options: &ConvertOptions) -> Model {
+    try_convert(model, target, options).unwrap_or_else(|error| panic!("{target}: {}", all(&error))).0
+}
+
+/// An error with all that it lists.
+pub fn all(error: &Error) -> String {
+    let mut text = error.to_string();
+    if let Error::Unfit { misfits, .. } = error {
+        misfits.iter().for_each(|misfit| text.push_str(&format!("\n  {misfit}")));
+    }
+    text
+}
+
+/// What a model holds: each tensor in its order, with its values.
+pub fn tensors(model: &Model) -> Vec<(String, DType, Vec<u64>, Option<Vec<u8>>)> {
+    let values =
+        |position, has_data: bool| has_data.then(|| model.tensor_at(position).unwrap().bytes().to_vec());
+    let all = model.tensors().enumerate();
+    all.map(|(i, t)| (t.name.to_owned(), t.dtype, t.shape.to_vec(), values(i, t.has_data))).collect()
+}
+
+/// Metadata and size variables.
+pub fn metadata(model: &Model) -> (Value, Option<Value>) {
+    (model.metadata().unwrap(), model.details().unwrap().get("sizevars").cloned())
+}
+
+/// The object that carries everything, of formats that have one.
+pub fn json_of(model: &Model) -> Object {
+    let metadata = model.metadata().unwrap();
+    let json = if metadata.get("json").is_some() { metadata.get("json").cloned().unwrap() } else { metadata };
+    json.as_object().unwrap().clone()
+}
+
+pub fn assert_same(a: &Model, b: &Model, what: &str) {
+    assert_eq!(tensors(a), tensors(b), "tensors, {what}");
+    if matches!(a.format(), Format::Aero | Format::AeroSet) {
+        assert_eq!(json_of(a), json_of(b), "metadata, {what}");
+        return;
+    }
+    assert_eq!(metadata(a), metadata(b), "metadata, {what}");
+}

@@ -1,0 +1,18 @@
+//! Conversions between all formats: what stays, what is refused, and that A → B → A gives A again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    unreachable_pub,
+    reason = "this is test code"
+)]
+
+mod common;
+mod files;
+mod metadata;
+mod misfits;
+mod pairs;
+mod values;

@@ -1,0 +1,159 @@
+//! What becomes of metadata.
+
+use modelfmt::{DType, Format};
+use tensor_core::value::{Object, Value, json};
+
+use crate::common::{
+    all, apr2, convert, gguf, json_of, mag, object, oinf, options, safetensors, tensor, try_convert,
+};
+
+fn one() -> [crate::common::T; 1] {
+    [tensor("w", DType::F32, &[2])]
+}
+
+fn text(object: &Object) -> String {
+    json::to_string_sorted(object).unwrap()
+}
+
+#[test]
+fn keys_of_json_stand_at_top_level_verbatim() {
+    let source = safetensors(&one(), r#"{"format": "pt", "model_type": "gpt2"}"#);
+    let apr2 = convert(&source, Format::Apr2, &options(|_| {}));
+    assert_eq!(
+        text(&json_of(&apr2)),
+        concat!(
+            r#"{"apr_version":"2.0.0","architecture":{},"format":"pt","model_type":"gpt2","#,
+            r#""modelfmt":{"added":["apr_version","architecture"],"format":"safetensors","version":1}}"#
+        )
+    );
+    let back = convert(&apr2, Format::Safetensors, &options(|_| {}));
+    assert_eq!(text(&json_of(&back)), r#"{"format":"pt","model_type":"gpt2"}"#);
+}
+
+#[test]
+fn names_come_from_what_the_source_says() {
+    let source = gguf(&one(), &[("general.name", "Tiny"), ("general.architecture", "llama"), ("k", "v")]);
+    let (apr2, done) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
+    let found = json_of(&apr2);
+    assert_eq!(found.get("model_type"), Some(&"llama".into()));
+    assert_eq!((found.get("k"), found.get("general.name")), (Some(&"v".into()), Some(&"Tiny".into())));
+    assert_eq!(done.notes, Vec::<String>::new());
+
+    let source = mag(&one(), &[]);
+    let (apr2, done) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
+    assert_eq!(json_of(&apr2).get("model_type"), Some(&"unknown".into()));
+    assert_eq!(done.notes, ["model_type is \"unknown\", because the source does not say"]);
+}
+
+#[test]
+fn what_the_user_says_comes_first() {
+    let source = apr2(&one(), r#"{"apr_version": "2.0.0", "model_type": "a", "architecture": {"n": 1}}"#);
+    let options = options(|o| {
+        o.model_name = Some("name".to_owned());
+        o.model_type = Some("type".to_owned());
+        o.architecture = Some(r#"{"n_layer": 4}"#.to_owned());
+        o.metadata = Some(object(r#"{"apr_version": "2.0.1", "x": [1, null]}"#));
+    });
+    let found = json_of(&convert(&source, Format::Apr2, &options));
+    for (key, expected) in [
+        ("model_name", r#""name""#),
+        ("model_type", r#""type""#),
+        ("architecture", r#"{"n_layer":4}"#),
+        ("apr_version", r#""2.0.1""#),
+        ("x", "[1,null]"),
+    ] {
+        assert_eq!(json::to_string(found.get(key).unwrap()).unwrap(), expected, "{key}");
+    }
+    let plain = crate::common::options(|o| o.architecture = Some("whisper".to_owned()));
+    let found = json_of(&convert(&mag(&one(), &[]), Format::Apr2, &plain));
+    assert_eq!(found.get("architecture"), Some(&Value::Object(object(r#"{"name": "whisper"}"#))));
+    assert_eq!(found.get("model_type"), Some(&"whisper".into()));
+}
+
+#[test]
+fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
+    let metadata =
+        oinf::Metadata::new().sizevar("D", 4).value("text", "a").value("n", 5u8).value("x", 0.5f32);
+    let source = oinf(&one(), &metadata);
+    let error = all(&try_convert(&source, Format::Mag, &options(|_| {})).unwrap_err());
+    assert_eq!(
+        error,
+        concat!(
+            "m.oinf: does not fit mag: 2 items; what helps: --lossy\n",
+            "  metadata key \"text\": it is a str, and mag holds integers below 2^63 and floats (--lossy)\n",
+            "  size variable \"D\": mag has no size variables (--lossy)"
+        )
+    );
+    let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.lossy = true)).unwrap();
+    assert_eq!(text(&json_of(&found)), r#"{"n":5,"x":0.5}"#);
+    let dropped: Vec<String> = done.dropped.iter().map(|misfit| misfit.what.clone()).collect();
+    assert_eq!(dropped, ["metadata key \"text\"", "size variable \"D\""]);
+
+    let (found, done) = try_convert(&source, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
+    assert_eq!((text(&json_of(&found)), done.dropped.len()), (r#"{"text":"a"}"#.to_owned(), 3));
+}
+
+#[test]
+fn numbers_of_mag_are_typed_values_of_oinf_also_by_way_of_json() {
+    let source = mag(&one(), &[("epoch", mag::Number::I64(-1)), ("lr", mag::Number::F64(f64::NAN))]);
+    let direct = convert(&source, Format::Oinf, &options(|_| {}));
+    let expected = r#"{"epoch":{"type":"i64","value":-1},"lr":{"type":"f64","value":"NaN"}}"#;
+    assert_eq!(text(&json_of(&direct)), expected);
+    let apr2 = convert(&source, Format::Apr2, &options(|_| {}));
+    assert_eq!(text(&json_of(&convert(&apr2, Format::Oinf, &options(|_| {})))), expected);
+}
+
+#[test]
+fn metadata_of_the_user_takes_the_form_of_the_target() {
+    let given = |text: &str| options(|o| o.metadata = Some(object(text)));
+    let source = mag(&one(), &[("epoch", mag::Number::I64(1))]);
+    let plain = given(
+        r#"{"a": true, "b": 1, "c": 18446744073709551615, "d": 1.5, "e": "x", "f": [1, 2], "epoch": {"type": "u8", "value": 9}}"#,
+    );
+    assert_eq!(
+        text(&json_of(&convert(&source, Format::Oinf, &plain))),
+        concat!(
+            r#"{"a":{"type":"bool","value":true},"b":{"type":"i64","value":1},"#,
+            r#""c":{"type":"u64","value":18446744073709551615},"d":{"type":"f64","value":1.5},"#,
+            r#""e":{"type":"str","value":"x"},"epoch":{"type":"u8","value":9},"#,
+            r#""f":{"dtype":"i64","shape":[2],"type":"ndarray","value":[1,2]}}"#
+        )
+    );
+    let found = convert(&source, Format::Mag, &given(r#"{"epoch": 2.5, "k": 3}"#));
+    assert_eq!(text(&json_of(&found)), r#"{"epoch":2.5,"k":3}"#);
+    let error = try_convert(&source, Format::Safetensors, &given(r#"{"epoch": 2.5}"#)).unwrap_err();
+    assert!(error.to_string().contains("it is a float, and metadata of safetensors are strings"), "{error}");
+    let error = try_convert(&source, Format::Oinf, &given(r#"{"a b": 1, "c": "d e"}"#)).unwrap_err();
+    assert!(
+        all(&error).contains("texts of oinf have only A-Z a-z 0-9 . _ -, and this has ' '"),
+        "{}",
+        all(&error)
+    );
+}
+
+#[test]
+fn size_variables_and_declared_tensors_are_added_to_oinf() {
+    let options = options(|o| {
+        o.sizevars = vec![("D".to_owned(), 128), ("E".to_owned(), 2)];
+        let shape = vec![2, 3];
+        o.declare = vec![modelfmt::convert::Declared { name: "y".to_owned(), dtype: DType::I16, shape }];
+    });
+    let source = oinf(&one(), &oinf::Metadata::new().sizevar("D", 1));
+    let found = convert(&source, Format::Oinf, &options);
+    assert_eq!(
+        text(found.details().unwrap().get("sizevars").unwrap().as_object().unwrap()),
+        r#"{"D":128,"E":2}"#
+    );
+    let y = found.tensors().find(|t| t.name == "y").unwrap();
+    assert_eq!((y.dtype, y.shape, y.has_data), (DType::I16, &[2, 3][..], false));
+}
+
+#[test]
+fn a_key_that_somebody_else_uses_is_kept_and_what_it_would_say_is_a_loss() {
+    let tensors = [tensor("x", DType::F32, &[])];
+    let source = safetensors(&tensors, r#"{"modelfmt": "mine"}"#);
+    let error = all(&try_convert(&source, Format::Apr2, &options(|_| {})).unwrap_err());
+    assert!(error.contains("the shape [] of tensor \"x\""), "{error}");
+    let (found, done) = try_convert(&source, Format::Apr2, &options(|o| o.lossy = true)).unwrap();
+    assert_eq!((json_of(&found).get("modelfmt"), done.dropped.len()), (Some(&"mine".into()), 1));
+}

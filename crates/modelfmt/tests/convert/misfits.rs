@@ -1,0 +1,180 @@
+//! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
+
+use modelfmt::convert::{Compression, Declared, MagChecksum};
+use modelfmt::{ConvertOptions, DType, Error, Format};
+
+use crate::common::{T, all, mag, oinf, options, safetensors, tensor, try_convert};
+
+/// (tensors, target, options, what the error lists)
+#[test]
+fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
+    let nothing: fn(&mut ConvertOptions) = |_| {};
+    for (tensor, target, change, expected) in [
+        (
+            tensor("w", DType::BF16, &[1]),
+            Format::Mag,
+            nothing,
+            "tensor \"w\": mag has no bf16 (--widen, which makes it f32)",
+        ),
+        (tensor("w", DType::F64, &[1]), Format::Mag, nothing, "tensor \"w\": mag has no f64 (--cast f32)"),
+        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "mag has no f64 (--cast f32)"),
+        (tensor("w", DType::U64, &[1]), Format::Apr2, nothing, "apr2 has no u64 (--cast i64)"),
+        (tensor("w", DType::C64, &[1]), Format::Oinf, nothing, "oinf has no c64 (--exclude)"),
+        (
+            tensor("a b", DType::F32, &[1]),
+            Format::Oinf,
+            nothing,
+            "texts of oinf have only A-Z a-z 0-9 . _ -, and this has ' ' (--exclude)",
+        ),
+        (
+            tensor("", DType::F32, &[1]),
+            Format::Mag,
+            nothing,
+            "tensor \"\": names of mag have 1 to 65,535 bytes (--exclude)",
+        ),
+        (
+            tensor("w", DType::F32, &[1; 9]),
+            Format::Apr2,
+            nothing,
+            "has more dimensions than the 8 of apr2 (--exclude)",
+        ),
+        (
+            tensor("w", DType::F32, &[1]),
+            Format::Mag,
+            |o| o.cast = Some(DType::BF16),
+            "--cast bf16: mag has no bf16",
+        ),
+        (
+            tensor("w", DType::F32, &[1]),
+            Format::Mag,
+            |o| o.quantize = Some(DType::Q8_0),
+            "--quantize q8_0: mag has no q8_0",
+        ),
+    ] {
+        let source = safetensors(&[tensor], "{}");
+        let error = try_convert(&source, target, &options(change)).unwrap_err();
+        assert!(matches!(error, Error::Unfit { .. }) && !error.is_usage(), "{error:?}");
+        let text = all(&error);
+        assert!(text.ends_with(expected), "{text}\n  does not end with\n{expected}");
+    }
+}
+
+#[test]
+fn all_misfits_stand_in_one_error_whose_first_line_says_how_many_and_what_helps() {
+    let tensors =
+        [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
+    let error =
+        try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
+    let expected = concat!(
+        "m.safetensors: does not fit mag: 3 items; what helps: --cast f32; --lossy; --widen, which makes it f32"
+    );
+    assert_eq!(error.to_string(), expected);
+    let Error::Unfit { misfits, .. } = error else { panic!() };
+    assert_eq!(misfits.len(), 3);
+}
+
+#[test]
+fn tensors_without_values_are_never_dropped_silently() {
+    let declared = T { bytes: vec![], ..tensor("y", DType::F32, &[2]) };
+    let source = oinf(&[declared, tensor("x", DType::F32, &[1])], &oinf::Metadata::new());
+    for target in [Format::Mag, Format::Safetensors] {
+        let error = try_convert(&source, target, &options(|o| o.lossy = true)).unwrap_err();
+        assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
+        // The same by way of a format that carries it along.
+        let (apr2, _) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
+        let error = try_convert(&apr2, target, &options(|o| o.lossy = true)).unwrap_err();
+        assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
+        let exclude = options(|o| o.exclude = vec!["y".to_owned()]);
+        assert_eq!(try_convert(&source, target, &exclude).unwrap().0.tensor_count(), 1);
+        assert_eq!(try_convert(&apr2, target, &exclude).unwrap().0.tensor_count(), 1);
+    }
+}
+
+#[test]
+fn options_that_the_target_does_not_understand_are_errors_of_usage() {
+    let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
+    let declared = || Declared { name: "y".to_owned(), dtype: DType::F32, shape: vec![] };
+    let rows: [(&str, &[Format], Box<dyn Fn(&mut ConvertOptions)>); 14] = [
+        ("--sizevar", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
+        ("--declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
+        ("--model-name", CARRIERS, Box::new(|o| o.model_name = Some("n".to_owned()))),
+        ("--architecture", CARRIERS, Box::new(|o| o.architecture = Some("n".to_owned()))),
+        ("--model-type", CARRIERS, Box::new(|o| o.model_type = Some("n".to_owned()))),
+        ("--shard-size", SHARDED, Box::new(|o| o.shard_size = Some(1 << 20))),
+        ("--control-hash", AEROS, Box::new(|o| o.control_hash = true)),
+        ("--page-hashes", AEROS, Box::new(|o| o.page_hashes = Some(4096))),
+        ("--tensor-hashes", AEROS, Box::new(|o| o.tensor_hashes = true)),
+        ("--uuid", AEROS, Box::new(|o| o.uuid = Some([1; 16]))),
+        ("--no-zstd", AEROS, Box::new(|o| o.no_zstd = true)),
+        ("--compress", APRS, Box::new(|o| o.compress = Some(Compression::Lz4))),
+        ("--align", APRS, Box::new(|o| o.align = Some(32))),
+        ("--checksum", &[Format::Mag], Box::new(|o| o.checksum = Some(MagChecksum::Crc32c))),
+    ];
+    for (option, targets, change) in &rows {
+        for &target in Format::ALL.iter().filter(|format| format.is_writable()) {
+            let result = modelfmt::Conversion::new(&source, target, &options(change)).map(|_| ());
+            assert_eq!(result.is_ok(), targets.contains(&target), "{option} for {target}: {result:?}");
+            if let Err(error) = result {
+                assert!(error.is_usage() && error.to_string().starts_with(option), "{error}");
+            }
+        }
+    }
+}
+
+const CARRIERS: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
+const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
+const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
+const SHARDED: &[Format] = &[
+    Format::Aero,
+    Format::AeroSet,
+    Format::Apr2,
+    Format::Apr2Sharded,
+    Format::Safetensors,
+    Format::SafetensorsSharded,
+];
+
+#[test]
+fn values_that_no_option_takes_are_errors_of_usage() {
+    let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
+    let rows: [(Format, fn(&mut ConvertOptions), &str); 11] = [
+        (
+            Format::Apr2,
+            |o| o.dequantize = Some(DType::BF16),
+            "--dequantize: blocks are decoded to f32 or f16",
+        ),
+        (Format::Apr2, |o| o.quantize = Some(DType::Q4K), "--quantize: there is no encoder for q4_k"),
+        (Format::Apr2, |o| o.cast = Some(DType::Q8_0), "--cast: values cannot be cast to q8_0"),
+        (Format::Safetensors, |o| o.cast = Some(DType::F8E4M3), "--cast: values cannot be cast to f8_e4m3"),
+        (Format::Apr2, |o| o.align = Some(16), "--align: tensors are aligned to 32 or 64 bytes, not to 16"),
+        (Format::Apr2, |o| o.shard_size = Some(0), "--shard-size: is 0"),
+        (Format::Mag, |o| o.include = vec!["[".to_owned()], "--include: "),
+        (Format::Mag, |o| o.include = vec!["x*".to_owned()], "--include: no tensor has a name that matches"),
+        (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "--exclude: "),
+        (Format::Gguf, |_| {}, "--to: gguf is read and never written"),
+        (Format::Apr1, |_| {}, "--to: apr1 is read and never written; apr2 is what follows it"),
+    ];
+    for (target, change, expected) in rows {
+        let error = try_convert(&source, target, &options(change)).unwrap_err();
+        assert!(error.is_usage() && error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn names_are_chosen_by_globs() {
+    let names = ["layer.0.w", "layer.0.b", "layer.1.w", "head", "optimizer/m"];
+    let tensors: Vec<T> = names.iter().map(|name| tensor(name, DType::F32, &[1])).collect();
+    let source = safetensors(&tensors, "{}");
+    for (include, exclude, expected) in [
+        (&["layer.*"][..], &["*.b"][..], &["layer.0.w", "layer.1.w"][..]),
+        (&["head", "layer.?.b"], &[], &["layer.0.b", "head"]),
+        (&[], &["optimizer*"], &names[..4]),
+        (&["{head,optimizer/*}"], &[], &names[3..]),
+    ] {
+        let options = options(|o| {
+            o.include = include.iter().map(|&glob| glob.to_owned()).collect();
+            o.exclude = exclude.iter().map(|&glob| glob.to_owned()).collect();
+        });
+        let (found, _) = try_convert(&source, Format::Mag, &options).unwrap();
+        assert!(found.tensors().map(|t| t.name).eq(expected.iter().copied()), "{include:?} {exclude:?}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Types that change: `--widen`, `--cast`, `--dequantize`, `--quantize`.
+
+use modelfmt::{DType, Format};
+use tensor_core::{bf16, f16, quant};
+
+use crate::common::{T, convert, floats, gguf, options, safetensors, tensor, tensors, try_convert};
+
+fn dtypes(model: &modelfmt::Model) -> Vec<DType> {
+    model.tensors().map(|t| t.dtype).collect()
+}
+
+#[test]
+fn widening_keeps_every_value_and_touches_nothing_that_fits() {
+    use DType::{BF16, Bool, F16, F32, I16, I32, I64, U8, U16, U32};
+    let all = [("a", BF16), ("b", U8), ("c", F16), ("d", Bool), ("e", U16), ("f", U32)];
+    let all: Vec<T> = all.into_iter().map(|(name, dtype)| tensor(name, dtype, &[5])).collect();
+    let source = safetensors(&all, "{}");
+    let options = options(|o| o.widen = true);
+    let (mag, done) = try_convert(&source, Format::Mag, &options).unwrap();
+    assert_eq!(dtypes(&mag), [F32, I16, F16, Bool, U16, U32]);
+    assert_eq!(done.notes, ["1 tensor: u8 becomes i16", "1 tensor: bf16 becomes f32"]);
+    let apr2 = convert(&source, Format::Apr2, &options);
+    assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
+    for (position, _) in all.iter().enumerate() {
+        let values = |model: &modelfmt::Model| model.tensor_at(position).unwrap().to_f64().unwrap();
+        assert_eq!(values(&source), values(&mag));
+        assert_eq!(values(&source), values(&apr2));
+    }
+}
+
+#[test]
+fn a_cast_takes_every_number_and_rounds_as_rust_does() {
+    let numbers: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.37e-3).collect();
+    let tensors = [
+        floats("w", &[10, 100], &numbers),
+        tensor("i", DType::I64, &[3]),
+        tensor("flag", DType::Bool, &[4]),
+        tensor("opaque", DType::C64, &[1]),
+    ];
+    let source = safetensors(&tensors, "{}");
+    for (to, expected) in [
+        (DType::F16, numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect::<Vec<u8>>()),
+        (DType::BF16, numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect()),
+        (DType::F64, numbers.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect()),
+        (DType::I16, numbers.iter().flat_map(|&x| (x as i16).to_le_bytes()).collect()),
+    ] {
+        let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = Some(to)));
+        assert_eq!(dtypes(&cast), [to, to, to, DType::C64]);
+        assert!(cast.tensor("w").unwrap().bytes() == expected, "{to}");
+    }
+}
+
+#[test]
+fn values_beyond_the_range_are_noted() {
+    let source = safetensors(&[floats("big", &[2], &[1e9, 1.0]), floats("small", &[1], &[1.0])], "{}");
+    let (cast, done) = try_convert(&source, Format::Mag, &options(|o| o.cast = Some(DType::F16))).unwrap();
+    assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [f32::INFINITY, 1.0]);
+    assert_eq!(
+        done.notes,
+        ["2 tensors: f32 becomes f16", "tensor \"big\" has values beyond the range of f16"]
+    );
+    let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = Some(DType::I8))).unwrap();
+    assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [127.0, 1.0]);
+}
+
+/// Values that every encoder takes, in as many as fill more than one piece of a file.
+fn many(count: usize) -> Vec<f32> {
+    (0..count as u32)
+        .map(|i| ((i.wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0) * 3.0)
+        .collect()
+}
+
+#[test]
+fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
+    // Odd lengths before it, so that pieces of the file cut elements and blocks.
+    let numbers = many(3 << 20);
+    let tensors = [tensor("odd", DType::U8, &[13]), floats("w", &[1 << 10, 3 << 10], &numbers)];
+    let source = safetensors(&tensors, "{}");
+    let half = convert(&source, Format::Safetensors, &options(|o| o.cast = Some(DType::F16)));
+    let expected: Vec<u8> = numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
+    assert!(half.tensor("w").unwrap().bytes() == expected);
+    for dtype in [DType::Q8_0, DType::Q4_1] {
+        let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[1 << 10, 3 << 10]).unwrap()).unwrap()];
+        quant::encode(dtype, &numbers, &mut blocks).unwrap();
+        let small = convert(&source, Format::Apr2, &options(|o| o.quantize = Some(dtype)));
+        assert_eq!(dtypes(&small), [DType::U8, dtype]);
+        assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
+        let large = convert(
+            &small,
+            Format::Safetensors,
+            &options(|o| {
+                o.dequantize = Some(DType::F32);
+                o.lossy = true;
+            }),
+        );
+        let mut decoded = vec![0.0; numbers.len()];
+        quant::decode(dtype, &blocks, &mut decoded).unwrap();
+        assert!(large.tensor("w").unwrap().to_f32().unwrap() == decoded, "{dtype}");
+    }
+}
+
+#[test]
+fn only_matrices_of_whole_blocks_are_quantized() {
+    let numbers = many(256);
+    let all = [
+        floats("w", &[4, 64], &numbers),
+        floats("bias", &[256], &numbers),
+        floats("odd", &[64, 4], &numbers),
+        tensor("ids", DType::I32, &[4, 32]),
+    ];
+    let source = safetensors(&all, "{}");
+    let quantize = options(|o| o.quantize = Some(DType::Q4_0));
+    let (small, done) = try_convert(&source, Format::Apr2, &quantize).unwrap();
+    assert_eq!(dtypes(&small), [DType::Q4_0, DType::F32, DType::F32, DType::I32]);
+    let note =
+        "not quantized, because the rank is below 2 or a row is not whole blocks of q4_0: \"bias\", \"odd\"";
+    assert!(done.notes.iter().any(|found| found == note), "{:?}", done.notes);
+    let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
+    assert_eq!(
+        tensor_core::value::json::to_string(&quantization).unwrap(),
+        r#"{"bits_per_weight":4.5,"method":"Q4_0"}"#
+    );
+    let back = convert(&small, Format::Apr2, &options(|o| o.dequantize = Some(DType::F16)));
+    assert_eq!(dtypes(&back), [DType::F16, DType::F32, DType::F32, DType::I32]);
+    assert_eq!(back.metadata().unwrap().get("quantization"), None);
+}
+
+#[test]
+fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
+    let blocks = tensor("w", DType::Q8_0, &[2, 32]);
+    let k = tensor("k", DType::Q4K, &[1, 256]);
+    let source = gguf(&[blocks.clone(), k], &[]);
+    let apr2 = convert(&source, Format::Apr2, &options(|o| o.exclude = vec!["k".to_owned()]));
+    assert_eq!(tensors(&apr2)[0], ("w".to_owned(), DType::Q8_0, vec![2, 32], Some(blocks.bytes)));
+    let decode = options(|o| o.dequantize = Some(DType::F32));
+    let decoded = convert(
+        &source,
+        Format::Mag,
+        &options(|o| {
+            o.dequantize = Some(DType::F32);
+            o.lossy = true;
+        }),
+    );
+    for (position, _) in source.tensors().enumerate() {
+        let values = |model: &modelfmt::Model| model.tensor_at(position).unwrap().to_f32().unwrap();
+        assert_eq!(values(&source), values(&decoded));
+    }
+    let none = gguf(&[tensor("x", DType::Iq1S, &[256])], &[]);
+    let error = try_convert(&none, Format::Mag, &decode).unwrap_err();
+    assert!(crate::common::all(&error).contains("there is no decoder for iq1_s"), "{error}");
+}
+
+#[test]
+fn values_that_cannot_be_are_named_with_tensor_and_element() {
+    let mut numbers = many(1 << 18);
+    numbers[200_001] = f32::NAN;
+    let source =
+        safetensors(&[floats("first", &[1, 32], &many(32)), floats("w", &[1 << 13, 32], &numbers)], "{}");
+    let text = |target, change: fn(&mut modelfmt::ConvertOptions)| {
+        try_convert(&source, target, &options(change)).unwrap_err().to_string()
+    };
+    assert_eq!(
+        text(Format::Apr2, |o| o.quantize = Some(DType::Q8_0)),
+        "m.safetensors: tensor \"w\": element 200001 is a NaN or beyond the range of f32, and blocks of q8_0 cannot say so"
+    );
+    assert_eq!(
+        text(Format::Safetensors, |o| o.cast = Some(DType::I32)),
+        "m.safetensors: tensor \"w\": element 200001 is a NaN, and i32 has none"
+    );
+    let mut large = many(64);
+    large[40] = 1e30;
+    let source = safetensors(&[floats("w", &[2, 32], &large)], "{}");
+    let error = try_convert(&source, Format::Apr2, &options(|o| o.quantize = Some(DType::Q4_0))).unwrap_err();
+    assert!(error.to_string().contains("the block at element 32 needs a scale"), "{error}");
+}

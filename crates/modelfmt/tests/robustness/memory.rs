@@ -1,0 +1,85 @@
+//! What opening holds at most, and that work is linear in the number of tensors.
+
+use modelfmt::{Level, Model, Work};
+use testkit::{CountingSource, peak};
+
+use crate::fuzz::{open_bound, sample_of, samples};
+
+/// Opens from memory, without the copy of the input itself; the bytes held at most.
+fn held(bytes: &[u8]) -> usize {
+    let copy = bytes.to_vec();
+    peak(|| Model::from_source("input", copy).map(|model| drop(std::hint::black_box(model))).ok()).1
+}
+
+#[test]
+fn every_truncation_opens_within_the_bound() {
+    for sample in samples() {
+        let mut most = 0;
+        for len in 0..=sample.bytes.len() {
+            let held = held(&sample.bytes[..len]);
+            assert!(held <= open_bound(len), "{}: {held} bytes for {len}", sample.name);
+            most = most.max(held);
+        }
+        println!("{}: {most} bytes at most, for a file of {}", sample.name, sample.bytes.len());
+    }
+}
+
+/// The figures of docs/ROBUSTNESS.md: what is held for each byte of an index.
+#[test]
+fn an_index_takes_a_small_multiple_of_its_bytes() {
+    for (name, times) in BOUNDS {
+        let bytes = sample_of(name, 20_000);
+        let held = held(&bytes);
+        let index = index_len(name, &bytes);
+        let ratio = held as f64 / index as f64;
+        println!("{name}: {held} bytes held, index of {index}: {ratio:.2} times");
+        assert!(held <= (256 << 10) + times * index, "{name}: {ratio:.2} times the index");
+    }
+}
+
+const BOUNDS: &[(&str, usize)] =
+    &[("aero", 4), ("mag", 4), ("oinf", 4), ("apr2", 4), ("apr1", 4), ("safetensors", 4), ("gguf", 4)];
+
+/// The bytes that are read to open the file by ranges: those of its index.
+fn index_len(name: &str, bytes: &[u8]) -> usize {
+    let source = std::sync::Arc::new(CountingSource::new(bytes.to_vec()));
+    Model::from_source(name, source.clone()).unwrap();
+    source.nbytes() as usize
+}
+
+/// Bytes read and bytes held for twice as many tensors are at most twice as many, but for what is constant.
+#[test]
+fn work_is_linear() {
+    const N: usize = 4000;
+    for sample in samples() {
+        let [one, two] = [N, 2 * N].map(|n| {
+            let source = std::sync::Arc::new(CountingSource::new(sample_of(sample.name, n)));
+            let (model, held) = peak(|| Model::from_source(sample.name, source.clone()).unwrap());
+            let opened = (source.nbytes(), source.reads());
+            source.reset();
+            for position in 0..model.tensor_count() {
+                model.tensor_at(position).unwrap();
+            }
+            let read = (source.nbytes(), source.reads());
+            source.reset();
+            assert!(model.container().verify(Level::Full, &Work::sequential()).is_ok());
+            [opened.0, opened.1, held as u64, read.0, read.1, source.nbytes(), source.reads()]
+        });
+        println!("{}: {one:?}, {two:?}", sample.name);
+        for (what, (one, two)) in WHAT.iter().zip(one.into_iter().zip(two)) {
+            // Vectors that double hold up to twice of what they need, at one size or the other.
+            let allowed = if *what == "bytes held to open" { one * 4 } else { one * 21 / 10 };
+            assert!(two <= allowed + (256 << 10), "{}, {what}: {one} for {N} tensors, {two} for twice as many", sample.name);
+        }
+    }
+}
+
+const WHAT: &[&str] = &[
+    "bytes read to open",
+    "reads to open",
+    "bytes held to open",
+    "bytes read for all tensors",
+    "reads for all tensors",
+    "bytes read to verify",
+    "reads to verify",
+];
