@@ -14,6 +14,9 @@ use crate::wire::{self, ValueType};
 /// Bytes that are read beyond what the header needs at least.
 const SLACK: u64 = 64 << 10;
 
+/// Room is made at once for at most so many tensors: a sparse file has bytes for any number.
+const MAX_RESERVED: usize = 1 << 20;
+
 /// Parses the index without I/O.
 ///
 /// Reads in all at most the header and 64 KiB, each byte once.
@@ -160,6 +163,8 @@ impl IndexParser {
         let (at, have) = (cursor.offset(), self.file_len.saturating_sub(cursor.offset()));
         Limits::fits(Part::new("metadata"), at, entries, wire::MIN_ENTRY_LEN, have)?;
         Limits::fits(Part::new("tensor records"), at, tensors, wire::MIN_TENSOR_LEN, have)?;
+        let reserved = usize::try_from(tensors).unwrap_or(usize::MAX).min(MAX_RESERVED);
+        self.tensors = TensorTable::with_capacity(reserved);
         (self.version, self.tensors_left, self.entries_left) = (version, tensors, entries);
         self.state = State::Metadata;
         Ok(())

@@ -192,22 +192,16 @@ fn memory_is_in_proportion_to_the_file() {
 }
 
 #[test]
-fn a_million_tensors_are_a_flat_index() {
-    let record = |n: u64| {
-        [
-            &string(&format!("model.layers.{n:07}.weight")),
-            &1u32.to_le_bytes()[..],
-            &1u64.to_le_bytes(),
-            &24u32.to_le_bytes(),
-            &0u64.to_le_bytes(),
-        ]
-        .concat()
-    };
-    let records: Vec<u8> = (0..1_000_000).flat_map(record).collect();
-    let mut bytes = [Gguf::new().counts(1_000_000, 0).listing(), records].concat();
+fn the_index_is_flat() {
+    let mut bytes = Gguf::new().counts(100_000, 0).listing();
+    for n in 0..100_000u32 {
+        bytes.extend(string(&format!("model.layers.{n:07}.weight")));
+        // One dimension of 1, type i8, offset 0.
+        bytes.extend([1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
     bytes.resize(bytes.len().next_multiple_of(32), 0);
     bytes.push(7);
     let index = Index::parse(&bytes).unwrap();
-    assert_eq!((index.len(), index.find("model.layers.0999999.weight")), (1_000_000, Some(999_999)));
-    assert!(index.heap_size() < 100 << 20, "{}", index.heap_size());
+    assert_eq!((index.len(), index.find("model.layers.0099999.weight")), (100_000, Some(99_999)));
+    assert!(index.heap_size() < 10 << 20, "{}", index.heap_size());
 }
