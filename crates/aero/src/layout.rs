@@ -31,6 +31,7 @@ pub struct WriteOptions {
     pub(crate) uuid: Option<[u8; 16]>,
     pub(crate) zstd: Option<i32>,
     pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
+    pub(crate) model: Option<(String, String)>,
 }
 
 impl Default for WriteOptions {
@@ -47,6 +48,7 @@ impl Default for WriteOptions {
             uuid: None,
             zstd: Some(DEFAULT_LEVEL),
             chunks: Vec::new(),
+            model: None,
         }
     }
 }
@@ -126,6 +128,14 @@ impl WriteOptions {
         self
     }
 
+    /// Name and architecture for the manifest, where the metadata has no string under `model_name` or `architecture`:
+    /// metadata that comes from another format can have an object there.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>, architecture: impl Into<String>) -> Self {
+        self.model = Some((name.into(), architecture.into()));
+        self
+    }
+
     pub(crate) fn identity(&self) -> Result<[u8; 16]> {
         self.uuid.map_or_else(random_uuid, Ok)
     }
@@ -193,8 +203,8 @@ pub(crate) struct Parts<'a> {
 impl Plan {
     /// Lays a file out: tensors in the order given, `metadata` as its MJSN.
     ///
-    /// `metadata` must have the strings `model_name` and `architecture`, of which the manifest is made. ggml's block types
-    /// become packed tensors that name their `ggml_type`.
+    /// `metadata` must have the strings `model_name` and `architecture`, of which the manifest is made, unless
+    /// [`WriteOptions::model`] says what else to put there. ggml's block types become packed tensors that name their `ggml_type`.
     ///
     /// # Errors
     /// [`Error::Unfit`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
@@ -205,7 +215,7 @@ impl Plan {
         metadata: &Object,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let model = model_of(metadata)?;
+        let model = model_of(metadata, options)?;
         let mut tensors = table_of(specs)?;
         let shards = shards_of(&mut tensors, options.shard_size, 0)?;
         let parts = Parts {
@@ -418,12 +428,15 @@ impl ChunkList {
 }
 
 /// `model_name` and `architecture`, which the manifest needs.
-pub(crate) fn model_of(metadata: &Object) -> Result<(&str, &str)> {
-    let text = |key: &'static str| {
+pub(crate) fn model_of<'a>(metadata: &'a Object, options: &'a WriteOptions) -> Result<(&'a str, &'a str)> {
+    let text = |key: &'static str, given: Option<&'a String>| {
         let part = Part::new("metadata").with_field(key);
-        metadata.required_str(key).map_err(|_| Error::Unfit { part, fault: Fault::NoModelKey })
+        let found = metadata.required_str(key).ok().or_else(|| given.map(String::as_str));
+        found.ok_or(Error::Unfit { part, fault: Fault::NoModelKey })
     };
-    Ok((text("model_name")?, text("architecture")?))
+    let (name, architecture) =
+        options.model.as_ref().map(|(name, architecture)| (name, architecture)).unzip();
+    Ok((text("model_name", name)?, text("architecture", architecture)?))
 }
 
 /// DECISIONS, AERO, "MJSN content": keys sorted, no insignificant white space.

@@ -210,7 +210,7 @@ impl SetPlan {
             tensors: shard.tensors.start.saturating_sub(first)..shard.tensors.end.saturating_sub(first),
             ..shard.clone()
         });
-        let model = model_of(&self.metadata)?;
+        let model = model_of(&self.metadata, &self.options)?;
         let json = Object::from_iter([("model_name", model.0), ("architecture", model.1)]);
         let options = WriteOptions { chunks: Vec::new(), ..self.options.clone() };
         Plan::of_parts(
@@ -234,7 +234,7 @@ impl SetPlan {
             shards: self.shards.clone(),
             first_tensor: 0,
             json: Some(&self.metadata),
-            model: model_of(&self.metadata)?,
+            model: model_of(&self.metadata, &self.options)?,
             holds_shards: false,
             hashes,
         };
@@ -243,7 +243,7 @@ impl SetPlan {
 
     /// DECISIONS, AEROSET: indent 2, no final newline.
     fn index_text(&self, parts: &[Listed], global: &Listed) -> Result<String> {
-        let (name, architecture) = model_of(&self.metadata)?;
+        let (name, architecture) = model_of(&self.metadata, &self.options)?;
         let file = |listed: &Listed| {
             Object::from_iter([
                 ("path", Value::from(listed.path.as_str())),
