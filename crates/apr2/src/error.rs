@@ -119,6 +119,16 @@ pub enum Fault {
         /// What should have.
         expected: u64,
     },
+    /// Two tensors over the same LZ4 blocks that claim different sizes.
+    #[error(
+        "says that its blocks expand to {found} bytes, but a tensor over the same blocks says {expected}"
+    )]
+    TiedSize {
+        /// What this one says.
+        found: u64,
+        /// What the other says.
+        expected: u64,
+    },
     /// The crate is built without the feature `lz4`.
     #[error("LZ4 is not compiled in: build with the feature `lz4`")]
     NoLz4,

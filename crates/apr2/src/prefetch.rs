@@ -33,7 +33,7 @@ impl<S: Source> Reader<S> {
 #[derive(Debug)]
 pub struct Prefetched<S> {
     source: S,
-    /// Ascending, without overlap.
+    /// Starts ascend, and so do ends: none contains another.
     held: Vec<Held>,
 }
 
@@ -83,27 +83,33 @@ impl<S: Source> Prefetched<S> {
         }
         let stored = positions.iter().filter_map(|&position| tensors.stored(position));
         let wanted = stored.filter(|stored| stored.len > 0).map(|stored| stored.offset..stored.end());
+        let mut fetched = Vec::new();
         for range in merged(wanted.filter(|range| self.lookup(range).is_none()).collect()) {
             let (at, len) = (range.start, range.end - range.start);
             let bytes = self.source.read(range).and_then(Bytes::into_owned);
             let bytes = bytes.map_err(|source| Error::Io { at, len, source })?;
-            self.hold(Held { start: at, bytes });
+            fetched.push(Held { start: at, bytes });
         }
+        self.hold(fetched);
         Ok(())
     }
 
-    /// Keeps a range, in place of those that it contains.
-    fn hold(&mut self, new: Held) {
-        self.held.retain(|old| old.start < new.start || old.end() > new.end());
-        let place = self.held.partition_point(|old| old.start < new.start);
-        self.held.insert(place, new);
+    /// Keeps these ranges, in place of those that they contain.
+    fn hold(&mut self, new: Vec<Held>) {
+        self.held.extend(new);
+        self.held.sort_by_key(|held| (held.start, std::cmp::Reverse(held.end())));
+        let mut reach = 0;
+        self.held.retain(|held| {
+            let is_new = held.end() > reach;
+            reach = reach.max(held.end());
+            is_new
+        });
     }
 
     fn lookup(&self, range: &Range<u64>) -> Option<&[u8]> {
+        // Starts and ends both ascend, so the last that begins early enough is the one that reaches furthest.
         let after = self.held.partition_point(|held| held.start <= range.start);
-        // Ranges can overlap where a later one reaches over an earlier; the few before are looked at too.
-        let before = self.held.get(..after)?.iter().rev().take(4);
-        let held = before.into_iter().find(|held| held.end() >= range.end)?;
+        let held = self.held.get(after.checked_sub(1)?).filter(|held| held.end() >= range.end)?;
         let skip = usize::try_from(range.start - held.start).ok()?;
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         held.bytes.get(skip..)?.get(..len)
@@ -177,9 +183,8 @@ mod tests {
             start: range.start as u64,
             bytes: AlignedBuf::copy_of(&bytes[range]).unwrap(),
         };
-        source.hold(held(10..20));
-        source.hold(held(30..40));
-        source.hold(held(5..20));
+        source.hold(vec![held(10..20), held(30..40)]);
+        source.hold(vec![held(5..20)]);
         assert_eq!((source.held.len(), source.held_nbytes()), (2, 25));
         assert!(source.lookup(&(6..20)).is_some() && source.lookup(&(6..21)).is_none());
         tensor_core::source::contract_test(&source, &bytes).unwrap();

@@ -301,7 +301,7 @@ fn what_opens_and_breaks_a_rule_is_found_by_verify() {
         check_found(name, &file, check, words);
     }
     let aligned = changed(&two, |f| {
-        (f.flags, f.entries[1].offset, f.data) = (0b100, 32, [&[1; 5][..], &[0; 27], &[2; 3]].concat())
+        (f.flags, f.entries[1].offset, f.data) = (0b100, 32, [&[1; 5][..], &[0; 27], &[2; 3]].concat());
     });
     assert!(Reader::from_source(aligned).unwrap().verify(Level::Full).is_ok());
     let tied = changed(&two, |f| (f.entries[1], f.data) = (Entry::u8s("b", 0, 5), vec![1; 5]));
@@ -410,7 +410,7 @@ fn lz4_blocks_that_lie_are_errors_when_read_and_found_by_verify() {
         let file = stored(data, raw);
         let check = |error: Error| match error {
             Error::Malformed { at: place, fault, .. } => {
-                assert!(rule(&fault) && place == at, "{name}: {fault} at {place}, not {at}")
+                assert!(rule(&fault) && place == at, "{name}: {fault} at {place}, not {at}");
             }
             other => panic!("{name}: {other}"),
         };
@@ -446,6 +446,12 @@ fn compressed_tensors_that_overlap_are_found_and_checked() {
     assert_eq!(reader.tensor("tied").unwrap().bytes(), compressed_values());
     let report = reader.verify(Level::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
+    let other_size = changed(&good, |file| {
+        let other =
+            Entry { name: b"tied".to_vec(), dims: vec![65_545], raw_size: 65_545, ..file.entries[0].clone() };
+        file.entries.push(other);
+    });
+    check_found("the same blocks, another size", &other_size, "lz4", "over the same blocks");
     // One begins at the second block of the other.
     let overlap = changed(&good, |file| {
         file.flags = 1;

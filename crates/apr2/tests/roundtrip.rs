@@ -118,7 +118,7 @@ proptest! {
         let options = options.shard_size(cap);
         let files = write_set(&tensors, &options, &threads(1));
         prop_assert!(write_set(&tensors, &options, &threads(3)).0 == files.0);
-        let total: u64 = files.0.values().map(|file| file.len() as u64).sum();
+        let total: u64 = files.0.values().map(|file| file.as_ref().len() as u64).sum();
         let set = SetReader::from_files(files.clone(), "model.apr").unwrap();
         set.open_all().unwrap();
         prop_assert_eq!(set.file_size(), total);
@@ -132,7 +132,7 @@ proptest! {
         }
         for (number, shard) in set.manifest().shards().enumerate() {
             let bytes = &files.0[shard.file];
-            prop_assert_eq!((shard.size, shard.crc32), (bytes.len() as u64, Some(testkit::crc32(bytes))));
+            prop_assert_eq!((shard.size, shard.crc32), (bytes.as_ref().len() as u64, Some(testkit::crc32(bytes))));
             prop_assert!(shard.size <= cap || set.shard(number).unwrap().tensors().len() <= 1);
         }
         let report = set.verify(Level::Full);
@@ -158,7 +158,7 @@ fn large() -> Vec<Tensor> {
 fn large_tensors_are_compressed_in_pieces_with_the_same_bytes_on_every_machine() {
     let tensors = large();
     let bytes = write(&tensors, &lz4(), &threads(1));
-    for count in [2, 5] {
+    for count in [3] {
         assert!(write(&tensors, &lz4(), &threads(count)) == bytes, "{count} threads");
     }
     read_again(bytes.as_slice(), &tensors);
@@ -247,17 +247,17 @@ fn reading_in_sequence_reads_every_byte_about_once() {
 
 #[test]
 fn a_range_far_behind_reads_headers_and_its_blocks_only() {
-    let values = text(64 << 20, 3);
+    let values = text(24 << 20, 3);
     let bytes = write(&[Tensor::bytes("a", values.clone())], &lz4(), &threads(2));
     let source = CountingSource::new(bytes);
     let reader = Reader::from_source(&source).unwrap();
     source.reset();
     let mut out = [0; 10];
-    reader.read_into(0, 60 << 20, &mut out).unwrap();
-    assert_eq!(out, values[60 << 20..][..10]);
+    reader.read_into(0, 20 << 20, &mut out).unwrap();
+    assert_eq!(out, values[20 << 20..][..10]);
     assert!(source.nbytes() < 200 << 10, "{}", source.nbytes());
     source.reset();
-    reader.read_into(0, (60 << 20) + 5, &mut out).unwrap();
+    reader.read_into(0, (20 << 20) + 5, &mut out).unwrap();
     assert!(source.reads() <= 3, "the place is known now: {} reads", source.reads());
 }
 
@@ -413,7 +413,7 @@ fn what_apr2_cannot_hold_is_named() {
     for (text, words) in [
         (plan(spec("w", DType::F64, vec![1])), "tensor 0 \"w\": APR2 has no code for f64"),
         (plan(spec("", DType::F32, vec![1])), "the name is empty"),
-        (plan(spec(&*long, DType::F32, vec![1])), "65536 bytes"),
+        (plan(spec(&long, DType::F32, vec![1])), "65536 bytes"),
         (plan(spec("w", DType::F32, vec![1; 9])), "9 dimensions"),
         (plan(spec("w", DType::Q8_0, vec![33])), "whole blocks of q8_0"),
         (plan(spec("w", DType::F32, vec![1 << 62])), "more elements"),

@@ -8,8 +8,8 @@ use super::{crc_mismatch, message};
 use crate::apr1;
 use crate::blocks::{Compressed, GROUP};
 use crate::crc::Crc;
-use crate::error::{Error, Result};
-use crate::index::{Generation, Index};
+use crate::error::{Error, Fault, Result};
+use crate::index::{Generation, Index, Stored};
 use crate::wire::{FOOTER_LEN, Footer};
 
 /// What reading every byte of a file showed.
@@ -81,8 +81,6 @@ struct Unit {
     range: Range<u64>,
     /// The groups of blocks within.
     groups: Range<usize>,
-    /// Whether it is a part of the pass; otherwise it is read only for blocks that overlap others.
-    counts: bool,
 }
 
 /// What one unit showed.
@@ -103,8 +101,7 @@ struct Plan {
 impl Plan {
     /// Cuts the file; walking over the block headers may show faults already.
     fn new(index: &Index, source: &impl Source, pass: &mut Pass) -> Self {
-        let mut groups = groups(index, source, pass);
-        groups.sort_by_key(|group| (group.range.start, group.range.end));
+        let groups = groups(index, source, pass);
         pass.blocks = groups.iter().map(|group| group.count).sum();
         let gaps = gaps(index);
         let mut plan = Self { units: Vec::new(), groups, gaps };
@@ -113,15 +110,8 @@ impl Plan {
     }
 
     fn cut(&mut self, end: u64) {
-        let mut unit = Unit { range: 0..0, groups: 0..0, counts: true };
+        let mut unit = Unit { range: 0..0, groups: 0..0 };
         for (number, Group { range, .. }) in self.groups.iter().enumerate() {
-            if range.start < unit.range.end {
-                // Overlaps what came before: tied or broken, and read once more for itself.
-                self.units.push(Unit { range: range.clone(), groups: number..number + 1, counts: false });
-                // A unit's groups are consecutive, so this one ends here.
-                flush(&mut self.units, &mut unit, number + 1);
-                continue;
-            }
             stretch(&mut self.units, &mut unit, range.start, number);
             if range.end - unit.range.start > PIECE {
                 flush(&mut self.units, &mut unit, number);
@@ -133,15 +123,18 @@ impl Plan {
         flush(&mut self.units, &mut unit, self.groups.len());
     }
 
-    /// Reads all units, and returns what those showed that count, in order; findings of the others go with them.
+    /// Reads all units, and returns what they showed, in order.
     fn read(&self, index: &Index, source: &impl Source, work: &Work<'_>) -> Result<Vec<Piece>> {
         let one = |source: &dyn Source, state: &mut (AlignedBuf, Vec<u8>), number: u64| {
             let Some(unit) = usize::try_from(number).ok().and_then(|number| self.units.get(number)) else {
                 return Ok(Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() });
             };
             let piece = self.look(index, source, unit, state)?;
-            let len = if unit.counts { unit.range.end - unit.range.start } else { 0 };
-            if work.advance(len).is_break() { Err(Error::Cancelled) } else { Ok(piece) }
+            if work.advance(unit.range.end - unit.range.start).is_break() {
+                Err(Error::Cancelled)
+            } else {
+                Ok(piece)
+            }
         };
         let count = self.units.len() as u64;
         if let Some(shared) = source.shared() {
@@ -171,11 +164,8 @@ impl Plan {
             source.read_into(start, buffer).map_err(failed)?;
             buffer
         };
-        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
-        if unit.counts {
-            piece.crc = Crc::of(bytes);
-            self.check_gaps(start, bytes, &mut piece.padding);
-        }
+        let mut piece = Piece { crc: Crc::of(bytes), lz4: Vec::new(), padding: Vec::new() };
+        self.check_gaps(start, bytes, &mut piece.padding);
         for group in self.groups.get(unit.groups.clone()).unwrap_or_default() {
             let Some(tensor) = compressed(index, group.tensor) else { continue };
             let faults = tensor.check(
@@ -221,44 +211,57 @@ fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
 /// Ends a unit, and begins the next where it ends.
 fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
     let end = unit.range.end;
-    let next = Unit { range: end..end, groups: next_group..next_group, counts: true };
+    let next = Unit { range: end..end, groups: next_group..next_group };
     let done = std::mem::replace(unit, next);
     if done.range.start < done.range.end {
         units.push(done);
     }
 }
 
-/// The groups of blocks of every compressed tensor; a tensor whose headers are broken is a finding and has none.
+/// The groups of blocks of the compressed tensors, ascending. A tensor whose headers are broken is a finding and has none.
+///
+/// Every byte belongs to one of them at most: tied tensors are decoded once, and one that begins inside another is a finding of
+/// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
 fn groups(index: &Index, source: &impl Source, pass: &mut Pass) -> Vec<Group> {
+    let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed;
+    let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
+    tensors.sort_by_key(|(_, stored)| (stored.offset, stored.len));
     let mut all = Vec::new();
-    if !index.tensors.any_compressed() {
-        return all;
-    }
-    for (number, stored) in index.tensors.all_stored().enumerate().filter(|(_, stored)| stored.compressed) {
-        let Some(tensor) = compressed(index, number) else { continue };
-        let (begun, count) = (all.len(), tensor.count());
-        let walked = tensor.walk(source, 0, stored.offset, count, |block, at| {
-            if block.is_multiple_of(GROUP) {
-                let count = GROUP.min(count - block);
-                all.push(Group { tensor: number, first: block, count, range: at..at });
+    let mut last: Option<Stored> = None;
+    for (number, stored) in tensors {
+        if let Some(last) = last.filter(|last| stored.offset < last.end()) {
+            if (stored.offset, stored.len) == (last.offset, last.len) && stored.nbytes != last.nbytes {
+                let fault = Fault::TiedSize { found: stored.nbytes, expected: last.nbytes };
+                pass.lz4.extend(compressed(index, number).map(|t| message(&t.fault(stored.offset, fault))));
             }
-        });
-        let end = match walked {
-            Ok(end) => end,
-            Err(error) => {
-                pass.lz4.push(message(&error));
-                all.truncate(begun);
-                continue;
+            continue;
+        }
+        last = Some(stored);
+        if let Some(tensor) = compressed(index, number) {
+            match groups_of(&tensor, source) {
+                Ok(groups) => all.extend(groups),
+                Err(error) => pass.lz4.push(message(&error)),
             }
-        };
-        // Each group ends where the next one begins.
-        let mut next = end;
-        for group in all.iter_mut().skip(begun).rev() {
-            group.range.end = next;
-            next = group.range.start;
         }
     }
     all
+}
+
+/// The groups of one tensor, from a walk over its block headers.
+fn groups_of(tensor: &Compressed<'_>, source: &impl Source) -> Result<Vec<Group>> {
+    let (mut groups, count) = (Vec::new(), tensor.count());
+    let mut next = tensor.walk(source, 0, tensor.stored.offset, count, |block, at| {
+        if block.is_multiple_of(GROUP) {
+            let count = GROUP.min(count - block);
+            groups.push(Group { tensor: tensor.number, first: block, count, range: at..at });
+        }
+    })?;
+    // Each ends where the next one begins.
+    for group in groups.iter_mut().rev() {
+        group.range.end = next;
+        next = group.range.start;
+    }
+    Ok(groups)
 }
 
 fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
