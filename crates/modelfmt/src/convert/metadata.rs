@@ -21,7 +21,8 @@ pub(super) struct Metadata {
     pub(super) losses: Vec<Misfit>,
     /// What was chosen for the user.
     pub(super) notes: Vec<String>,
-    /// AERO's manifest names the architecture even if MJSN has something else under that key.
+    /// AERO's manifest has texts for these even if MJSN has something else under such a key.
+    pub(super) name: String,
     pub(super) architecture: String,
 }
 
@@ -79,7 +80,9 @@ impl Mapper<'_> {
             changes.forget(key);
             reserved.changes.forget(key);
         }
-        if !is_foreign {
+        if is_same_family(source, target) {
+            // What a format asks for, a file of it keeps.
+        } else if !is_foreign {
             reserved.changes.extend(changes);
         } else if !reserved.has_all_metadata() && !changes.is_empty() {
             reserved.via.push((source, changes));
@@ -88,7 +91,8 @@ impl Mapper<'_> {
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         let architecture = asked.architecture(&keys);
-        let mut metadata = Metadata { keys, sizevars: Object::new(), losses, notes, architecture };
+        let name = asked.name.as_deref().unwrap_or(self.stem).to_owned();
+        let mut metadata = Metadata { keys, sizevars: Object::new(), losses, notes, name, architecture };
         if !reserved.is_empty() {
             metadata.reserve(&reserved);
         }
@@ -118,6 +122,7 @@ impl Mapper<'_> {
             sizevars: Object::new(),
             losses,
             notes,
+            name: String::new(),
             architecture: String::new(),
         };
         if let Some(reserved) = reserved {

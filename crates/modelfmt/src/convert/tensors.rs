@@ -248,7 +248,8 @@ impl<'a> Chooser<'a> {
         }
         match shape.len() {
             0 if self.target.min_rank > 0 => Shape::One,
-            1 if was_scalar && self.target.min_rank == 0 => Shape::Scalar,
+            1 if was_scalar && self.target.min_rank > 0 => Shape::One,
+            1 if was_scalar => Shape::Scalar,
             _ => Shape::Same,
         }
     }

@@ -188,14 +188,19 @@ pub fn metadata(model: &Model) -> (Value, Option<Value>) {
 /// The object that carries everything, of formats that have one.
 pub fn json_of(model: &Model) -> Object {
     let metadata = model.metadata().unwrap();
-    let json = if metadata.get("json").is_some() { metadata.get("json").cloned().unwrap() } else { metadata };
-    json.as_object().unwrap().clone()
+    let json = metadata.get("json").cloned().unwrap_or(metadata);
+    json.as_object().cloned().unwrap_or_default()
 }
 
 pub fn assert_same(a: &Model, b: &Model, what: &str) {
     assert_eq!(tensors(a), tensors(b), "tensors, {what}");
     if matches!(a.format(), Format::Aero | Format::AeroSet) {
-        assert_eq!(json_of(a), json_of(b), "metadata, {what}");
+        let (a, mut b) = (json_of(a), json_of(b));
+        if a.is_empty() {
+            // A file without MJSN gets one, with what our writer demands (DECISIONS, AERO, "MJSN content").
+            b.retain(|key, _| !["model_name", "architecture", "modelfmt"].contains(&key));
+        }
+        assert_eq!(a, b, "metadata, {what}");
         return;
     }
     assert_eq!(metadata(a), metadata(b), "metadata, {what}");

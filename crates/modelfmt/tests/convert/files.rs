@@ -50,6 +50,31 @@ fn options_of_mag_and_apr2_do_what_they_say() {
 }
 
 #[test]
+fn options_of_aero_do_what_they_say() {
+    let chunks = |change: fn(&mut ConvertOptions)| {
+        let model = common::convert(&source(), Format::Aero, &options(change));
+        assert!(model.verify(Level::Full).is_ok());
+        assert_eq!(tensors(&model), tensors(&source()));
+        let aero = model.as_aero().unwrap().index();
+        let chunks =
+            aero.chunks().map(|c| format!("{} {} {:?}", c.fourcc, c.name, c.flags)).collect::<Vec<_>>();
+        (chunks, aero.entry(0).unwrap().hash_b3.is_some(), aero.uuid())
+    };
+    let count = |chunks: &[String], fourcc: &str| chunks.iter().filter(|c| c.starts_with(fourcc)).count();
+    let (plain, hashed, _) = chunks(|_| {});
+    assert_eq!((plain.len(), hashed), (4, false), "{plain:?}");
+    let (sharded, ..) = chunks(|o| o.shard_size = Some(90_000));
+    assert_eq!(count(&sharded, "WTSH"), 2);
+    let (ihsh, ..) = chunks(|o| o.control_hash = true);
+    assert_eq!(count(&ihsh, "IHSH"), 1);
+    let (pages, ..) = chunks(|o| o.page_hashes = Some(4096));
+    assert_eq!(count(&pages, "PHSH"), 1);
+    assert!(chunks(|o| o.tensor_hashes = true).1);
+    assert_eq!(chunks(|o| o.uuid = Some([9; 16])).2, [9; 16]);
+    assert_ne!(chunks(|o| o.no_zstd = true).0, plain);
+}
+
+#[test]
 fn a_shard_size_makes_sets() {
     let folder = tempfile::tempdir().unwrap();
     let work = Work::default();
@@ -74,6 +99,11 @@ fn a_shard_size_makes_sets() {
     assert_eq!((done.format, done.files.len()), (Format::Apr2Sharded, 3));
     let set = Model::open(folder.path().join("m.apr")).unwrap();
     assert_eq!((set.format(), tensors(&set)), (Format::Apr2Sharded, tensors(&source())));
+    assert!(set.verify(Level::Full).is_ok());
+    let done = convert(&set, Format::AeroSet, folder.path().join("m.aeroset.json"), &shard, &work).unwrap();
+    assert_eq!((done.format, done.files.len()), (Format::AeroSet, 4));
+    let set = Model::open(folder.path().join("m.aeroset.json")).unwrap();
+    assert_eq!((set.format(), tensors(&set)), (Format::AeroSet, tensors(&source())));
     assert!(set.verify(Level::Full).is_ok());
     let named = convert(&source(), Format::SafetensorsSharded, folder.path().join("x.json"), &shard, &work);
     assert!(named.unwrap_err().is_usage());

@@ -46,6 +46,41 @@ fn names_come_from_what_the_source_says() {
 }
 
 #[test]
+fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
+    let source =
+        apr2(&one(), r#"{"apr_version": "2.0.0", "model_type": "whisper", "architecture": {"n": 1}}"#);
+    let (aero, done) = try_convert(&source, Format::Aero, &options(|_| {})).unwrap();
+    assert_eq!(
+        text(&json_of(&aero)),
+        concat!(
+            r#"{"apr_version":"2.0.0","architecture":{"n":1},"model_name":"m","model_type":"whisper","#,
+            r#""modelfmt":{"added":["model_name"],"format":"apr2","version":1}}"#
+        )
+    );
+    let manifest = aero.metadata().unwrap().path(["manifest", "model"]).unwrap().as_object().unwrap().clone();
+    assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
+    assert_eq!(done.notes, [r#"model_name is "m", after the file"#]);
+
+    let named = options(|o| o.architecture = Some("llama".to_owned()));
+    let aero = convert(&mag(&one(), &[]), Format::Aero, &named);
+    let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
+    let found = json_of(&apr2);
+    assert_eq!(found.get("model_type"), Some(&"llama".into()));
+    assert_eq!(found.get("architecture"), Some(&Object::new().into()));
+    assert_eq!(json_of(&convert(&apr2, Format::Aero, &options(|_| {}))), json_of(&aero));
+}
+
+#[test]
+fn the_reserved_key_passes_verbatim_through_other_targets() {
+    let source = mag(&one(), &[("epoch", mag::Number::I64(1))]);
+    let aero = convert(&source, Format::Aero, &options(|_| {}));
+    let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
+    assert_eq!(json_of(&aero).get("modelfmt"), json_of(&apr2).get("modelfmt"));
+    let oinf = convert(&apr2, Format::Oinf, &options(|_| {}));
+    assert_eq!(text(&json_of(&oinf)), r#"{"epoch":{"type":"i64","value":1}}"#);
+}
+
+#[test]
 fn what_the_user_says_comes_first() {
     let source = apr2(&one(), r#"{"apr_version": "2.0.0", "model_type": "a", "architecture": {"n": 1}}"#);
     let options = options(|o| {

@@ -43,7 +43,9 @@ fn options(conversion: &Conversion<'_>) -> WriteOptions {
     let mut options = WriteOptions::new()
         .control_hash(asked.control_hash)
         .page_hashes(asked.page_hashes)
-        .tensor_hashes(asked.tensor_hashes);
+        .tensor_hashes(asked.tensor_hashes)
+        // For a model that came from APR2, where `architecture` is an object.
+        .model(&conversion.metadata.name, &conversion.metadata.architecture);
     if let Some(uuid) = asked.uuid {
         options = options.uuid(uuid);
     }
