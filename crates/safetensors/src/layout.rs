@@ -12,6 +12,7 @@ use crate::{MAX_HEADER_LEN, header, wire};
 pub struct WriteOptions {
     pub(crate) max_header_len: u64,
     pub(crate) shard_size: u64,
+    pub(crate) file_metadata: Object,
 }
 
 impl Default for WriteOptions {
@@ -24,7 +25,7 @@ impl WriteOptions {
     /// Headers of at most [`MAX_HEADER_LEN`] bytes, files of a set of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30 }
+        Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30, file_metadata: Object::new() }
     }
 
     /// Allows headers of that many bytes; beyond [`MAX_HEADER_LEN`] most readers refuse them.
@@ -38,6 +39,14 @@ impl WriteOptions {
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
+        self
+    }
+
+    /// Strings that each file of a set has in its `__metadata__` beyond those of the index. Most sets in the wild have
+    /// `format` there and not in the index.
+    #[must_use]
+    pub fn file_metadata(mut self, strings: Object) -> Self {
+        self.file_metadata = strings;
         self
     }
 }

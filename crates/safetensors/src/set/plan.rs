@@ -51,7 +51,9 @@ impl SetPlan {
     ) -> Result<Self> {
         check_relative(stem)
             .map_err(|fault| Error::Unfit { part: Part::named("stem", stem), fault: fault.into() })?;
-        let strings = metadata.map(strings).filter(|strings| !strings.is_empty());
+        let mut strings = metadata.map(strings).unwrap_or_default();
+        strings.extend(options.file_metadata.clone());
+        let strings = Some(strings).filter(|strings| !strings.is_empty());
         let plans = divide(specs, strings.as_ref(), options)?;
         let count = plans.len();
         let mut first = 0;
