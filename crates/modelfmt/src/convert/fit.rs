@@ -68,6 +68,8 @@ pub enum Metadata {
     Typed,
     /// Strings by key.
     Strings,
+    /// Any JSON by key in the index, strings in the files.
+    Index,
     /// Typed values that are read and never written.
     ReadOnly,
 }
@@ -150,7 +152,7 @@ pub const CAPABILITIES: &[Capabilities] = &[
     Capabilities { format: Format::Apr2Sharded, ..APR2 },
     Capabilities { format: Format::Apr1, blocks: Blocks::None, ..APR2 },
     SAFETENSORS,
-    Capabilities { format: Format::SafetensorsSharded, ..SAFETENSORS },
+    Capabilities { format: Format::SafetensorsSharded, metadata: Metadata::Index, ..SAFETENSORS },
     Capabilities {
         format: Format::Gguf,
         numbers: GGUF_NUMBERS,

@@ -17,6 +17,8 @@ pub(super) struct Metadata {
     pub(super) keys: Object,
     /// OINF: size variables.
     pub(super) sizevars: Object,
+    /// Sharded safetensors: strings of the files that the index does not have.
+    pub(super) files: Object,
     /// What the target cannot hold.
     pub(super) losses: Vec<Misfit>,
     /// What was chosen for the user.
@@ -92,7 +94,15 @@ impl Mapper<'_> {
         reserved.shapes.clone_from(&tensors.scalars);
         let architecture = asked.architecture(&keys);
         let name = asked.name.as_deref().unwrap_or(self.stem).to_owned();
-        let mut metadata = Metadata { keys, sizevars: Object::new(), losses, notes, name, architecture };
+        let mut metadata = Metadata {
+            keys,
+            sizevars: Object::new(),
+            files: Object::new(),
+            losses,
+            notes,
+            name,
+            architecture,
+        };
         if !reserved.is_empty() {
             metadata.reserve(&reserved);
         }
@@ -120,6 +130,7 @@ impl Mapper<'_> {
         let mut metadata = Metadata {
             keys: Object::new(),
             sizevars: Object::new(),
+            files: Object::new(),
             losses,
             notes,
             name: String::new(),
@@ -140,6 +151,11 @@ impl Mapper<'_> {
                     });
             }
             metadata.sizevars = reserved.sizevars;
+            for key in reserved.files.iter().filter(|_| self.target.metadata == Kind::Index) {
+                if let Some(value) = keys.remove(key) {
+                    metadata.files.insert(key, value);
+                }
+            }
         }
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
@@ -194,6 +210,10 @@ impl Mapper<'_> {
                         typed(&value).map_or(value.kind().to_owned(), |(name, _)| format!("a {name}"));
                     Err(format!("it is {found}, and metadata of {} are strings", self.target.format))
                 }
+            },
+            Kind::Index => match typed(&value) {
+                Some(("str", Some(text))) => Ok(text.clone()),
+                _ => Ok(value),
             },
             _ => super::targets::oinf_value(key, value),
         }

@@ -24,6 +24,8 @@ pub(super) struct Reserved {
     pub(super) declared: Vec<(u64, Declared)>,
     /// Names of tensors that are scalars and are written as `[1]`.
     pub(super) shapes: Vec<String>,
+    /// Keys that the files of a set have and its index does not.
+    pub(super) files: Vec<String>,
     /// What was done to the keys at top level because the target asks for some.
     pub(super) changes: Changes,
     /// Where a model of a third format has been since, and what was done to its keys on leaving there.
@@ -93,6 +95,7 @@ impl Reserved {
             sizevars: Object::new(),
             declared: Vec::new(),
             shapes: Vec::new(),
+            files: Vec::new(),
             changes: Changes::default(),
             via: Vec::new(),
             other: Object::new(),
@@ -110,6 +113,7 @@ impl Reserved {
         let sizevars = object(other.remove("sizevars"))?;
         let declared = list(other.remove("declared"), declared)?;
         let shapes = object(other.remove("shapes"))?;
+        let files = list(other.remove("files"), text)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
         let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(<[_]>::is_empty));
@@ -117,7 +121,7 @@ impl Reserved {
             return None;
         }
         let shapes = shapes.keys().map(str::to_owned).collect();
-        Some(Self { format, metadata, sizevars, declared, shapes, changes, via, other })
+        Some(Self { format, metadata, sizevars, declared, shapes, files, changes, via, other })
     }
 
     /// Whether there is nothing to say.
@@ -142,6 +146,7 @@ impl Reserved {
             let scalar = |name: &String| (name.clone(), Value::Array(Vec::new()));
             Value::Object(self.shapes.iter().map(scalar).collect())
         });
+        part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
         self.changes.insert_into(&mut object);
         if !self.via.is_empty() {
             object.insert("via", self.via.iter().map(hop_value).collect::<Value>());
@@ -220,6 +225,7 @@ mod tests {
         reserved.sizevars.insert("D", 128);
         reserved.declared.push((2, Declared { name: "y".to_owned(), dtype: DType::I16, shape: vec![2, 3] }));
         reserved.shapes.push("x".to_owned());
+        reserved.files.push("format".to_owned());
         let mut keys = Object::from_iter([("architecture", "llama")]);
         reserved.changes.set(&mut keys, "model_name", "m".into());
         reserved.changes.set(&mut keys, "architecture", Object::new().into());
@@ -229,7 +235,7 @@ mod tests {
         let text = json::to_string(&reserved.to_object()).unwrap();
         let expected = concat!(
             r#"{"version":1,"format":"oinf","metadata":{"k":1},"sizevars":{"D":128},"#,
-            r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"#,
+            r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"files":["format"],"#,
             r#""added":["model_name"],"replaced":{"architecture":"llama"},"via":[{"format":"aero","added":["apr_version"]}]}"#
         );
         assert_eq!(text, expected);

@@ -70,7 +70,7 @@ impl Content {
         super::targets::aero_losses(model, &mut self.losses)
     }
 
-    /// The index's metadata, with what the files say beyond it. `total_size` counts bytes of that layout and is not carried.
+    /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.
     fn read_safetensors_set(&mut self, model: &Model) -> Result<()> {
         self.keys = object(model.metadata()?);
         if self.keys.get("total_size").is_some_and(|total| matches!(total, Value::Int(_))) {
@@ -78,12 +78,16 @@ impl Content {
         }
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
+            let mut reserved = Reserved::new(model.format());
             for number in 0..set.index().file_count() {
                 let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
                 for (key, value) in shard.metadata().into_iter().flatten() {
                     // The first says it; what a later one says differently is a loss.
                     match self.keys.get(key) {
-                        None => _ = self.keys.insert(key, value.clone()),
+                        None => {
+                            self.keys.insert(key, value.clone());
+                            reserved.files.push(key.to_owned());
+                        }
                         Some(known) if known == value => {}
                         Some(_) => {
                             let file = set.index().file(number).unwrap_or_default();
@@ -93,6 +97,7 @@ impl Content {
                     }
                 }
             }
+            self.reserved = Some(reserved);
         }
         Ok(())
     }

@@ -172,8 +172,11 @@ pub fn all(error: &Error) -> String {
     text
 }
 
+/// Name, dtype, shape and values.
+pub type Described = (String, DType, Vec<u64>, Option<Vec<u8>>);
+
 /// What a model holds: each tensor in its order, with its values.
-pub fn tensors(model: &Model) -> Vec<(String, DType, Vec<u64>, Option<Vec<u8>>)> {
+pub fn tensors(model: &Model) -> Vec<Described> {
     let values =
         |position, has_data: bool| has_data.then(|| model.tensor_at(position).unwrap().bytes().to_vec());
     let all = model.tensors().enumerate();

@@ -1,7 +1,9 @@
 //! What becomes of metadata.
 
 use modelfmt::{DType, Format};
+use tensor_core::source::any_files;
 use tensor_core::value::{Object, Value, json};
+use tensor_core::write::{MemoryFolder, TensorSpec};
 
 use crate::common::{
     all, apr2, convert, gguf, json_of, mag, object, oinf, options, safetensors, tensor, try_convert,
@@ -126,6 +128,36 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
 
     let (found, done) = try_convert(&source, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
     assert_eq!((text(&json_of(&found)), done.dropped.len()), (r#"{"text":"a"}"#.to_owned(), 3));
+}
+
+#[test]
+fn what_only_the_files_of_a_set_say_stays_there() {
+    let plan = |name: &str| {
+        let options = modelfmt_safetensors::WriteOptions::new().file_metadata(object(r#"{"format": "pt"}"#));
+        let index = object(r#"{"total_parameters": 2, "by": "us"}"#);
+        let specs = [TensorSpec::new("w", DType::F32, vec![2])];
+        let plan = modelfmt_safetensors::SetPlan::new(name, specs, Some(&index), &options).unwrap();
+        let folder = MemoryFolder::default();
+        plan.write(&[[0u8; 8]], &folder, &modelfmt::Work::default()).unwrap();
+        folder.files()
+    };
+    let files = plan("m");
+    let source = Box::new(files.0["m.safetensors.index.json"].clone());
+    let source = modelfmt::OpenOptions::new().open_source("m", source, Some(any_files(files))).unwrap();
+    let index = r#"{"by":"us","total_parameters":2,"total_size":8}"#;
+    let check = |model: &modelfmt::Model| {
+        assert_eq!(text(&json_of(model)), index);
+        let shard = model.as_safetensors_sharded().unwrap().shard(0).unwrap();
+        assert_eq!(text(shard.metadata().unwrap()), r#"{"by":"us","format":"pt"}"#);
+    };
+    check(&source);
+    let aero = convert(&source, Format::Aero, &options(|_| {}));
+    assert_eq!(json_of(&aero).get("format"), Some(&"pt".into()));
+    check(&convert(&aero, Format::SafetensorsSharded, &options(|_| {})));
+    check(&convert(&source, Format::SafetensorsSharded, &options(|_| {})));
+    let (one, done) = try_convert(&aero, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
+    assert_eq!(text(&json_of(&one)), r#"{"by":"us","format":"pt"}"#);
+    assert_eq!(done.dropped.len(), 1);
 }
 
 #[test]

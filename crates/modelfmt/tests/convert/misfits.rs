@@ -65,9 +65,7 @@ fn all_misfits_stand_in_one_error_whose_first_line_says_how_many_and_what_helps(
         [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
     let error =
         try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
-    let expected = concat!(
-        "m.safetensors: does not fit mag: 3 items; what helps: --cast f32; --lossy; --widen, which makes it f32"
-    );
+    let expected = "m.safetensors: does not fit mag: 3 items; what helps: --cast f32; --lossy; --widen, which makes it f32";
     assert_eq!(error.to_string(), expected);
     let Error::Unfit { misfits, .. } = error else { panic!() };
     assert_eq!(misfits.len(), 3);
@@ -94,7 +92,7 @@ fn tensors_without_values_are_never_dropped_silently() {
 fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     let declared = || Declared { name: "y".to_owned(), dtype: DType::F32, shape: vec![] };
-    let rows: [(&str, &[Format], Box<dyn Fn(&mut ConvertOptions)>); 14] = [
+    let rows: [(&str, &[Format], Change); 14] = [
         ("--sizevar", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
         ("--declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
         ("--model-name", CARRIERS, Box::new(|o| o.model_name = Some("n".to_owned()))),
@@ -121,6 +119,8 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     }
 }
 
+type Change = Box<dyn Fn(&mut ConvertOptions)>;
+
 const CARRIERS: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
 const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
 const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
@@ -136,7 +136,8 @@ const SHARDED: &[Format] = &[
 #[test]
 fn values_that_no_option_takes_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
-    let rows: [(Format, fn(&mut ConvertOptions), &str); 11] = [
+    type Row = (Format, fn(&mut ConvertOptions), &'static str);
+    let rows: [Row; 11] = [
         (
             Format::Apr2,
             |o| o.dequantize = Some(DType::BF16),

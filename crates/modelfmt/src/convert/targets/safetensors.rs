@@ -24,7 +24,7 @@ pub(super) fn write_set(
     files: &impl NewFiles,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    let options = WriteOptions::new();
+    let options = WriteOptions::new().file_metadata(conversion.metadata.files.clone());
     let options = match conversion.options.shard_size {
         Some(nbytes) => options.shard_size(nbytes),
         None => options,
