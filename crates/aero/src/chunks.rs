@@ -50,9 +50,7 @@ impl Chunk<'_> {
         if self.flags.is_compressed() {
             // DECISIONS, AERO: at most 1024 × the stored size + 1 MiB.
             let max = self.length.saturating_mul(limits.expansion).saturating_add(1 << 20);
-            if self.ulen > max {
-                return Err(self.malformed(Fault::Expansion { stored: self.length, ulen: self.ulen }));
-            }
+            Limits::check("the size that a compressed chunk claims", self.ulen, max)?;
         }
         Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
     }

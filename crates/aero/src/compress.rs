@@ -111,6 +111,7 @@ pub(crate) mod portable {
 }
 
 #[cfg(all(test, feature = "zstd", not(target_arch = "wasm32")))]
+#[allow(clippy::cast_possible_truncation, reason = "lengths of test inputs")]
 mod tests {
     use super::*;
     use crate::error::Fault;
@@ -159,5 +160,25 @@ mod tests {
         for decompress in DECODERS {
             assert_eq!(decompress(&frame, 1 << 40), Err(Fault::ZstdLength("fewer", 1 << 40)));
         }
+    }
+
+    #[test]
+    fn both_decoders_agree_on_files_by_us_and_by_others() {
+        let mut frames = 0;
+        for folder in ["aero", "aero/set", "reference", "reference/aeroset"] {
+            for path in testkit::golden_files(folder, "aero") {
+                let file = std::fs::read(&path).unwrap();
+                let index = crate::Index::parse(&file).unwrap();
+                for chunk in index.chunks().filter(|chunk| chunk.flags.is_compressed()) {
+                    let frame = &file[chunk.offset as usize..][..chunk.length as usize];
+                    for decompress in DECODERS {
+                        let content = decompress(frame, chunk.ulen as usize).unwrap();
+                        assert_eq!(*blake3::hash(&content).as_bytes(), chunk.blake3, "{}", path.display());
+                    }
+                    frames += 1;
+                }
+            }
+        }
+        assert!(frames >= 10, "{frames}");
     }
 }

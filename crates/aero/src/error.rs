@@ -68,8 +68,10 @@ pub enum Fault {
         /// `chunk_ulen`.
         ulen: u64,
     },
-    /// A compressed chunk claims to expand to more than its size makes likely.
-    #[error("claims to expand from {stored} to {ulen} bytes; raise Limits::expansion if the file is trusted")]
+    /// What is to be written compresses so well that readers would not believe it.
+    #[error(
+        "would expand from {stored} to {ulen} bytes, which readers refuse by default: write it uncompressed"
+    )]
     Expansion {
         /// `chunk_length`.
         stored: u64,

@@ -12,21 +12,17 @@ use crate::msgpack;
 use crate::tidx::{self, Context, Parsed, Tensors};
 use crate::wire::{FourCC, Header, MAX_ENTRY_COUNT, MAX_STRING_TABLE, TocEntry, TocHeader};
 
-/// What is read first. Header, TOC and names of most files fit, and of small ones the tensor index too.
-const WINDOW: u64 = 16 << 10;
 /// A string table that begins this close to the end of the TOC is read together with it.
 const NEAR: u64 = 16 << 10;
 
 /// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
 ///
-/// It asks for the beginning of the file, for the control region if that is longer, and for the tensor index; for the
-/// manifest only if a packed tensor refers to it.
+/// It asks for the header, for TOC and string table (at once, where they stand together), and for the tensor index; for
+/// the manifest only if a packed tensor refers to it. It never asks for a weight.
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
     file_len: u64,
-    /// The beginning of the file.
-    window: Vec<u8>,
     step: Step,
 }
 
@@ -71,13 +67,13 @@ impl IndexParser {
     /// A parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
-        Self { limits, file_len, window: Vec::new(), step: Step::Head }
+        Self { limits, file_len, step: Step::Head }
     }
 
     /// The bytes that the current step takes. None of them is empty but where there is nothing.
     fn wanted(&self) -> Option<Range<u64>> {
         let range = match &self.step {
-            Step::Head => 0..WINDOW.min(self.file_len),
+            Step::Head => 0..Header::LEN.min(self.file_len),
             Step::Toc(head) => head.toc.offset()..head.toc_and_strings_end(),
             Step::Strings(head, _) => head.strings.range(),
             Step::Tidx(control, chunk) | Step::Manifest(control, chunk, _) => {
@@ -87,12 +83,6 @@ impl IndexParser {
             Step::Done(..) | Step::Failed => return None,
         };
         Some(range)
-    }
-
-    /// The bytes of a range, if the window has them.
-    fn in_window(&self, range: &Range<u64>) -> Option<Vec<u8>> {
-        let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
-        self.window.get(range).map(<[u8]>::to_vec)
     }
 
     /// Takes one step with the bytes that it wants.
@@ -247,16 +237,7 @@ impl Parser for IndexParser {
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
-        if matches!(self.step, Step::Head) {
-            let len = usize::try_from(WINDOW).unwrap_or(usize::MAX).min(bytes.len());
-            self.window = bytes.get(..len).unwrap_or_default().to_vec();
-        }
-        self.take(bytes)?;
-        while let Some(range) = self.wanted() {
-            let Some(bytes) = self.in_window(&range) else { break };
-            self.take(&bytes)?;
-        }
-        Ok(())
+        self.take(bytes)
     }
 
     fn finish(mut self) -> Result<Index> {
@@ -277,7 +258,7 @@ impl Parser for IndexParser {
                 part: Part::new("file"),
                 at: 0,
                 need: Header::LEN,
-                have: self.window.len() as u64,
+                have: self.file_len,
             }),
         }
     }

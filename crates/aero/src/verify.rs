@@ -175,6 +175,11 @@ impl<S: Source> Verifier<'_, S> {
             if let Err(error) = chunk.check_lengths() {
                 self.found.structure.push(describe(&error));
             }
+            // Nothing else would notice a control hash whose type has changed.
+            if chunk.name == "ihsh" && chunk.fourcc != FourCC::IHSH {
+                let what = format!("has the name of the control hash and the type {}", chunk.fourcc);
+                self.found.structure.push(finding(&chunk.part(), entry_at(toc, position), what));
+            }
             self.chunk_extent(position, &chunk);
         }
         self.missing_shards();

@@ -167,8 +167,8 @@ impl TocHeader {
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self, Basic> {
         c.record("TOC header", None);
         let entry_count = c.u32("entry_count")?;
-        let reserved_zero = c.u32("reserved0")? == 0 && c.u64("reserved1")? == 0;
-        Ok(Self { entry_count, reserved_zero })
+        let (reserved0, reserved1) = (c.u32("reserved0")?, c.u64("reserved1")?);
+        Ok(Self { entry_count, reserved_zero: reserved0 == 0 && reserved1 == 0 })
     }
 
     pub(crate) fn encode(entry_count: u32, out: &mut Vec<u8>) {

@@ -1,0 +1,102 @@
+//! Files for tests, good and bad.
+#![allow(
+    dead_code,
+    clippy::cast_possible_truncation,
+    reason = "each test uses some of it; lengths of test inputs"
+)]
+
+use aero::tensor_core::value::{Object, Value};
+use aero::tensor_core::write::MemoryFile;
+use aero::{ChunkFlags, ChunkWriter, DType, FourCC, NewChunk, Plan, TensorSpec, Work, WriteOptions};
+
+/// MJSN of a small model.
+pub(crate) fn metadata() -> Object {
+    object([("model_name", "tiny".into()), ("architecture", "demo".into()), ("layers", 2.into())])
+}
+
+/// A map.
+pub(crate) fn object<const N: usize>(pairs: [(&str, Value); N]) -> Object {
+    Object::from_iter(pairs)
+}
+
+/// Bytes without a pattern.
+pub(crate) fn noise(nbytes: usize, seed: usize) -> Vec<u8> {
+    (0..nbytes).map(|i| ((i ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+}
+
+/// A model of these tensors of bytes, named `t0` and so on.
+pub(crate) fn model(sizes: &[usize], options: &WriteOptions) -> Vec<u8> {
+    let specs = sizes
+        .iter()
+        .enumerate()
+        .map(|(n, &len)| TensorSpec::new(format!("t{n}"), DType::U8, vec![len as u64]));
+    let plan = Plan::new(specs, &metadata(), &options.clone().uuid([7; 16])).unwrap();
+    let data: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, &len)| noise(len, n)).collect();
+    let file = MemoryFile::new();
+    plan.write(&data, &file, &Work::sequential()).unwrap();
+    file.into_bytes()
+}
+
+/// A file of these chunks: type, name, flags, content. Hashes are right.
+pub(crate) fn file(chunks: &[(&[u8; 4], &str, u32, &[u8])]) -> Vec<u8> {
+    let new = |&(fourcc, name, flags, _): &(&[u8; 4], &str, u32, &[u8])| {
+        NewChunk::new(FourCC(*fourcc), name).with_flags(ChunkFlags(flags))
+    };
+    let file = MemoryFile::new();
+    let mut writer = ChunkWriter::new(&file, [7; 16], chunks.iter().map(new).collect()).unwrap();
+    for (number, (fourcc, _, _, content)) in chunks.iter().enumerate() {
+        if *fourcc != b"IHSH" {
+            writer.put(number, *content).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    file.into_bytes()
+}
+
+/// A file with a shard of 256 bytes and this tensor index.
+pub(crate) fn with_index(content: &[u8]) -> Vec<u8> {
+    file(&[(b"WTSH", "weights.shard0", 2, &noise(256, 0)), (b"TIDX", "tensors", 4, content)])
+}
+
+/// A tree as MessagePack.
+pub(crate) fn msgpack(tree: impl Into<Value>) -> Vec<u8> {
+    rmp_serde::to_vec(&tree.into()).unwrap()
+}
+
+/// An entry of a tensor index: f32 [2, 3] at byte 64 of shard 0.
+pub(crate) fn entry(name: &str) -> Object {
+    object([
+        ("name", name.into()),
+        ("dtype", 1.into()),
+        ("shape", [2u64, 3].into_iter().collect()),
+        ("shard_id", 0.into()),
+        ("data_off", 64.into()),
+        ("data_len", 24.into()),
+        ("flags", 0.into()),
+    ])
+}
+
+/// The same entry with another value under a key.
+pub(crate) fn with(mut entry: Object, key: &str, value: impl Into<Value>) -> Object {
+    entry.insert(key, value);
+    entry
+}
+
+/// A tensor index of these entries.
+pub(crate) fn index(entries: impl IntoIterator<Item = Object>) -> Vec<u8> {
+    msgpack(object([("tensors", entries.into_iter().collect())]))
+}
+
+/// Where TOC entry `n` stands in a file that we wrote.
+pub(crate) const fn toc(n: usize) -> usize {
+    112 + 80 * n
+}
+
+/// The file with the hash of TOC entry `n` made right for what the chunk now holds, uncompressed.
+pub(crate) fn rehashed(mut file: Vec<u8>, n: usize) -> Vec<u8> {
+    let number = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let (offset, length) = (number(&file, toc(n) + 8), number(&file, toc(n) + 16));
+    let hash = blake3::hash(&file[offset..offset + length]);
+    file[toc(n) + 48..toc(n) + 80].copy_from_slice(hash.as_bytes());
+    file
+}

@@ -1,0 +1,716 @@
+//! One row for each rule that a file can break, and files that lie about how much they hold.
+#![cfg(feature = "zstd")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests"
+)]
+
+mod common;
+
+use aero::tensor_core::value::{Object, Value};
+use aero::tensor_core::{Fault as Common, Status};
+use aero::{Error, Fault, FourCC, Level, Limits, OpenOptions, Reader, Report, WriteOptions};
+use common::{entry, file, index, model, msgpack, noise, object, rehashed, toc, with, with_index};
+use testkit::{CountingSource, FaultySource, patched, peak};
+
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
+
+/// Opens in memory and by ranges, which must agree.
+fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
+    let in_memory = Reader::from_source(file);
+    let by_ranges = Reader::from_source(CountingSource::new(file.to_vec()));
+    match (&in_memory, &by_ranges) {
+        (Ok(_), Ok(_)) => {}
+        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
+        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
+    }
+    in_memory
+}
+
+fn malformed(rule: &str, file: &[u8]) -> (u64, Fault) {
+    match open(file) {
+        Err(Error::Malformed { at, fault, .. }) => (at, fault),
+        Err(other) => panic!("{rule}: {other}"),
+        Ok(_) => panic!("{rule}: opens"),
+    }
+}
+
+/// Entries: 0 MJSN, 1 MMSG, 2 TIDX, 3 WTSH, 4 WTSH. Names at 512.
+fn good() -> Vec<u8> {
+    let file = model(&[100, 200], &WriteOptions::new().zstd(None).shard_size(100));
+    assert_eq!((&file[toc(0)..][..4], &file[toc(4)..][..4]), (&b"MJSN"[..], &b"WTSH"[..]));
+    assert_eq!(&file[NAMES..][..9], b"meta.json");
+    file
+}
+const NAMES: usize = 512;
+
+fn number(file: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
+}
+
+#[test]
+fn every_rule_of_the_control_region_is_kept_at_open() {
+    let good = good();
+    let end = good.len() as u64;
+    let u32s = |n: u32| n.to_le_bytes().to_vec();
+    let u64s = |n: u64| n.to_le_bytes().to_vec();
+    let out = |offset, len, end| Fault::from(Common::OutOfBounds { offset, len, end });
+    let length = |entry: usize| number(&good, toc(entry) + 16);
+    let rows: Vec<(&str, usize, Vec<u8>, u64, Fault)> = vec![
+        ("magic", 0, b"GGUF".to_vec(), 0, Fault::Magic(*b"GGUF")),
+        ("major version", 4, vec![1, 0], 4, Fault::Version { major: 1, minor: 1 }),
+        ("minor version 0", 6, vec![0, 0], 4, Fault::Version { major: 0, minor: 0 }),
+        ("minor version 2", 6, vec![2, 0], 4, Fault::Version { major: 0, minor: 2 }),
+        ("header size", 8, u32s(97), 8, Fault::HeaderSize(97)),
+        ("file flags", 44, u64s(1 << 63), 44, Fault::FileFlags(1 << 63)),
+        ("TOC over the header", 12, u64s(95), 12, Fault::Overlaps("header")),
+        ("TOC behind the file", 12, u64s(end), 12, out(end, 416, end)),
+        ("TOC near 2^64", 12, u64s(u64::MAX - 8), 12, out(u64::MAX - 8, 416, end)),
+        ("TOC too short", 20, u64s(415), 20, Fault::TocLength { found: 415, entries: 5, expected: 416 }),
+        ("TOC too long", 20, u64s(417), 28, Fault::Overlaps("TOC")),
+        ("TOC of 2^63 bytes", 20, u64s(1 << 63), 12, out(96, 1 << 63, end)),
+        ("fewer entries", 96, u32s(4), 20, Fault::TocLength { found: 416, entries: 4, expected: 336 }),
+        (
+            "2^32 - 1 entries",
+            96,
+            u32s(u32::MAX),
+            20,
+            Fault::TocLength { found: 416, entries: u32::MAX, expected: 16 + 80 * u64::from(u32::MAX) },
+        ),
+        ("names over the header", 28, u64s(90), 28, Fault::Overlaps("header")),
+        ("names over the TOC", 28, u64s(511), 28, Fault::Overlaps("TOC")),
+        ("names behind the file", 28, u64s(end - 1), 28, out(end - 1, number(&good, 36), end)),
+        (
+            "a name behind the table",
+            toc(1) + 32,
+            u32s(1000),
+            toc(1) as u64 + 32,
+            out(1000, 8, number(&good, 36)),
+        ),
+        ("a name over the table's end", toc(4) + 36, u32s(80), toc(4) as u64 + 32, {
+            let at = u64::from(u32::from_le_bytes(good[toc(4) + 32..][..4].try_into().unwrap()));
+            out(at, 80, number(&good, 36))
+        }),
+        ("a NUL in a name", NAMES + 3, vec![0], NAMES as u64, Fault::Nul),
+        ("a name over two", toc(0) + 36, u32s(12), NAMES as u64, Fault::Nul),
+        ("a name in Latin-1", NAMES + 3, vec![0xe9], NAMES as u64, Common::Utf8.into()),
+        ("a chunk behind the file", toc(0) + 8, u64s(end), toc(0) as u64 + 8, out(end, length(0), end)),
+        ("a chunk near 2^64", toc(0) + 8, u64s(u64::MAX), toc(0) as u64 + 8, out(u64::MAX, length(0), end)),
+        ("a shard behind the file", toc(4) + 16, u64s(1 << 40), toc(4) as u64 + 8, {
+            out(number(&good, toc(4) + 8), 1 << 40, end)
+        }),
+        ("a second index", toc(1), b"TIDX".to_vec(), toc(2) as u64, Fault::SecondIndex),
+        (
+            "two shards of one name",
+            toc(4) + 32,
+            good[toc(3) + 32..][..8].to_vec(),
+            toc(4) as u64,
+            Fault::DuplicateChunk(FourCC::WTSH),
+        ),
+    ];
+    for (rule, at, bytes, offset, fault) in rows {
+        assert_eq!(malformed(rule, &patched(&good, at, &bytes)), (offset, fault), "{rule}");
+    }
+    let tidx = number(&good, toc(2) + 8);
+    let (at, fault) = malformed("index", &patched(&good, tidx as usize + 20, &[0xff]));
+    assert!(matches!(fault, Fault::Hash { stated: "TOC", .. }) && at == tidx, "{fault}");
+    let (_, fault) = malformed("length", &patched(&good, toc(2) + 24, &u64s(7)));
+    assert!(matches!(fault, Fault::PlainLength { ulen: 7, .. }), "{fault}");
+}
+
+#[test]
+fn every_rule_of_the_tensor_index_is_kept_at_open() {
+    let one = |entry: Object| index([entry]);
+    let missing = |key| {
+        let mut without = entry("a");
+        without.remove(key);
+        one(without)
+    };
+    let shape = |dims: &[u64]| dims.iter().copied().collect::<Value>();
+    let packed = |shape: Value, len: u64, params: Value| {
+        one(with(
+            with(with(with(entry("a"), "dtype", 0x8000), "shape", shape), "data_len", len),
+            "quant_params",
+            params,
+        ))
+    };
+    let ggml = |number: u64| Value::from(object([("ggml_type", number.into())]));
+    let out = |offset, len, end| Fault::from(Common::OutOfBounds { offset, len, end });
+    let twice = |key: &str| Fault::from(Common::Duplicate(key.to_owned()));
+    let mut trailing = one(entry("a"));
+    trailing.push(0);
+    let mut raw_twice = vec![0x81, 0xa7];
+    raw_twice.extend(b"tensors\x91");
+    let mut double = vec![0x8e];
+    for _ in 0..2 {
+        double.extend(&msgpack(entry("a"))[1..]);
+    }
+    raw_twice.extend(double);
+    let rows: Vec<(&str, Vec<u8>, Fault)> = vec![
+        ("no bytes", vec![], Fault::MessagePack("the MessagePack ends in the middle of a value")),
+        ("no map", msgpack(1), Fault::MessagePack("a map is expected")),
+        ("no tensors", msgpack(object([("x", 1.into())])), Fault::MissingKey("tensors")),
+        (
+            "tensors is no list",
+            msgpack(object([("tensors", 1.into())])),
+            Fault::MessagePack("a list is expected"),
+        ),
+        ("bytes behind it", trailing, Fault::MessagePack("bytes follow the MessagePack value")),
+        ("a key twice", raw_twice, twice("name")),
+        ("a name twice", index([entry("a"), entry("a")]), twice("a")),
+        ("no name", missing("name"), Fault::MissingKey("name")),
+        ("no dtype", missing("dtype"), Fault::MissingKey("dtype")),
+        ("no shape", missing("shape"), Fault::MissingKey("shape")),
+        ("no shard", missing("shard_id"), Fault::MissingKey("shard_id")),
+        ("no offset", missing("data_off"), Fault::MissingKey("data_off")),
+        ("no length", missing("data_len"), Fault::MissingKey("data_len")),
+        ("a name that is a number", one(with(entry("a"), "name", 1)), Fault::MessagePack("text is expected")),
+        ("dtype 13", one(with(entry("a"), "dtype", 13)), Fault::DTypeCode(13)),
+        ("dtype 0x8001", one(with(entry("a"), "dtype", 0x8001)), Fault::DTypeCode(0x8001)),
+        (
+            "a negative offset",
+            one(with(entry("a"), "data_off", -1)),
+            Fault::MessagePack("an integer that is not negative is expected"),
+        ),
+        (
+            "a length that does not fit the shape",
+            one(with(entry("a"), "data_len", 20)),
+            Common::Nbytes { found: 20, expected: 24 }.into(),
+        ),
+        (
+            "a product beyond 2^64",
+            one(with(entry("a"), "shape", shape(&[1 << 62, 4]))),
+            Common::TooManyElements("[4611686018427387904, 4]".to_owned()).into(),
+        ),
+        ("an offset behind the shard", one(with(entry("a"), "data_off", 256)), out(256, 24, 256)),
+        ("an end behind the shard", one(with(entry("a"), "data_off", 240)), out(240, 24, 256)),
+        ("an offset near 2^64", one(with(entry("a"), "data_off", u64::MAX)), out(u64::MAX, 24, 256)),
+        (
+            "an offset near 2^64 in a shard that is elsewhere",
+            one(with(with(entry("a"), "data_off", u64::MAX), "shard_id", 5)),
+            out(u64::MAX, 24, i64::MAX as u64),
+        ),
+        (
+            "blocks that do not fit the shape",
+            packed(shape(&[31]), 18, ggml(2)),
+            Common::PartialBlock { dtype: aero::DType::Q4_0, shape: "[31]".to_owned() }.into(),
+        ),
+        (
+            "blocks that do not fit",
+            packed(shape(&[64]), 18, ggml(2)),
+            Common::Nbytes { found: 18, expected: 36 }.into(),
+        ),
+        (
+            "parameters that are no map",
+            packed(shape(&[32]), 18, 2.into()),
+            Common::Metadata("is an integer and not a map".to_owned()).into(),
+        ),
+    ];
+    for (rule, content, fault) in rows {
+        assert_eq!(malformed(rule, &with_index(&content)).1, fault, "{rule}");
+    }
+    // The offset of an error is that of the entry.
+    let plain = with_index(&index([entry("a"), with(entry("b"), "dtype", 99)]));
+    let tidx = number(&plain, toc(1) + 8);
+    let (at, _) = malformed("dtype", &plain);
+    assert_eq!(at, tidx + 1 + 8 + 1 + msgpack(entry("a")).len() as u64);
+    let text = open(&plain).unwrap_err().to_string();
+    assert!(text.contains("TIDX entry 1 \"b\", dtype"), "{text}");
+}
+
+#[test]
+fn what_is_unusual_and_legal_opens() {
+    let unknown = with(entry("a"), "more", Value::from(object([("x", [1u64].into_iter().collect())])));
+    let nil =
+        with(with(with(entry("a"), "hash_b3", Value::Null), "quant_id", Value::Null), "flags", u64::MAX);
+    let packed = with(
+        with(with(entry("a"), "dtype", 0x8000), "shape", [9u64].into_iter().collect::<Value>()),
+        "data_len",
+        5,
+    );
+    let known = |number: u64| {
+        with(packed.clone(), "quant_params", Value::from(object([("ggml_type", number.into())])))
+    };
+    for entry in [
+        unknown,
+        nil,
+        with(packed.clone(), "quant_id", 77),
+        known(4), // a number that ggml has given up
+        known(u64::MAX),
+        with(entry("a"), "shard_id", 9),
+        with(with(entry("a"), "shape", [0u64, u64::MAX].into_iter().collect::<Value>()), "data_len", 0),
+    ] {
+        let file = with_index(&index([entry.clone()]));
+        assert!(open(&file).is_ok(), "{entry:?}");
+    }
+    let file = with_index(&index([packed]));
+    let reader = open(&file).unwrap();
+    let info = reader.index().info(0).unwrap();
+    assert_eq!(
+        (info.dtype, info.nbytes, reader.tensor("a").unwrap().bytes().len()),
+        (aero::DType::Packed, 5, 5)
+    );
+}
+
+#[test]
+fn a_tensor_whose_shard_is_elsewhere_is_listed_and_not_read() {
+    let elsewhere = file(&[(b"TIDX", "tensors", 4, &index([with(entry("a"), "shard_id", 3)]))]);
+    let reader = open(&elsewhere).unwrap();
+    assert_eq!(reader.tensors().next().unwrap().shape, [2, 3]);
+    for error in [reader.tensor("a").unwrap_err(), reader.read_into(0, 0, &mut [0]).unwrap_err()] {
+        let missing = matches!(error, Error::Malformed { fault: Fault::MissingShard { shard: 3 }, .. });
+        assert!(missing, "{error}");
+    }
+    assert!(reader.verify(Level::Full).is_ok(), "the index of a set");
+    let beside = with_index(&index([with(entry("a"), "shard_id", 3)]));
+    assert!(!open(&beside).unwrap().verify(Level::Header).is_ok(), "another shard is there");
+}
+
+fn failed(report: &Report, check: &str) -> bool {
+    report.check(check).is_some_and(|check| check.status == Status::Failed)
+}
+
+#[test]
+fn what_opens_and_is_wrong_is_found_by_verify() {
+    let good = good();
+    let u64s = |n: u64| n.to_le_bytes().to_vec();
+    let mjsn = number(&good, toc(0) + 8);
+    let weights = number(&good, toc(3) + 8);
+    let rows: Vec<(&str, Vec<u8>, Level, &str)> = vec![
+        ("reserved bytes of the header", patched(&good, 95, &[1]), Level::Header, "structure"),
+        ("reserved0 of the TOC", patched(&good, 100, &[1]), Level::Header, "structure"),
+        ("reserved1 of the TOC", patched(&good, 111, &[1]), Level::Header, "structure"),
+        ("reserved0 of an entry", patched(&good, toc(2) + 40, &[1]), Level::Header, "structure"),
+        ("two lengths", patched(&good, toc(0) + 24, &u64s(3)), Level::Header, "structure"),
+        ("a compressed shard", patched(&good, toc(3) + 4, &[3]), Level::Header, "structure"),
+        (
+            "two chunks of one name",
+            {
+                let file = patched(&good, toc(1), b"MJSN");
+                patched(&file, toc(1) + 32, &good[toc(0) + 32..][..8])
+            },
+            Level::Header,
+            "structure",
+        ),
+        ("chunks that overlap", patched(&good, toc(0) + 8, &u64s(mjsn + 16)), Level::Header, "extents"),
+        (
+            "chunks over the same bytes",
+            patched(&good, toc(1) + 8, &good[toc(0) + 8..][..24]),
+            Level::Header,
+            "extents",
+        ),
+        ("a chunk over the header", patched(&good, toc(0) + 8, &u64s(0)), Level::Header, "extents"),
+        ("a chunk over the TOC", patched(&good, toc(0) + 8, &u64s(400)), Level::Header, "extents"),
+        ("a chunk over the names", patched(&good, toc(0) + 8, &u64s(520)), Level::Header, "extents"),
+        (
+            "a shard that is not aligned",
+            patched(&good, toc(3) + 8, &u64s(weights - 8)),
+            Level::Header,
+            "extents",
+        ),
+        ("no JSON", rehashed(patched(&good, mjsn as usize, b"}"), 0), Level::Control, "structure"),
+        ("JSON that is no object", file(&[(b"MJSN", "meta.json", 0, b"[]")]), Level::Control, "structure"),
+        ("a key twice", file(&[(b"MJSN", "meta.json", 0, br#"{"a":1,"a":2}"#)]), Level::Control, "structure"),
+        ("no manifest", file(&[(b"MMSG", "manifest", 0, &[0xc1])]), Level::Control, "structure"),
+        ("damaged JSON", patched(&good, mjsn as usize, b"x"), Level::Control, "chunk-hashes"),
+        (
+            "damaged weights",
+            patched(&good, weights as usize, &[!good[weights as usize]]),
+            Level::Full,
+            "chunk-hashes",
+        ),
+        ("padding", patched(&good, weights as usize - 1, &[1]), Level::Full, "padding"),
+        ("bytes behind the last chunk", [&good[..], &[1]].concat(), Level::Full, "padding"),
+        (
+            "tensors that overlap",
+            with_index(&index([entry("a"), with(entry("b"), "data_off", 70)])),
+            Level::Header,
+            "extents",
+        ),
+        (
+            "a hash that is none",
+            with_index(&index([with(entry("a"), "hash_b3", "0123")])),
+            Level::Full,
+            "tensor-hashes",
+        ),
+        (
+            "an upper-case hash",
+            {
+                let hash = blake3::hash(&noise(256, 0)[64..88]).to_hex().to_uppercase();
+                with_index(&index([with(entry("a"), "hash_b3", hash)]))
+            },
+            Level::Full,
+            "tensor-hashes",
+        ),
+        (
+            "another hash",
+            with_index(&index([with(entry("a"), "hash_b3", "0".repeat(64))])),
+            Level::Full,
+            "tensor-hashes",
+        ),
+    ];
+    for (rule, file, level, check) in rows {
+        let report = open(&file).unwrap_or_else(|e| panic!("{rule}: {e}")).verify(level);
+        assert!(failed(&report, check), "{rule}: {report:?}");
+        if level > Level::Header {
+            let below = if level == Level::Full { Level::Control } else { Level::Header };
+            let report = open(&file).unwrap().verify(below);
+            assert!(report.is_ok(), "{rule} needs {level:?}: {report:?}");
+        }
+    }
+    assert!(open(&good).unwrap().verify(Level::Full).is_ok());
+    // Zeros behind the last chunk hide nothing.
+    assert!(open(&[&good[..], &[0; 100]].concat()).unwrap().verify(Level::Full).is_ok());
+}
+
+#[test]
+fn all_findings_are_reported() {
+    let good = good();
+    let (first, second) = (number(&good, toc(3) + 8) as usize, number(&good, toc(4) + 8) as usize);
+    let file = patched(&patched(&good, first, &[!good[first]]), second, &[!good[second]]);
+    let file = patched(&patched(&file, 70, &[1]), 100, &[1]);
+    let report = open(&file).unwrap().verify(Level::Full);
+    assert_eq!(report.errors.len(), 4, "{:?}", report.errors);
+    assert!(
+        report.errors[2].contains("weights.shard0") && report.errors[2].contains(&format!("byte {first}"))
+    );
+}
+
+/// A shard of 250 bytes and page hashes for it.
+fn with_pages(name: &str, payload: &[u8]) -> Vec<u8> {
+    let content = index([entry("a"), with(with(entry("b"), "data_off", 0), "hash_b3", "0")]);
+    file(&[
+        (b"WTSH", "weights.shard0", 2, &noise(250, 0)),
+        (b"TIDX", "tensors", 4, &content),
+        (b"PHSH", name, 8, payload),
+    ])
+}
+
+fn pages(size: u64) -> Vec<Value> {
+    noise(250, 0)
+        .chunks(size as usize)
+        .map(|page| Value::Bytes(blake3::hash(page).as_bytes().to_vec()))
+        .collect()
+}
+
+#[test]
+fn page_hashes_that_do_not_fit_are_refused() {
+    let payload = |shard: &str, size: u64, digests: Vec<Value>| {
+        msgpack(object([
+            ("shard_name", shard.into()),
+            ("page_size", size.into()),
+            ("digests", digests.into()),
+        ]))
+    };
+    let (name, shard) = ("weights.shard0.phsh", "weights.shard0");
+    let good = with_pages(name, &payload(shard, 100, pages(100)));
+    let reader = open(&good).unwrap();
+    assert!(!failed(&reader.verify(Level::Full), "page-hashes"));
+    assert_eq!(*reader.read_range_verified(0, 3..20).unwrap(), noise(250, 0)[67..84]);
+    let mut short = pages(100);
+    short[1] = Value::Bytes(vec![0; 31]);
+    let mut text = pages(100);
+    text[1] = "digest".into();
+    let mut wrong = pages(100);
+    wrong[0] = Value::Bytes(vec![0; 32]);
+    let rows = [
+        ("page size 0", name, payload(shard, 0, pages(100))),
+        ("too few digests", name, payload(shard, 100, pages(100)[..2].to_vec())),
+        ("too many digests", name, payload(shard, 100, pages(50))),
+        ("a digest of 31 bytes", name, payload(shard, 100, short)),
+        ("a digest that is text", name, payload(shard, 100, text)),
+        ("an unknown shard", name, payload("weights.shard1", 100, pages(100))),
+        ("a digest that is wrong", name, payload(shard, 100, wrong)),
+        (
+            "no page size",
+            name,
+            msgpack(object([("shard_name", shard.into()), ("digests", pages(100).into())])),
+        ),
+        ("no map", name, msgpack(3)),
+    ];
+    for (rule, name, payload) in rows {
+        let file = with_pages(name, &payload);
+        let reader = open(&file).unwrap();
+        assert!(failed(&reader.verify(Level::Full), "page-hashes"), "{rule}");
+        assert!(matches!(reader.read_range_verified(0, 3..20), Err(Error::Malformed { .. })), "{rule}");
+        assert!(reader.read_range(0, 3..20).is_ok(), "{rule}: without verifying it is read");
+    }
+    // Under another name they are not found, and verify says why.
+    let file = with_pages("pages", &payload(shard, 100, pages(100)));
+    let reader = open(&file).unwrap();
+    assert!(failed(&reader.verify(Level::Full), "page-hashes"));
+    assert!(matches!(
+        reader.read_range_verified(0, 3..20),
+        Err(Error::Malformed { fault: Fault::NoHash, .. })
+    ));
+    // The whole tensor is verified by its own hash, and this one is none.
+    assert!(matches!(reader.tensor_verified("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
+}
+
+#[test]
+fn control_hashes_are_checked_as_decided() {
+    let whole = model(&[10], &WriteOptions::new().zstd(None).control_hash(true));
+    // An independent reading of the decision: over header, TOC and names with every hash zero.
+    let start = number(&whole, toc(0) + 8) as usize;
+    let mut control = whole[..start].to_vec();
+    for n in 0..5 {
+        control[toc(n) + 48..toc(n) + 80].fill(0);
+    }
+    let payload = &whole[start..][..number(&whole, toc(0) + 16) as usize];
+    assert!(payload.ends_with(blake3::hash(&control).as_bytes()));
+    assert!(open(&whole).unwrap().verify(Level::Control).is_ok());
+    let ihsh = |algo: &str, ranges: Vec<Value>, digest: Vec<u8>| {
+        msgpack(object([
+            ("algo", algo.into()),
+            ("covered_ranges", ranges.into()),
+            ("digest", Value::Bytes(digest)),
+        ]))
+    };
+    let range = |start: u64, end: u64| -> Value { [start, end].into_iter().collect() };
+    let empty = blake3::hash(&[]).as_bytes().to_vec();
+    let rows = [
+        ("nothing is covered", ihsh("blake3-256", vec![], empty.clone()), true),
+        ("an empty range", ihsh("blake3-256", vec![range(5, 5)], empty.clone()), true),
+        ("another digest", ihsh("blake3-256", vec![], vec![0; 32]), false),
+        ("another algorithm", ihsh("sha-256", vec![], empty.clone()), false),
+        ("a short digest", ihsh("blake3-256", vec![], vec![0; 31]), false),
+        ("a range behind the file", ihsh("blake3-256", vec![range(0, 1 << 40)], empty.clone()), false),
+        ("a range that ends before it begins", ihsh("blake3-256", vec![range(9, 8)], empty.clone()), false),
+        ("a range near 2^64", ihsh("blake3-256", vec![range(u64::MAX, u64::MAX)], empty.clone()), false),
+        ("the same bytes again and again", ihsh("blake3-256", vec![range(0, 200); 1000], empty), false),
+        ("no map", msgpack(1), false),
+    ];
+    for (rule, payload, is_ok) in rows {
+        // The writer fills IHSH in itself, so it is put there under another type.
+        let plain = patched(&file(&[(b"XHSH", "ihsh", 8, &payload)]), toc(0), b"IHSH");
+        let report = open(&plain).unwrap().verify(Level::Control);
+        assert_eq!(report.is_ok(), is_ok, "{rule}: {report:?}");
+        assert_eq!(failed(&report, "ihsh"), !is_ok, "{rule}: {report:?}");
+    }
+}
+
+#[test]
+fn chunks_that_are_refused_when_they_are_read() {
+    let frame = file(&[(b"DATA", "d", 1, &[7; 5000])]);
+    let (offset, length) = (number(&frame, toc(0) + 8) as usize, number(&frame, toc(0) + 16));
+    let u64s = |n: u64| n.to_le_bytes();
+    let read = |file: &[u8]| match open(file).unwrap().chunk(FourCC(*b"DATA"), "d") {
+        Ok(_) => panic!("it is read"),
+        Err(Error::Malformed { fault, .. }) => fault,
+        Err(other) => panic!("{other}"),
+    };
+    assert!(open(&frame).unwrap().chunk(FourCC(*b"DATA"), "d").is_ok());
+    assert_eq!(read(&patched(&frame, toc(0) + 24, &u64s(4999))), Fault::ZstdLength("more", 4999));
+    assert_eq!(read(&patched(&frame, toc(0) + 24, &u64s(5001))), Fault::ZstdLength("fewer", 5001));
+    assert!(matches!(read(&patched(&frame, offset, b"PK")), Fault::Zstd(_)));
+    assert!(matches!(read(&patched(&frame, toc(0) + 48, &[0; 32])), Fault::Hash { .. }));
+    let longer = patched(&[&frame[..], &[0; 8]].concat(), toc(0) + 16, &u64s(length + 8));
+    assert!(matches!(read(&longer), Fault::Zstd(_)), "bytes behind the frame");
+    let missing = open(&frame).unwrap().chunk(FourCC(*b"DATA"), "e").unwrap_err();
+    assert!(matches!(missing, Error::Malformed { fault: Fault::NoChunk, .. }));
+    // A shard that says it is compressed.
+    let good = good();
+    let shard = patched(&good, toc(3) + 4, &[3]);
+    let error = open(&shard).unwrap().tensor("t0").unwrap_err();
+    assert!(matches!(error, Error::Malformed { fault: Fault::Compressed(FourCC::WTSH), .. }), "{error}");
+    let error = open(&shard).unwrap().chunk(FourCC::WTSH, "weights.shard0").unwrap_err();
+    assert!(matches!(error, Error::Malformed { fault: Fault::Compressed(FourCC::WTSH), .. }), "{error}");
+    let shard = patched(&good, toc(4) + 24, &u64s(1000));
+    let error = open(&shard).unwrap().tensor("t1").unwrap_err();
+    assert!(matches!(error, Error::Malformed { fault: Fault::PlainLength { .. }, .. }), "{error}");
+}
+
+/// Less than this is held while opening and verifying a file of a few kilobytes.
+const LITTLE: usize = 16 << 20;
+
+fn opened_with_little(what: &str, file: &[u8]) {
+    let (_, held) = peak(|| {
+        if let Ok(reader) = Reader::from_source(CountingSource::new(file.to_vec())) {
+            let _ = reader.verify_with(Level::Full, &aero::Work::sequential());
+            let _ = reader.metadata();
+        }
+    });
+    assert!(held < LITTLE + 20 * file.len(), "{what}: {held} bytes are held for {}", file.len());
+}
+
+#[test]
+fn bombs_are_refused_with_little_memory() {
+    let bomb = {
+        let chunk = file(&[(b"DATA", "d", 1, &[0; 1 << 20])]);
+        let (offset, length) = (number(&chunk, toc(0) + 8) as usize, number(&chunk, toc(0) + 16) as usize);
+        chunk[offset..offset + length].to_vec()
+    };
+    for fourcc in [b"TIDX", b"MMSG", b"MJSN", b"DATA"] {
+        for claim in [1u64 << 20, (1 << 20) - 1, 1 << 25, 1 << 31, 1 << 40, u64::MAX] {
+            let file = patched(&file(&[(fourcc, "d", 0, &bomb)]), toc(0) + 4, &[1]);
+            let file = patched(&file, toc(0) + 24, &claim.to_le_bytes());
+            opened_with_little(&format!("{fourcc:?} of {claim}"), &file);
+            if fourcc == b"TIDX" {
+                assert!(open(&file).is_err(), "{claim}");
+            }
+        }
+    }
+    // What is believed is bounded by what is stored.
+    let claims = patched(
+        &patched(&file(&[(b"TIDX", "d", 0, &bomb)]), toc(0) + 4, &[1]),
+        toc(0) + 24,
+        &(1u64 << 30).to_le_bytes(),
+    );
+    assert!(matches!(open(&claims), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn claimed_lengths_and_depths_are_refused_with_little_memory() {
+    let mut tensors = msgpack(object([("tensors", Value::Array(Vec::new()))]));
+    tensors.pop();
+    for head in
+        [[0xdd, 0xff, 0xff, 0xff, 0xff], [0xdf, 0xff, 0xff, 0xff, 0xff], [0xdb, 0xff, 0xff, 0xff, 0xff]]
+    {
+        for content in
+            [head.to_vec(), [&tensors[..], &head].concat(), [&tensors[..], &[0x91], &head].concat()]
+        {
+            let file = with_index(&content);
+            assert!(open(&file).is_err(), "{content:x?}");
+            opened_with_little("index", &file);
+            for fourcc in [b"MMSG", b"PHSH"] {
+                opened_with_little("chunk", &common::file(&[(fourcc, "weights.shard0.phsh", 0, &content)]));
+            }
+        }
+    }
+    let deep = [vec![0x91; 10_000], vec![0xc0]].concat();
+    let (_, fault) = malformed("deep", &with_index(&[&[0x81, 0xa1, b'x'], &deep[..]].concat()));
+    assert_eq!(fault, Fault::MessagePack("the MessagePack is nested too deep"));
+    let key = [&msgpack(entry("a"))[..], &[0xa1, b'x'], &deep].concat();
+    let mut in_entry = [&tensors[..], &[0x91], &key].concat();
+    in_entry[10] = 0x88;
+    let (_, fault) = malformed("deep in an entry", &with_index(&in_entry));
+    assert_eq!(fault, Fault::MessagePack("the MessagePack is nested too deep"));
+    for fourcc in [b"MMSG", b"PHSH", b"IHSH"] {
+        let plain = patched(&file(&[(b"XXXX", "weights.shard0.phsh", 0, &deep)]), toc(0), fourcc);
+        assert!(!open(&plain).unwrap().verify(Level::Full).is_ok());
+    }
+    let json = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
+    let plain = file(&[(b"MJSN", "meta.json", 0, &json)]);
+    assert!(!open(&plain).unwrap().verify(Level::Control).is_ok());
+}
+
+#[test]
+fn a_toc_of_a_million_entries_needs_a_million_entries() {
+    let good = good();
+    let length = 16 + 80 * 1_000_000u64;
+    let file = patched(&patched(&good, 96, &1_000_000u32.to_le_bytes()), 20, &length.to_le_bytes());
+    assert!(matches!(
+        open(&file),
+        Err(Error::Malformed { fault: Fault::Common(Common::OutOfBounds { .. }), .. })
+    ));
+    opened_with_little("TOC", &file);
+    // And with them, one more is too many.
+    let mut file = patched(&good[..96], 20, &(length + 80).to_le_bytes());
+    file = patched(&patched(&file, 28, &96u64.to_le_bytes()), 36, &0u64.to_le_bytes());
+    file.extend(1_000_001u32.to_le_bytes());
+    file.resize(96 + (length + 80) as usize, 0);
+    assert!(matches!(Reader::from_source(file), Err(Error::Limit { found: 1_000_001, max: 1_000_000, .. })));
+}
+
+#[test]
+fn files_that_ask_for_the_same_bytes_again_and_again_are_not_quadratic() {
+    // 20,000 tensors that each cover nearly all of a shard of 1 MiB, each with a hash.
+    let len = 1u64 << 20;
+    let entries = (0..20_000u64).map(|n| {
+        let of = with(with(entry(&format!("t{n}")), "data_off", n), "data_len", len - n);
+        with(
+            with(with(of, "dtype", 5), "shape", [len - n].into_iter().collect::<Value>()),
+            "hash_b3",
+            "0".repeat(64),
+        )
+    });
+    let content = index(entries);
+    let file =
+        file(&[(b"WTSH", "weights.shard0", 2, &vec![0; len as usize]), (b"TIDX", "tensors", 4, &content)]);
+    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    assert!(failed(&report, "extents") && report.errors.len() >= 19_999);
+    // 20,000 chunks over the same bytes.
+    let names: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    let chunks: Vec<_> = names.iter().map(|name| (b"DATA", name.as_str(), 0, &b""[..])).collect();
+    let mut file = common::file(&chunks);
+    file.resize(file.len() + (1 << 20), 0);
+    let (offset, length) = (1000u64.to_le_bytes(), (file.len() as u64 - 1000).to_le_bytes());
+    for n in 0..20_000 {
+        file[toc(n) + 8..][..8].copy_from_slice(&offset);
+        file[toc(n) + 16..][..8].copy_from_slice(&length);
+        file[toc(n) + 24..][..8].copy_from_slice(&length);
+    }
+    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    assert!(failed(&report, "extents"));
+}
+
+#[test]
+fn every_length_of_a_file_opens_or_is_refused() {
+    for options in
+        [WriteOptions::new().zstd(None), WriteOptions::new().control_hash(true).tensor_hashes(true)]
+    {
+        let file = model(&[100, 3, 0, 50], &options.page_hashes(Some(64)).shard_size(100));
+        for len in 0..file.len() {
+            let error = open(&file[..len]).map(|_| ()).unwrap_err();
+            assert!(matches!(error, Error::Truncated { .. } | Error::Malformed { .. }), "{len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn limits_can_be_lowered() {
+    let file = model(&[100, 200], &WriteOptions::new().shard_size(100));
+    type Lower = fn(&mut Limits);
+    let rows: &[(&str, Lower)] = &[
+        ("tensors", |limits| limits.tensors = 1),
+        ("entries", |limits| limits.entries = 4),
+        ("name_len of chunks", |limits| limits.name_len = 5),
+        ("index_len", |limits| limits.index_len = 100),
+        ("metadata_len", |limits| limits.metadata_len = 50),
+    ];
+    for (what, lower) in rows {
+        let mut limits = Limits::default();
+        lower(&mut limits);
+        let opened = OpenOptions::new().limits(limits).open_source(&*file);
+        assert!(matches!(opened, Err(Error::Limit { .. })), "{what}: {:?}", opened.map(|_| ()));
+    }
+    let limited = |content: &[u8], lower: Lower| {
+        let mut limits = Limits::default();
+        lower(&mut limits);
+        OpenOptions::new().limits(limits).open_source(with_index(content)).map(|_| ())
+    };
+    let long = index([entry("a name that is longer than that of any chunk")]);
+    assert!(matches!(limited(&long, |limits| limits.name_len = 20), Err(Error::Limit { .. })));
+    assert!(matches!(limited(&long, |limits| limits.rank = 1), Err(Error::Limit { .. })));
+    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(Vec::new())]))]);
+    assert!(limited(&nested, |_| ()).is_ok());
+    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(vec![1.into()])]))]);
+    let error = limited(&nested, |limits| limits.depth = 4).unwrap_err();
+    assert!(matches!(error, Error::Malformed { fault: Fault::MessagePack(_), .. }), "{error}");
+    // More than 1 MiB of zeros.
+    let zeros = model(&[10; 30_000], &WriteOptions::new());
+    assert!(open(&zeros).is_ok());
+    let mut limits = Limits::default();
+    limits.expansion = 1;
+    assert!(matches!(OpenOptions::new().limits(limits).open_source(&*zeros), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn a_source_that_fails_is_an_io_error() {
+    let good = good();
+    let weights = number(&good, toc(3) + 8);
+    let reader = Reader::from_source(FaultySource::new(good.clone(), weights..weights + 1)).unwrap();
+    let error = reader.tensor("t0").unwrap_err();
+    assert!(matches!(error, Error::Io { at, len: 100, .. } if at == weights), "{error}");
+    assert!(reader.tensor("t1").is_ok());
+    let report = reader.verify(Level::Full);
+    assert!(failed(&report, "chunk-hashes") && report.errors.len() == 1, "{report:?}");
+    assert!(
+        report.errors[0].contains("weights.shard0") && report.errors[0].contains("this sector is broken")
+    );
+    assert!(matches!(Reader::from_source(FaultySource::new(good, 0..1)), Err(Error::Io { .. })));
+}
