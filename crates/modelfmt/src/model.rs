@@ -14,7 +14,7 @@ use crate::open::{Opened, OpenedSource};
 /// How a model is opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    pub(crate) limits: Limits,
+    pub(crate) limits: Option<Limits>,
     pub(crate) ignore_checksum: bool,
 }
 
@@ -25,10 +25,10 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Caps on what the file may make the reader do.
+    /// Caps on what the file may make the reader do, instead of those of its format.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.limits = Some(limits);
         self
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use tensor_core::source::{AnyFiles, AnySource};
-use tensor_core::{Container, Encoding, Extent, Source};
+use tensor_core::{Container, Encoding, Extent, Limits, Source};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -46,54 +46,64 @@ impl Opened {
     /// Opens a source as the format that its content tells.
     pub(crate) fn open(format: Format, opened: OpenedSource<'_>) -> Result<Self> {
         let OpenedSource { path, source, files, options } = opened;
-        let limits = options.limits.clone();
+        let limits = options.limits.as_ref();
         match format {
             #[cfg(feature = "aero")]
             Format::Aero => {
-                let options = aero::OpenOptions::new().limits(limits);
+                let options = with(limits, aero::OpenOptions::new(), aero::OpenOptions::limits);
                 options.open_source(source).map(Self::Aero).map_err(Error::in_file(path))
             }
             #[cfg(feature = "aero")]
             Format::AeroSet => {
-                let options = aero::OpenOptions::new().limits(limits);
+                let options = with(limits, aero::OpenOptions::new(), aero::OpenOptions::limits);
                 let opened = options.open_set_source(&source, need_files(path, files)?);
                 opened.map(Self::AeroSet).map_err(Error::in_file(path))
             }
             #[cfg(feature = "mag")]
             Format::Mag => {
-                let options = mag::OpenOptions::new().limits(limits).ignore_checksum(options.ignore_checksum);
+                let default = mag::OpenOptions::new().ignore_checksum(options.ignore_checksum);
+                let options = with(limits, default, mag::OpenOptions::limits);
                 options.open_source(source).map(Self::Mag).map_err(Error::in_file(path))
             }
             #[cfg(feature = "oinf")]
             Format::Oinf => {
-                let options = oinf::OpenOptions::new().limits(limits);
+                let options = with(limits, oinf::OpenOptions::new(), oinf::OpenOptions::limits);
                 options.open_source(source).map(Self::Oinf).map_err(Error::in_file(path))
             }
             #[cfg(feature = "safetensors")]
             Format::Safetensors => {
-                let options = modelfmt_safetensors::OpenOptions::new().limits(limits);
+                let options = with(
+                    limits,
+                    modelfmt_safetensors::OpenOptions::new(),
+                    modelfmt_safetensors::OpenOptions::limits,
+                );
                 options.open_source(source).map(Self::Safetensors).map_err(Error::in_file(path))
             }
             #[cfg(feature = "safetensors")]
             Format::SafetensorsSharded => {
-                let options = modelfmt_safetensors::OpenOptions::new().limits(limits);
+                let options = with(
+                    limits,
+                    modelfmt_safetensors::OpenOptions::new(),
+                    modelfmt_safetensors::OpenOptions::limits,
+                );
                 let opened = options.open_set_source(&source, need_files(path, files)?);
                 opened.map(Self::SafetensorsSharded).map_err(Error::in_file(path))
             }
             #[cfg(feature = "apr2")]
             Format::Apr2 | Format::Apr1 => {
-                let options = apr2::OpenOptions::new().limits(limits);
+                let options = with(limits, apr2::OpenOptions::new(), apr2::OpenOptions::limits);
                 options.open_source(source).map(Self::Apr2).map_err(Error::in_file(path))
             }
             #[cfg(feature = "apr2")]
             Format::Apr2Sharded => {
-                let options = apr2::OpenOptions::new().limits(limits);
+                let options = with(limits, apr2::OpenOptions::new(), apr2::OpenOptions::limits);
                 let opened = options.open_set_source(&source, need_files(path, files)?);
                 opened.map(Self::Apr2Sharded).map_err(Error::in_file(path))
             }
             #[cfg(feature = "gguf")]
             Format::Gguf => {
-                let options = modelfmt_gguf::OpenOptions::new().limits(limits);
+                let options =
+                    with(limits, modelfmt_gguf::OpenOptions::new(), modelfmt_gguf::OpenOptions::limits);
                 options.open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
             }
             // Formats that are switched off; `Model` asks before it comes here.
@@ -158,6 +168,14 @@ impl Opened {
             #[allow(unreachable_patterns, reason = "with one format switched on there is no other")]
             _ => None,
         }
+    }
+}
+
+/// A format's own default limits, or those that the caller has chosen.
+fn with<O>(limits: Option<&Limits>, options: O, set: impl FnOnce(O, Limits) -> O) -> O {
+    match limits {
+        Some(limits) => set(options, limits.clone()),
+        None => options,
     }
 }
 
