@@ -11,8 +11,10 @@ use tensor_core::{Extent, Work};
 use crate::crc::Crc;
 use crate::error::{Error, Result};
 use crate::layout::{Compression, Plan};
-use crate::wire::{Entry, FOOTER_LEN, Footer, HEADER_LEN, Header, TENSOR_COMPRESSED};
+use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};
 
+/// DECISIONS, APR2, sections: metadata begins right behind the header.
+const METADATA_OFFSET: u32 = 32;
 /// The index is written in pieces of about this size.
 const INDEX_PIECE: usize = 1 << 20;
 
@@ -108,18 +110,16 @@ impl Plan {
     fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc> {
         let compressed = written.places.iter().flatten().any(|place| place.compressed);
         let metadata_size = u32::try_from(self.metadata.len()).unwrap_or(u32::MAX); // checked by the plan
-        let metadata_offset = 32;
         let header = Header {
             version_major: 2,
             version_minor: 0,
             flags: self.flags(compressed),
-            metadata_offset,
+            metadata_offset: METADATA_OFFSET,
             metadata_size,
-            index_offset: metadata_offset + metadata_size,
+            index_offset: METADATA_OFFSET + metadata_size,
             index_size: self.index_len,
             data_offset: self.data_offset,
         };
-        debug_assert_eq!(u64::from(metadata_offset), HEADER_LEN);
         let mut out = Pieces { sink, at: 0, bytes: Vec::new(), crc: Crc::default() };
         out.bytes.extend(header.encode());
         out.bytes.extend(&self.metadata);
