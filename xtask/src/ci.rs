@@ -6,6 +6,8 @@ mod sources;
 
 use std::time::Instant;
 
+use clap::builder::PossibleValuesParser;
+
 use crate::run::{Result, exec, step};
 use crate::{fixtures, test, wasm, workspace};
 
@@ -24,11 +26,17 @@ const STEPS: &[Step] = &[
     ("deny", deny::check),
 ];
 
-/// Runs every step, also after one has failed, and fails if any did.
-pub(crate) fn run(no_test: bool) -> Result {
+/// The names of the steps.
+pub(crate) fn names() -> PossibleValuesParser {
+    STEPS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
+}
+
+/// Runs every step, or only those named, also after one has failed, and fails if any did.
+pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
+    let chosen = |name| (only.is_empty() || only.iter().any(|o| o == name)) && !(no_test && name == "test");
     let mut summary = Vec::new();
     let mut failed = Vec::new();
-    for (name, check) in STEPS.iter().filter(|(name, _)| !(no_test && *name == "test")) {
+    for (name, check) in STEPS.iter().filter(|(name, _)| chosen(*name)) {
         let begin = Instant::now();
         let done = check();
         let seconds = begin.elapsed().as_secs();

@@ -33,6 +33,9 @@ enum Task {
         /// Leave out the tests (`cargo xtask test` ran already)
         #[arg(long)]
         no_test: bool,
+        /// Only these steps, by their names in the summary
+        #[arg(long, value_name = "STEP", value_parser = ci::names())]
+        only: Vec<String>,
     },
     /// Write the golden files of testdata/, which are made from code
     Fixtures {
@@ -58,7 +61,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Test { args } => test::all(&args),
-        Task::Ci { no_test } => ci::run(no_test),
+        Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => fixtures::check(),
         Task::Fixtures { replace, .. } => fixtures::write(replace),
         Task::Oracles => oracles::run(),
