@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
-use crate::{fixtures, test, wasm, workspace};
+use crate::{docs, fixtures, test, wasm, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("features", features::check),
     ("doc", doc),
     ("fixtures", fixtures::check),
+    ("docs", docs::check),
     ("wasm", || wasm::run(false)),
     ("deny", deny::check),
 ];

@@ -1,7 +1,9 @@
 //! Everything a maintainer runs, one subcommand each: `cargo xtask help`.
 
 mod ci;
+mod docs;
 mod fixtures;
+mod fuzz;
 mod oracles;
 mod real_model;
 mod run;
@@ -46,13 +48,31 @@ enum Task {
         #[arg(long, conflicts_with = "check")]
         replace: bool,
     },
+    /// Write the parts of documents that are made from code
+    Docs {
+        /// Write nothing; fail if a document is out of date
+        #[arg(long)]
+        check: bool,
+    },
     /// Install the formats' own Python tools, which tests compare with
     Oracles,
-    /// Build the libraries for wasm32-unknown-unknown
+    /// Build the libraries for wasm32-unknown-unknown, and compare what they read under Node with what they read natively
     Wasm {
         /// Build the standard library from Debian's packages even where rustup has the target
         #[arg(long)]
         build_std: bool,
+    },
+    /// Run the fuzz targets, each for so long
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Only this one of fuzz/fuzz_targets/
+        #[arg(long)]
+        target: Option<String>,
+        /// Instead: replace fuzz/corpus/ by a small set of inputs with the coverage of all that were found
+        #[arg(long, conflicts_with = "seconds")]
+        minimize: bool,
     },
     /// Fetch a published model of 90 MB and take it through the program
     RealModel,
@@ -64,8 +84,11 @@ fn main() -> ExitCode {
         Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => fixtures::check(),
         Task::Fixtures { replace, .. } => fixtures::write(replace),
+        Task::Docs { check: true } => docs::check(),
+        Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
         Task::Wasm { build_std } => wasm::run(build_std),
+        Task::Fuzz { seconds, target, minimize } => fuzz::run(&fuzz::Options { seconds, target, minimize }),
         Task::RealModel => real_model::run(),
     };
     match done {

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use tensor_core::write::{AtomicFile, BoxError, Output, Overwrite, Region, Segment, Sink, TensorData};
-use tensor_core::{AnyError, DType, Extent, Fault, Part, Work};
+#[cfg(feature = "npy")]
+use tensor_core::DType;
+use tensor_core::{AnyError, Extent, Fault, Part, Work};
 
 use crate::error::{Error, Result};
 use crate::model::Model;

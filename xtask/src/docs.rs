@@ -1,0 +1,119 @@
+//! The parts of documents that are made from code: what each format can hold.
+
+use std::fs;
+
+use modelfmt::convert::{Blocks, CAPABILITIES, Capabilities, Metadata, Names};
+use modelfmt::{DType, Format};
+
+use crate::run::{Result, step};
+use crate::workspace;
+
+/// Where the table stands, between these two lines.
+const FILE: &str = "README.md";
+const BEGIN: &str = "<!-- made by `cargo xtask docs` from modelfmt::convert::CAPABILITIES -->";
+const END: &str = "<!-- end -->";
+
+/// Writes the table of what formats can hold into the README.
+pub(crate) fn write() -> Result {
+    step("docs");
+    let (old, new) = rewritten()?;
+    if old != new {
+        fs::write(workspace::root().join(FILE), new)?;
+        println!("wrote the table in {FILE}");
+    }
+    Ok(())
+}
+
+/// Fails if the README's table is not what the code says.
+pub(crate) fn check() -> Result {
+    step("docs");
+    let (old, new) = rewritten()?;
+    if old == new { Ok(()) } else { Err(format!("the table in {FILE} is out of date; run cargo xtask docs").into()) }
+}
+
+fn rewritten() -> Result<(String, String)> {
+    let old = fs::read_to_string(workspace::root().join(FILE))?;
+    let missing = || format!("{FILE} has lost the lines {BEGIN} and {END}");
+    let (head, rest) = old.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, tail) = rest.split_once(END).ok_or_else(missing)?;
+    let new = format!("{head}{BEGIN}\n{}{END}{tail}", table());
+    Ok((old, new))
+}
+
+fn table() -> String {
+    let mut table = String::from(
+        "| format | numbers | ggml blocks | rank | tensor names | without data | metadata |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for entry in CAPABILITIES {
+        let access = if entry.format.is_writable() { "" } else { " (read only)" };
+        let cells = [
+            format!("`{}`{access}", entry.format),
+            numbers(entry),
+            blocks(entry),
+            format!("{} to {}", entry.min_rank, entry.max_rank),
+            names(entry),
+            if entry.declared { "yes" } else { "no" }.to_owned(),
+            metadata(entry).to_owned(),
+        ];
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    table
+}
+
+/// The types that an entry has, or those that it lacks, whichever is shorter.
+fn numbers(entry: &Capabilities) -> String {
+    const ALL: [DType; 13] = [
+        DType::Bool,
+        DType::I8,
+        DType::U8,
+        DType::I16,
+        DType::U16,
+        DType::I32,
+        DType::U32,
+        DType::I64,
+        DType::U64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ];
+    let (has, lacks): (Vec<DType>, Vec<DType>) = ALL.into_iter().partition(|&dtype| entry.has(dtype));
+    let list = |dtypes: &[DType]| dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let more = if entry.opaque { ", also f8 f6 f4 c64" } else { "" };
+    match lacks.len() {
+        0 => format!("all{more}"),
+        n if n < has.len() => format!("all but {}{more}", list(&lacks)),
+        _ => list(&has),
+    }
+}
+
+fn blocks(entry: &Capabilities) -> String {
+    match entry.blocks {
+        Blocks::None => "no".to_owned(),
+        Blocks::Some(types) => types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        Blocks::All => "all".to_owned(),
+    }
+}
+
+fn names(entry: &Capabilities) -> String {
+    match entry.names {
+        Names::Any => "any text".to_owned(),
+        Names::AnyBut(reserved) => format!("any but `{reserved}`"),
+        Names::UpTo65535Bytes => "1 to 65,535 bytes".to_owned(),
+        Names::Plain => "`A-Z a-z 0-9 . _ -`".to_owned(),
+    }
+}
+
+const fn metadata(entry: &Capabilities) -> &'static str {
+    match entry.metadata {
+        Metadata::Json => "JSON: everything, and what brings other formats back as they were",
+        Metadata::Numbers => "i64 and f64 by key",
+        Metadata::Typed => "typed values by key, size variables",
+        Metadata::Strings => "strings by key",
+        Metadata::Index => "JSON in the index",
+        Metadata::ReadOnly => match entry.format {
+            Format::Gguf => "typed values by key",
+            _ => "as it is",
+        },
+    }
+}
