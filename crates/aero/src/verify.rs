@@ -409,7 +409,16 @@ impl<S: Source> Verifier<'_, S> {
             if chunk.fourcc != FourCC::PHSH || self.is_skipped(position) {
                 continue;
             }
-            let Ok(content) = self.reader.chunk_at(position) else { continue }; // reported with the chunks
+            let content = match self.reader.chunk_at(position) {
+                Ok(content) => content,
+                Err(error) => {
+                    // What is wrong with the bytes was reported with the chunks; a source can fail at any time.
+                    if error.is_io() {
+                        self.found.pages.push(describe(&error));
+                    }
+                    continue;
+                }
+            };
             match self.page_hashes_of(&content, &chunk) {
                 Ok((shard, hashes)) => {
                     pages.entry(shard).or_insert_with(|| Arc::new(hashes));
