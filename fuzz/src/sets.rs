@@ -1,0 +1,101 @@
+//! Models of several files: any index over sound files, and sound sets with one file changed.
+
+use std::sync::{Arc, LazyLock};
+
+use arbitrary::{Result, Unstructured};
+use tensor_core::source::MemoryFiles;
+use tensor_core::value::Object;
+use tensor_core::write::{MemoryFolder, TensorSpec};
+use tensor_core::{Container, DType, Work};
+
+use super::drill::{drill, limits};
+use super::mutate::mutate;
+
+const VALUES: [&[u8]; 3] = [&[1; 96], &[2; 40], &[3; 64]];
+
+fn specs() -> [TensorSpec<'static>; 3] {
+    [("a.w", 96), ("a.b", 40), ("b.w", 64)].map(|(name, n)| TensorSpec::new(name, DType::U8, vec![n]))
+}
+
+fn apr2_specs() -> [TensorSpec<'static>; 3] {
+    specs().map(|spec| TensorSpec::new(spec.name, DType::I8, spec.shape))
+}
+
+/// The input is the index itself, or it says which file of the set is changed and how: the first byte decides.
+fn target<C: Container, E>(
+    bytes: &[u8],
+    set: &MemoryFiles,
+    index: &str,
+    open: impl Fn(&[u8], MemoryFiles) -> std::result::Result<C, E>,
+) {
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let sound = set.0.get(index).expect("the index of the set");
+    let (text, files) = if first == b'{' {
+        (bytes.to_vec(), set.clone())
+    } else if first & 1 == 0 {
+        let mut text = sound.to_vec();
+        let _ = mutate(&mut Unstructured::new(rest), &mut text);
+        (text, set.clone())
+    } else {
+        let files = changed(set, index, rest).unwrap_or_else(|_| set.clone());
+        (sound.to_vec(), files)
+    };
+    if let Ok(reader) = open(&text, files) {
+        let seen = drill(&reader);
+        assert_eq!(seen, drill(&reader), "a set that is asked again answers the same");
+    }
+}
+
+fn changed(set: &MemoryFiles, index: &str, bytes: &[u8]) -> Result<MemoryFiles> {
+    let mut u = Unstructured::new(bytes);
+    let mut files = set.clone();
+    let names: Vec<&String> = set.0.keys().filter(|name| *name != index).collect();
+    let name = *u.choose(&names)?;
+    let mut file = set.0.get(name).map_or_else(Vec::new, |file| file.to_vec());
+    mutate(&mut u, &mut file)?;
+    if file.is_empty() {
+        files.0.remove(name);
+    } else {
+        files.0.insert(name.clone(), Arc::from(file));
+    }
+    Ok(files)
+}
+
+pub(crate) fn aeroset_index(bytes: &[u8]) {
+    static SET: LazyLock<MemoryFiles> = LazyLock::new(|| {
+        let metadata = Object::from_iter([("model_name", "fuzz"), ("architecture", "demo")]);
+        let options = super::writers::aero_options(0).shard_size(100).part_size(150);
+        let plan = aero::SetPlan::new("m.aeroset.json", specs(), &metadata, &options).expect("a small set");
+        let folder = MemoryFolder::default();
+        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        folder.files()
+    });
+    let options = aero::OpenOptions::new().limits(limits());
+    target(bytes, &SET, "m.aeroset.json", |text, files| options.open_set_source(&text, files));
+}
+
+pub(crate) fn apr2_manifest(bytes: &[u8]) {
+    static SET: LazyLock<MemoryFiles> = LazyLock::new(|| {
+        let options = super::writers::apr2_options(1).shard_size(100);
+        let metadata = apr2::Metadata::new("fuzz", Object::new());
+        let plan = apr2::SetPlan::new("m.apr.json", apr2_specs(), &metadata, &options).expect("a small set");
+        let folder = MemoryFolder::default();
+        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        folder.files()
+    });
+    let options = apr2::OpenOptions::new().limits(limits());
+    target(bytes, &SET, "m.apr.json", |text, files| options.open_set_source(&text, files));
+}
+
+pub(crate) fn safetensors_index(bytes: &[u8]) {
+    const INDEX: &str = "m.safetensors.index.json";
+    static SET: LazyLock<MemoryFiles> = LazyLock::new(|| {
+        let options = modelfmt_safetensors::WriteOptions::new().shard_size(100);
+        let plan = modelfmt_safetensors::SetPlan::new("m", specs(), None, &options).expect("a small set");
+        let folder = MemoryFolder::default();
+        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        folder.files()
+    });
+    let options = modelfmt_safetensors::OpenOptions::new().limits(limits());
+    target(bytes, &SET, INDEX, |text, files| options.open_set_source(&text, files));
+}

@@ -1,0 +1,243 @@
+//! `cargo xtask fuzz`: every fuzz target in turn, on the stable toolchain.
+//!
+//! libFuzzer comes with the crate libfuzzer-sys, the coverage it follows from LLVM's pass. There is no address
+//! sanitizer: it would watch `unsafe` code, of which the readers have none, and needs a nightly toolchain.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::run::{Result, exec, step};
+use crate::workspace;
+
+/// What tells libFuzzer where the program has been.
+const COVERAGE: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+];
+
+/// Inputs longer than this are not tried: formats show their rules in less, and the drill reads all of it.
+const MAX_LEN: u32 = 16 << 10;
+/// An input that needs longer, or more memory, is a finding.
+const TIMEOUT_SECONDS: u32 = 10;
+const RSS_LIMIT_MB: u32 = 1024;
+
+/// How long and what.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) seconds: u64,
+    pub(crate) target: Option<String>,
+    /// Keep what brought new coverage: `fuzz/corpus/TARGET` is replaced by a small set that covers as much.
+    pub(crate) minimize: bool,
+}
+
+/// Runs the targets in turn, and fails if one of them finds anything.
+pub(crate) fn run(options: &Options) -> Result {
+    let targets = targets(options.target.as_deref())?;
+    let triple = host()?;
+    build(&triple, options.target.as_deref())?;
+    let mut rows = Vec::new();
+    for target in &targets {
+        let fuzzer = Fuzzer::new(&triple, target)?;
+        rows.push(if options.minimize { fuzzer.minimize()? } else { fuzzer.fuzz(options.seconds)? });
+    }
+    step("summary");
+    println!(
+        "{:<22} {:>12} {:>9} {:>8} {:>9}  findings",
+        "target", "executions", "per s", "edges", "of those new"
+    );
+    rows.iter().for_each(|row| println!("{}", row.line()));
+    match rows.iter().filter(|row| row.finding.is_some()).count() {
+        0 => Ok(()),
+        findings => Err(format!("{findings} targets found something").into()),
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace::root().join("fuzz")
+}
+
+/// The names of the targets: their files'.
+fn targets(only: Option<&str>) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder().join("fuzz_targets"))? {
+        let path = entry?.path();
+        names.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
+    }
+    names.sort();
+    if let Some(only) = only {
+        names.retain(|name| name == only);
+        if names.is_empty() {
+            return Err(format!("fuzz/fuzz_targets has no {only}.rs").into());
+        }
+    }
+    Ok(names)
+}
+
+/// The machine's target triple; naming it keeps build scripts and macros free of instrumentation.
+fn host() -> Result<String> {
+    let text = crate::run::output(workspace::command("rustc").arg("-vV"))?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.ok_or("rustc -vV names no host")?.to_owned())
+}
+
+fn build(triple: &str, only: Option<&str>) -> Result {
+    step("fuzz: build");
+    let mut cargo = workspace::cargo("build");
+    cargo.args(["--release", "--manifest-path", "fuzz/Cargo.toml", "--target", triple]);
+    match only {
+        Some(target) => cargo.args(["--bin", target]),
+        None => cargo.arg("--bins"),
+    };
+    exec(cargo.env("RUSTFLAGS", COVERAGE.join(" ")).env("CARGO_TARGET_DIR", target_dir()))
+}
+
+/// Apart from other builds, whose flags differ.
+fn target_dir() -> PathBuf {
+    workspace::target_dir().join("fuzz")
+}
+
+struct Fuzzer {
+    name: String,
+    program: PathBuf,
+    /// Where new inputs go, below the build folder: they are many, and kept only when they are asked for.
+    found: PathBuf,
+    /// The inputs that the repository keeps.
+    kept: PathBuf,
+    artifacts: PathBuf,
+}
+
+impl Fuzzer {
+    fn new(triple: &str, name: &str) -> Result<Self> {
+        let fuzzer = Self {
+            name: name.to_owned(),
+            program: target_dir().join(triple).join("release").join(name),
+            found: target_dir().join("corpus").join(name),
+            kept: folder().join("corpus").join(name),
+            artifacts: folder().join("artifacts").join(name),
+        };
+        for dir in [&fuzzer.found, &fuzzer.kept, &fuzzer.artifacts] {
+            fs::create_dir_all(dir)?;
+        }
+        Ok(fuzzer)
+    }
+
+    /// The program with the limits that all runs have.
+    fn command(&self) -> Command {
+        let mut command = workspace::command(&self.program);
+        command
+            .arg(format!("-max_len={MAX_LEN}"))
+            .arg(format!("-timeout={TIMEOUT_SECONDS}"))
+            .arg(format!("-rss_limit_mb={RSS_LIMIT_MB}"))
+            .arg(format!("-artifact_prefix={}/", self.artifacts.display()));
+        command
+    }
+
+    fn fuzz(&self, seconds: u64) -> Result<Row> {
+        step(&format!("fuzz: {}", self.name));
+        let mut command = self.command();
+        command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
+        command.arg("-use_value_profile=1").arg(&self.found).arg(&self.kept);
+        if self.name.ends_with("_parse") {
+            command.arg(workspace::root().join("testdata"));
+        }
+        let log = self.log(&mut command)?;
+        let row = Row::parse(&self.name, &log);
+        println!("{}", row.line());
+        Ok(row)
+    }
+
+    /// Replaces the kept inputs by the smallest set with the coverage of all that were found.
+    fn minimize(&self) -> Result<Row> {
+        step(&format!("minimize: {}", self.name));
+        let merged = self.found.with_extension("merged");
+        if merged.exists() {
+            fs::remove_dir_all(&merged)?;
+        }
+        fs::create_dir_all(&merged)?;
+        let mut command = self.command();
+        let log = self.log(command.arg("-merge=1").arg(&merged).arg(&self.kept).arg(&self.found))?;
+        fs::remove_dir_all(&self.kept)?;
+        fs::create_dir_all(&self.kept)?;
+        let mut files = fs::read_dir(&merged)?.collect::<std::io::Result<Vec<_>>>()?;
+        files.sort_by_key(fs::DirEntry::file_name);
+        for file in files {
+            fs::copy(file.path(), self.kept.join(file.file_name()))?;
+        }
+        Ok(Row::parse(&self.name, &log))
+    }
+
+    /// Runs the program and returns what it wrote, which is also kept beside its inputs.
+    fn log(&self, command: &mut Command) -> Result<String> {
+        let output = command.stdin(Stdio::null()).output()?;
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        fs::write(self.found.with_extension("log"), &log)?;
+        if !output.status.success() {
+            println!("{log}");
+        }
+        Ok(log)
+    }
+}
+
+/// What came of a target.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    target: String,
+    executions: u64,
+    per_second: u64,
+    /// Edges covered by the inputs that were there before, and in the end.
+    edges: (u64, u64),
+    /// Where the input that failed is kept.
+    finding: Option<String>,
+}
+
+impl Row {
+    /// Reads libFuzzer's log: `#12 INITED cov: 345 …`, `stat::number_of_executed_units: 12`.
+    fn parse(target: &str, log: &str) -> Self {
+        let stat = |name: &str| {
+            let line = log.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));
+            line.and_then(|rest| rest.trim_start_matches(':').trim().parse().ok()).unwrap_or(0)
+        };
+        let edges = |line: &str| line.split_once("cov: ")?.1.split_whitespace().next()?.parse().ok();
+        let first = log.lines().filter(|line| line.contains("INITED")).find_map(edges);
+        let last = log.lines().rev().find_map(edges);
+        let finding =
+            log.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path);
+        Self {
+            target: target.to_owned(),
+            executions: stat("number_of_executed_units"),
+            per_second: stat("average_exec_per_sec"),
+            edges: (first.unwrap_or(0), last.unwrap_or(0)),
+            finding: finding.map(str::to_owned),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { target, executions, per_second, edges: (before, after), finding } = self;
+        let found = finding.as_ref().map_or("none", |path| Path::new(path).to_str().unwrap_or("one"));
+        let new = after.saturating_sub(*before);
+        format!("{target:<22} {executions:>12} {per_second:>9} {after:>8} {new:>9}  {found}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read() {
+        let log = "#5\tINITED cov: 100 ft: 101 corp: 3/9b\n#9\tNEW    cov: 120 ft: 130\n\
+                   #20\tDONE   cov: 123 ft: 140\nstat::number_of_executed_units: 20\nstat::average_exec_per_sec:     7\n";
+        let row = Row::parse("t", log);
+        let expected =
+            Row { target: "t".to_owned(), executions: 20, per_second: 7, edges: (100, 123), finding: None };
+        assert_eq!(row, expected);
+        let crash = "artifact_prefix='a/'; Test unit written to a/crash-1\n";
+        assert_eq!(Row::parse("t", crash).finding.as_deref(), Some("a/crash-1"));
+    }
+}
