@@ -1,8 +1,10 @@
-//! Builds for `wasm32-unknown-unknown`: every published library, with its default features and with none.
+//! Builds for `wasm32-unknown-unknown`: every published library, with its default features and with none. Then runs
+//! `crates/testkit-wasm` under Node, where every golden file has to hold what it holds natively.
 //!
 //! The target comes from rustup where it has it or can get it. Elsewhere Debian's `rustc-web` builds the
 //! standard library from the sources in `rust-web-src`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +12,8 @@ use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
 const TARGET: &str = "wasm32-unknown-unknown";
+/// What runs under Node: opens files from memory and by ranges.
+const HARNESS: &str = "testkit-wasm";
 const DEBIAN_PACKAGES: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
 /// Debian's compiler, its cargo and where its packages put the standard library's sources.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
@@ -33,7 +37,22 @@ pub(crate) fn run(build_std: bool) -> Result {
         let without = exec(toolchain.build(&package.name).arg("--no-default-features"));
         failed.extend(with_defaults.and(without).err().map(|error| error.to_string()));
     }
+    failed.extend(compare(&toolchain).err().map(|error| error.to_string()));
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+}
+
+/// Reads every golden file natively and under Node, and files of 100 GB too; fails if anything differs.
+fn compare(toolchain: &Toolchain) -> Result {
+    step("Node: golden files in memory and by ranges, files of 100 GB");
+    exec(toolchain.build(HARNESS).arg("--lib"))?;
+    let library = toolchain.target_dir().join(TARGET).join("debug/testkit_wasm.wasm");
+    let held = run::output(workspace::cargo("run").args(["--quiet", "--package", HARNESS]))?;
+    let expected = workspace::target_dir().join("wasm/expected.json");
+    fs::create_dir_all(workspace::target_dir().join("wasm"))?;
+    fs::write(&expected, held)?;
+    let mut node = workspace::command("node");
+    node.arg("xtask/wasm/run.mjs").args([library, expected, workspace::root().join("testdata")]);
+    exec(&mut node)
 }
 
 fn is_built(package: &Package) -> bool {
@@ -64,15 +83,22 @@ impl Toolchain {
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
                 cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
-                // The workspace optimises dependencies, here the standard library too; nothing runs what is built.
+                // The workspace optimises dependencies, here the standard library too; what runs of it takes a moment.
                 cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
                 // Two compilers in one folder would undo each other's work.
-                cargo.arg("--target-dir").arg(workspace::target_dir().join("wasm-debian"));
+                cargo.arg("--target-dir").arg(self.target_dir());
                 cargo
             }
         };
         cargo.args(["--target", TARGET, "--package", package]);
         cargo
+    }
+
+    fn target_dir(&self) -> PathBuf {
+        match self {
+            Self::Own => workspace::target_dir(),
+            Self::Debian { .. } => workspace::target_dir().join("wasm-debian"),
+        }
     }
 }
 

@@ -1,0 +1,84 @@
+//! Opens files of every format by name, from wherever they come.
+
+use std::io;
+use std::sync::Arc;
+
+use tensor_core::source::{AnyFiles, AnySource, Files, any_files};
+use tensor_core::{Container, Source};
+
+/// What the file or set of that name holds, as the golden files' dumps say it.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn describe(name: &str, files: &AnyFiles) -> String {
+    testkit::dump(&*open(name, files))
+}
+
+/// Opens the file of that name; a set finds the others of its folder in `files` too.
+///
+/// # Panics
+/// If it cannot be opened.
+#[must_use]
+pub fn open(name: &str, files: &AnyFiles) -> Box<dyn Container> {
+    let source = files.open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let beside = any_files(Below { files: Arc::clone(files), folder: folder.to_owned() });
+    open_as(name, source, beside).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Whether [`open`] knows the name's ending.
+#[must_use]
+pub fn is_model(name: &str) -> bool {
+    const ENDINGS: &[&str] = &[
+        ".aero",
+        ".aeroset.json",
+        ".mag",
+        ".oinf",
+        ".apr",
+        ".safetensors",
+        ".safetensors.index.json",
+        ".gguf",
+    ];
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn open_as(
+    name: &str,
+    source: AnySource,
+    beside: AnyFiles,
+) -> Result<Box<dyn Container>, Box<dyn std::error::Error>> {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let is_json = !source.is_empty() && *source.read(0..1)? == *b"{";
+    Ok(match ending {
+        "aero" => Box::new(aero::Reader::from_source(source)?),
+        "apr" if is_json => Box::new(apr2::OpenOptions::new().open_set_source(&source, beside)?),
+        "apr" => Box::new(apr2::Reader::from_source(source)?),
+        "mag" => Box::new(mag::Reader::from_source(source)?),
+        "oinf" => Box::new(oinf::Reader::from_source(source)?),
+        "safetensors" => Box::new(modelfmt_safetensors::Reader::from_source(source)?),
+        "gguf" => Box::new(modelfmt_gguf::Reader::from_source(source)?),
+        "json" if name.ends_with(".aeroset.json") => {
+            Box::new(aero::OpenOptions::new().open_set_source(&source, beside)?)
+        }
+        "json" => Box::new(modelfmt_safetensors::OpenOptions::new().open_set_source(&source, beside)?),
+        _ => return Err("an unknown ending".into()),
+    })
+}
+
+/// The files of one folder among others.
+#[derive(Clone, Debug)]
+pub struct Below<F> {
+    /// Those of all folders.
+    pub files: F,
+    /// The folder's path, without a slash at its end.
+    pub folder: String,
+}
+
+impl<F: Files> Files for Below<F> {
+    type Source = F::Source;
+
+    fn open(&self, path: &str) -> io::Result<F::Source> {
+        self.files.open(&format!("{}/{path}", self.folder))
+    }
+}
