@@ -24,7 +24,7 @@ impl AtomicFile {
     /// Begins a file that will appear at `target`.
     ///
     /// # Errors
-    /// If `target` is a folder, exists and may not be replaced, is being written by somebody else, or its folder
+    /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by somebody else, or its folder
     /// cannot be written to.
     pub fn create(target: impl Into<PathBuf>, overwrite: Overwrite) -> io::Result<Self> {
         let target = target.into();
@@ -49,7 +49,10 @@ impl AtomicFile {
     fn publish(&self) -> io::Result<()> {
         self.file.sync_all()?;
         match self.overwrite {
-            Overwrite::Replace => fs::rename(&self.partial, &self.target)?,
+            Overwrite::Replace => {
+                refuse_existing(&self.target, self.overwrite)?; // it may have appeared meanwhile
+                fs::rename(&self.partial, &self.target)?;
+            }
             Overwrite::Refuse => rename_new(&self.partial, &self.target)?,
         }
         sync_folder(&self.target)
@@ -101,6 +104,19 @@ fn refuse_existing(target: &Path, overwrite: Overwrite) -> io::Result<()> {
             Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"))
         }
         Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),
+        Ok(_) => refuse_special(target),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A rename would put a file where a device, pipe or socket was: for everybody who uses `/dev/null`. A link to one, such
+/// as `/dev/stdout`, is refused too; a link to a file is replaced and what it leads to left alone.
+fn refuse_special(target: &Path) -> io::Result<()> {
+    match fs::metadata(target) {
+        Ok(metadata) if !metadata.is_file() => {
+            let text = "it exists and is not a regular file, so it is not replaced";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
         _ => Ok(()),
     }
 }
@@ -285,5 +301,37 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         let folder = NewFolder::new(folder.path(), Overwrite::Refuse);
         assert!(folder.create("../x").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_a_file_is_never_replaced() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, link) = (folder.path().join("socket"), folder.path().join("link"));
+        let late = AtomicFile::create(&socket, Overwrite::Replace).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        symlink(&socket, &link).unwrap();
+        for target in [&socket, &link] {
+            let refused = AtomicFile::create(target, Overwrite::Replace).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{}", target.display());
+        }
+        assert_eq!(late.commit().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(names(folder.path()), ["link", "socket"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let new = AtomicFile::create(&link, Overwrite::Replace).unwrap();
+        new.write_at(0, b"new").unwrap();
+        new.commit().unwrap();
+        assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
     }
 }
