@@ -113,7 +113,7 @@ unsafe fn take_text(buffer: *mut u8, len: usize) -> String {
 /// A text for JavaScript: its address in the upper half, its length in the lower. [`release`] frees it.
 fn give(text: &str) -> u64 {
     let bytes: Box<[u8]> = text.as_bytes().into();
-    let len = bytes.len() as u64;
+    let len = text.len() as u64;
     let address = Box::into_raw(bytes).cast::<u8>() as usize as u64;
     address << 32 | len
 }

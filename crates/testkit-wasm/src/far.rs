@@ -14,7 +14,7 @@ const VAST: u64 = 100_000_000_000;
 /// Bytes of the tensors before and after it.
 const SMALL: u64 = 64;
 /// Bytes that are read from each end of a tensor.
-const SEEN: u64 = 16;
+const SEEN: usize = 16;
 
 /// A file whose values state where they stand.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Source for Far {
         let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
         for (byte, at) in out.iter_mut().zip(offset..end) {
             let [place, within] = [at & !7, at & 7];
-            let made_up = place.to_le_bytes().into_iter().nth(within as usize).unwrap_or(0);
+            let made_up = u8::try_from(place >> (8 * within) & 0xff).unwrap_or(0);
             *byte = usize::try_from(at).ok().and_then(|at| self.head.get(at)).copied().unwrap_or(made_up);
         }
         Ok(())
@@ -90,7 +90,7 @@ pub fn describe(container: &dyn Container) -> String {
     for number in 0..container.tensor_count() {
         let info = container.info(number).expect("a tensor");
         let offset = container.location(number).expect("a location").offset.expect("data");
-        let (first, last) = (word(container, number, 0), word(container, number, info.nbytes - SEEN));
+        let (first, last) = (word(container, number, 0), word(container, number, info.nbytes - SEEN as u64));
         out.push_str(&format!("{} {} bytes at {offset}: {first:?} … {last:?}\n", info.name, info.nbytes));
         if usize::try_from(info.nbytes).is_err() {
             assert!(container.read(number).is_err(), "{} bytes in memory", info.nbytes);
@@ -101,7 +101,7 @@ pub fn describe(container: &dyn Container) -> String {
 
 /// The two values from byte `offset` of a tensor on.
 fn word(container: &dyn Container, tensor: usize, offset: u64) -> [u64; 2] {
-    let mut bytes = [0; SEEN as usize];
+    let mut bytes = [0; SEEN];
     container.read_into(tensor, offset, &mut bytes).expect("values");
     let value = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
     [value(&bytes[..8]), value(&bytes[8..])]
