@@ -152,6 +152,7 @@ impl Error {
     }
 
     /// Names the file in which an error of a format crate occurred.
+    #[allow(dead_code, reason = "with no format switched on there are no such errors")]
     pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(tensor_core::Error<F>) -> Self
     where
         F: fmt::Display + fmt::Debug + Send + Sync + 'static,

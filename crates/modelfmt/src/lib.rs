@@ -43,6 +43,7 @@
 pub mod convert;
 mod diff;
 mod error;
+#[cfg(not(target_arch = "wasm32"))]
 mod extract;
 mod format;
 mod inspect;
@@ -58,6 +59,7 @@ pub use convert::convert;
 pub use convert::{Conversion, ConvertOptions, Converted, convert_to_sink};
 pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
 pub use extract::{ExtractAs, extract};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globset;
@@ -71,4 +73,6 @@ pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
     TensorView, Work,
 };
-pub use verify::{FileReport, verify};
+pub use verify::FileReport;
+#[cfg(not(target_arch = "wasm32"))]
+pub use verify::verify;

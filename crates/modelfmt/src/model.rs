@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tensor_core::source::{AnyFiles, AnySource, FileSource, Folder, any_files};
+use tensor_core::source::{AnyFiles, AnySource};
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::source::{FileSource, Folder, any_files};
 use tensor_core::value::Value;
 use tensor_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
 
@@ -43,6 +45,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
         let index = if path.is_dir() { index_in_folder(path)? } else { path.to_owned() };
@@ -87,6 +90,7 @@ impl OpenOptions {
 }
 
 /// The index of the set in a folder: the one file whose name ends in `.aeroset.json`.
+#[cfg(not(target_arch = "wasm32"))]
 fn index_in_folder(folder: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut found = None;
@@ -123,6 +127,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }

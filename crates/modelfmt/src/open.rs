@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::path::Path;
 
+#[allow(unused_imports, reason = "with no format switched on nothing has a source")]
+use tensor_core::Source;
 use tensor_core::source::{AnyFiles, AnySource};
-use tensor_core::{Container, Encoding, Extent, Limits, Source};
+use tensor_core::{Container, Encoding, Extent, Limits};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -116,25 +118,25 @@ impl Opened {
     }
 
     pub(crate) fn container(&self) -> &(dyn Container + Send + Sync) {
-        match self {
+        match *self {
             #[cfg(feature = "aero")]
-            Self::Aero(reader) => reader,
+            Self::Aero(ref reader) => reader,
             #[cfg(feature = "aero")]
-            Self::AeroSet(reader) => reader,
+            Self::AeroSet(ref reader) => reader,
             #[cfg(feature = "mag")]
-            Self::Mag(reader) => reader,
+            Self::Mag(ref reader) => reader,
             #[cfg(feature = "oinf")]
-            Self::Oinf(reader) => reader,
+            Self::Oinf(ref reader) => reader,
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(reader) => reader,
+            Self::Safetensors(ref reader) => reader,
             #[cfg(feature = "safetensors")]
-            Self::SafetensorsSharded(reader) => reader,
+            Self::SafetensorsSharded(ref reader) => reader,
             #[cfg(feature = "apr2")]
-            Self::Apr2(reader) => reader,
+            Self::Apr2(ref reader) => reader,
             #[cfg(feature = "apr2")]
-            Self::Apr2Sharded(reader) => reader,
+            Self::Apr2Sharded(ref reader) => reader,
             #[cfg(feature = "gguf")]
-            Self::Gguf(reader) => reader,
+            Self::Gguf(ref reader) => reader,
         }
     }
 }
@@ -172,6 +174,7 @@ impl Opened {
 }
 
 /// A format's own default limits, or those that the caller has chosen.
+#[allow(dead_code, reason = "with no format switched on nobody has limits")]
 fn with<O>(limits: Option<&Limits>, options: O, set: impl FnOnce(O, Limits) -> O) -> O {
     match limits {
         Some(limits) => set(options, limits.clone()),

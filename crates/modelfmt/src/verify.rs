@@ -1,14 +1,21 @@
 //! Verification of files, those that cannot be opened included.
 
-use std::path::{Path, PathBuf};
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+use std::path::PathBuf;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+#[cfg(not(target_arch = "wasm32"))]
 use tensor_core::source::FileSource;
 use tensor_core::{Level, Report, Work};
 
-use crate::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
+use crate::error::Result;
 use crate::format::Format;
-use crate::model::{Model, OpenOptions};
+use crate::model::Model;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::model::OpenOptions;
 
 /// What verification found in one file: the object that `modelfmt verify --json` prints.
 #[derive(Clone, Debug)]
@@ -24,6 +31,7 @@ pub struct FileReport {
 
 /// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
 #[must_use]
+#[cfg(not(target_arch = "wasm32"))]
 pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileReport {
     let path = path.as_ref();
     // A checksum that `open` would refuse is one of the findings here.
@@ -40,6 +48,7 @@ pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileRepo
 }
 
 /// The error without the file's name, which the report carries, and with its causes.
+#[cfg(not(target_arch = "wasm32"))]
 fn reason(error: &Error) -> String {
     let mut text = match error {
         Error::File { error, .. } => error.to_string(),
