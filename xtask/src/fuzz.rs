@@ -27,6 +27,10 @@ const MAX_LEN: u32 = 16 << 10;
 const TIMEOUT_SECONDS: u32 = 10;
 const RSS_LIMIT_MB: u32 = 1024;
 
+/// The repository keeps so many inputs of a target, none longer: what `cargo test` replays, not what fuzzing starts from.
+const KEPT_FILES: usize = 16;
+const KEPT_LEN: usize = 700;
+
 /// How long and what.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -152,7 +156,7 @@ impl Fuzzer {
         Ok(row)
     }
 
-    /// Replaces the kept inputs by the smallest set with the coverage of all that were found.
+    /// Replaces the kept inputs by few and short ones that cover most of what all that were found cover.
     fn minimize(&self) -> Result<Row> {
         step(&format!("minimize: {}", self.name));
         let merged = self.found.with_extension("merged");
@@ -161,13 +165,20 @@ impl Fuzzer {
         }
         fs::create_dir_all(&merged)?;
         let mut command = self.command();
-        let log = self.log(command.arg("-merge=1").arg(&merged).arg(&self.kept).arg(&self.found))?;
+        let log =
+            self.log(command.arg("-set_cover_merge=1").arg(&merged).arg(&self.kept).arg(&self.found))?;
+        let mut inputs = Vec::new();
+        for entry in fs::read_dir(&merged)? {
+            let entry = entry?;
+            inputs.push((entry.file_name(), fs::read(entry.path())?));
+        }
+        inputs.sort();
+        inputs.retain(|(_, bytes)| bytes.len() <= KEPT_LEN);
+        inputs.truncate(KEPT_FILES);
         fs::remove_dir_all(&self.kept)?;
         fs::create_dir_all(&self.kept)?;
-        let mut files = fs::read_dir(&merged)?.collect::<std::io::Result<Vec<_>>>()?;
-        files.sort_by_key(fs::DirEntry::file_name);
-        for file in files {
-            fs::copy(file.path(), self.kept.join(file.file_name()))?;
+        for (name, bytes) in inputs {
+            fs::write(self.kept.join(name), bytes)?;
         }
         Ok(Row::parse(&self.name, &log))
     }

@@ -50,7 +50,8 @@ fn every_target_is_listed_and_keeps_inputs() {
     let mut listed: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
     listed.sort_unstable();
     let programs = files(&folder().join("fuzz_targets"));
-    let programs: Vec<&str> = programs.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
+    let programs: Vec<&str> =
+        programs.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
     assert_eq!(programs, listed);
     let kept = files(&folder().join("corpus"));
     let kept: Vec<&str> = kept.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();

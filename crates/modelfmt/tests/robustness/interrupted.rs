@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use modelfmt::tensor_core::value::Object;
-use modelfmt::tensor_core::write::{Overwrite, TensorSpec};
 use modelfmt::{DType, Level, Model, Work};
+use tensor_core::value::Object;
+use tensor_core::write::{Overwrite, TensorSpec};
 
 /// The file that the child writes again and again.
 const VARIABLE: &str = "MODELFMT_TEST_INTERRUPTED";
