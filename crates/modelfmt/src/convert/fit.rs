@@ -318,11 +318,15 @@ mod tests {
         assert_eq!(no_u8.widened(Bool), Some(I8));
     }
 
-    #[cfg(feature = "mag")]
+    #[cfg(all(feature = "aero", feature = "apr2", feature = "mag", feature = "oinf"))]
     #[test]
-    fn the_table_says_what_mag_says() {
+    fn the_table_says_what_the_crates_say() {
         for &dtype in DType::ALL {
-            assert_eq!(Capabilities::of(Format::Mag).has(dtype), mag::can_hold(dtype), "{dtype}");
+            let has = |format| Capabilities::of(format).has(dtype);
+            assert_eq!(has(Format::Aero), aero::can_hold(dtype), "{dtype}");
+            assert_eq!(has(Format::Apr2), apr2::dtypes().any(|other| other == dtype), "{dtype}");
+            assert_eq!(has(Format::Mag), mag::can_hold(dtype), "{dtype}");
+            assert_eq!(has(Format::Oinf), oinf::can_hold(dtype), "{dtype}");
         }
     }
 }

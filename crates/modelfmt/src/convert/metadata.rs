@@ -24,7 +24,9 @@ pub(super) struct Metadata {
     /// What was chosen for the user.
     pub(super) notes: Vec<String>,
     /// AERO's manifest has texts for these even if MJSN has something else under such a key.
+    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
     pub(super) name: String,
+    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
     pub(super) architecture: String,
 }
 

@@ -89,6 +89,16 @@ pub struct Conversion<'a> {
     target: Format,
     options: &'a ConvertOptions,
     tensors: Tensors,
+    #[cfg_attr(
+        not(any(
+            feature = "aero",
+            feature = "apr2",
+            feature = "mag",
+            feature = "oinf",
+            feature = "safetensors"
+        )),
+        expect(dead_code, reason = "nothing is written")
+    )]
     metadata: metadata::Metadata,
     notes: Vec<String>,
     dropped: Vec<Misfit>,
