@@ -3,6 +3,11 @@
 //! `testdata/<format>/` holds what this code makes, byte for byte the same on every machine, and nothing else;
 //! `testdata/reference/` what other writers of the formats made, under a list of their hashes. A released
 //! fixture never changes: a new case is a new file.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "fixtures are small, and made by whoever runs this"
+)]
 
 mod aero;
 mod apr2;

@@ -1,5 +1,7 @@
 //! Bad input and bad places to write to: one clear `error:` line, the right exit status, and nothing left behind.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
 mod common;
 
 use std::fs;
@@ -109,8 +111,7 @@ fn places_that_cannot_be_written_to_leave_nothing_behind() {
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let folder = folder_with_models();
-    let script =
-        format!("trap '' XFSZ; ulimit -f 4; exec {} convert simple_model.oinf m.aero", program());
+    let script = format!("trap '' XFSZ; ulimit -f 4; exec {} convert simple_model.oinf m.aero", program());
     let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -167,4 +168,58 @@ fn names_from_a_file_do_not_reach_the_terminal_raw() {
     }
     let error = modelfmt_in(folder.path(), "show m.safetensors \u{1b}[31mred").error();
     assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error:?}");
+}
+
+#[test]
+fn paths_do_not_reach_the_terminal_raw_and_errors_stay_in_one_line() {
+    let run = modelfmt(["inspect", "no\u{1b}[31m\nsuch"]);
+    assert_eq!((run.status, run.stdout.as_str()), (1, ""));
+    assert!(run.stderr.starts_with("error: no\\u{1b}[31m\\nsuch: "), "{:?}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{:?}", run.stderr);
+}
+
+#[test]
+fn what_exists_names_the_option_that_replaces_it() {
+    let folder = folder_with_models();
+    fs::write(folder.path().join("w.npy"), "mine").unwrap();
+    let error = modelfmt_in(folder.path(), "extract trained.mag fc1.weight -o w.npy").error();
+    assert_eq!(error, "error: w.npy: exists already; --force replaces it");
+    let error = modelfmt_in(folder.path(), "convert trained.mag simple_model.oinf").error();
+    assert_eq!(error, "error: simple_model.oinf: exists already; --force replaces it");
+}
+
+/// A socket stands for a device, which a failing test would take away from the whole machine.
+#[cfg(unix)]
+#[test]
+fn what_is_not_a_file_is_not_replaced_even_with_force() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = folder_with_models();
+    let socket = folder.path().join("socket.mag");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::os::unix::fs::symlink(&socket, folder.path().join("link.mag")).unwrap();
+    for target in ["socket.mag", "link.mag"] {
+        let error = modelfmt_in(folder.path(), &format!("convert trained.mag {target} --force")).error();
+        assert!(error.contains(target) && error.contains("not a regular file"), "{error}");
+    }
+    assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    assert!(fs::symlink_metadata(folder.path().join("link.mag")).unwrap().is_symlink());
+}
+
+/// The answer of `verify` and `diff` is their exit status, whoever stops reading.
+#[cfg(unix)]
+#[test]
+fn the_status_of_a_check_survives_a_reader_that_stops() {
+    let folder = folder_with_models();
+    for args in [["verify", "missing.mag", "trained.mag"], ["diff", "trained.mag", "simple_model.oinf"]] {
+        let mut child = Command::new(program())
+            .args(args)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(1), &b""[..]), "{args:?}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Files that the formats' own tools wrote hold what `expected.json` says, and pass verification.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
 mod common;
 
 use common::{modelfmt, testdata};

@@ -3,6 +3,8 @@
 //! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
 //! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
 
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! Runs the program as a user does.
 #![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
