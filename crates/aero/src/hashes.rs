@@ -16,6 +16,10 @@ use tensor_core::PIECE;
 /// BLAKE3's leaf.
 const CHUNK: u64 = blake3::CHUNK_LEN as u64;
 
+/// The largest subtree that is hashed at once: small enough that the bytes are still in a near cache when the next hash
+/// goes over them, large enough for all lanes of a processor.
+const BLOCK: u64 = 256 << 10;
+
 /// Bytes of a shard that are hashed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
@@ -136,25 +140,26 @@ impl Pass {
 
     /// Hashes a piece: the bytes of the shard from `offset` on, a multiple of [`PIECE`], as long as that or to the end.
     pub(crate) fn look(&self, offset: u64, bytes: &[u8]) {
-        let (mut done, mut parts) = (Vec::new(), Vec::new());
         let end = offset.saturating_add(bytes.len() as u64);
-        for (track, spans) in self.tracks.iter().enumerate() {
-            let first = spans.first_behind(offset);
-            let touched = (first..).map_while(|n| Some((n, spans.span(n).filter(|span| span.start < end)?)));
-            for (number, span) in touched {
-                let (from, to) = (span.start.max(offset), span.end.min(end));
-                let here = slice(bytes, from.saturating_sub(offset), to.saturating_sub(offset));
-                if from == span.start && to == span.end {
-                    done.push((track, number, *blake3::hash(here).as_bytes()));
-                } else if !here.is_empty() {
-                    parts.push(part(track, number, span, from - span.start, here));
-                }
-            }
+        let mut gathered = Gathered::default();
+        let mut cuts = [0, 1, 2].map(|track| Cuts::new(pick(&self.tracks, track), offset, end).peekable());
+        // Every hash goes over the same bytes while they are near.
+        while let Some((track, cuts)) = cuts
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(track, cuts)| Some((cuts.peek()?.at, track, cuts)))
+            .min_by_key(|&(at, track, _)| (at, track))
+            .map(|(_, track, cuts)| (track, cuts))
+        {
+            let Some(cut) = cuts.next() else { break };
+            let here = cut.at.saturating_sub(offset);
+            gathered.add(track, &cut, slice(bytes, here, here.saturating_add(cut.len)));
         }
+        let (done, parts) = gathered.finish();
         self.join(offset / PIECE, done, parts);
     }
 
-    fn join(&self, piece: u64, done: Vec<(usize, u64, [u8; 32])>, parts: Vec<Part>) {
+    fn join(&self, piece: u64, done: Vec<Done>, parts: Vec<Part>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         for (track, number, hash) in done {
@@ -221,22 +226,133 @@ impl Track {
     }
 }
 
-/// What can be known of `bytes`, which stand `offset` bytes into a span.
-fn part(track: usize, number: u64, span: Span, offset: u64, bytes: &[u8]) -> Part {
-    let to_chunk = (CHUNK - offset % CHUNK) % CHUNK;
-    let head = slice(bytes, 0, to_chunk.min(bytes.len() as u64));
-    let mut rest = slice(bytes, head.len() as u64, bytes.len() as u64);
-    let mut at = offset + head.len() as u64;
-    let mut subtrees = Vec::new();
-    while rest.len() as u64 >= CHUNK {
-        let len = subtree_len(at, rest.len() as u64);
-        let (now, later) = rest.split_at(usize::try_from(len).unwrap_or(0).min(rest.len()));
-        subtrees.push((len, chaining_value(at, now)));
-        rest = later;
-        at += len;
+/// Bytes of a piece that are hashed at once for one span.
+struct Cut {
+    number: u64,
+    span: Span,
+    /// Where in the shard they begin.
+    at: u64,
+    len: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All of the span.
+    Whole,
+    /// A subtree of it.
+    Subtree,
+    /// A part of a chunk, whose other part another piece has, or the end of the span.
+    Loose,
+}
+
+/// Cuts a piece along the subtrees of spans.
+struct Cuts<'a> {
+    spans: &'a Spans,
+    number: u64,
+    at: u64,
+    end: u64,
+}
+
+impl<'a> Cuts<'a> {
+    fn new(spans: &'a Spans, at: u64, end: u64) -> Self {
+        Self { spans, number: spans.first_behind(at), at, end }
     }
-    let len = span.end - span.start;
-    Part { track, span: number, len, offset, head: head.to_vec(), subtrees, tail: rest.to_vec() }
+}
+
+impl Iterator for Cuts<'_> {
+    type Item = Cut;
+
+    fn next(&mut self) -> Option<Cut> {
+        loop {
+            let (number, span) = (self.number, self.spans.span(self.number)?);
+            let (at, stop) = (self.at.max(span.start), span.end.min(self.end));
+            if at >= stop {
+                if span.end > self.end || span.start >= self.end {
+                    return None;
+                }
+                self.number += 1;
+                continue;
+            }
+            let (offset, left) = (at - span.start, stop - at);
+            let in_chunk = offset % CHUNK;
+            let (len, kind) = if offset == 0 && stop == span.end && left <= BLOCK {
+                (left, Kind::Whole)
+            } else if in_chunk != 0 || left < CHUNK {
+                ((CHUNK - in_chunk).min(left), Kind::Loose)
+            } else {
+                (subtree_len(offset, left).min(BLOCK), Kind::Subtree)
+            };
+            self.at = at + len;
+            return Some(Cut { number, span, at, len, kind });
+        }
+    }
+}
+
+/// The hash of a span: its track, its number, the hash.
+type Done = (usize, u64, [u8; 32]);
+
+/// What is known of a piece.
+#[derive(Default)]
+struct Gathered {
+    done: Vec<Done>,
+    parts: Vec<Part>,
+    /// The part of each track that is being gathered.
+    open: [Option<Part>; 3],
+}
+
+impl Gathered {
+    fn add(&mut self, track: usize, cut: &Cut, bytes: &[u8]) {
+        if cut.kind == Kind::Whole {
+            self.done.push((track, cut.number, *blake3::hash(bytes).as_bytes()));
+            return;
+        }
+        let Some(open) = self.open.get_mut(track) else { return };
+        if let Some(before) = open.take_if(|part| part.span != cut.number) {
+            Self::close(&mut self.done, &mut self.parts, before);
+        }
+        let offset = cut.at - cut.span.start;
+        let part = open.get_or_insert_with(|| Part {
+            track,
+            span: cut.number,
+            len: cut.span.end - cut.span.start,
+            offset,
+            head: Vec::new(),
+            subtrees: Vec::new(),
+            tail: Vec::new(),
+        });
+        match cut.kind {
+            Kind::Subtree => part.subtrees.push((cut.len, chaining_value(offset, bytes))),
+            _ if part.subtrees.is_empty() => part.head.extend(bytes),
+            _ => part.tail.extend(bytes),
+        }
+    }
+
+    /// A span that the piece holds whole is joined here; the others wait for their neighbours.
+    fn close(done: &mut Vec<Done>, parts: &mut Vec<Part>, part: Part) {
+        if part.offset > 0 || !part.is_whole() {
+            parts.push(part);
+            return;
+        }
+        let (track, span) = (part.track, part.span);
+        done.extend(Track::default().add(part).map(|hash| (track, span, hash)));
+    }
+
+    fn finish(self) -> (Vec<Done>, Vec<Part>) {
+        let Self { mut done, mut parts, open } = self;
+        for part in open.into_iter().flatten() {
+            Self::close(&mut done, &mut parts, part);
+        }
+        (done, parts)
+    }
+}
+
+impl Part {
+    /// Whether it has all bytes of its span.
+    fn is_whole(&self) -> bool {
+        let subtrees: u64 = self.subtrees.iter().map(|(len, _)| len).sum();
+        self.head.len() as u64 + subtrees + self.tail.len() as u64 == self.len
+    }
 }
 
 /// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
@@ -390,21 +506,31 @@ mod tests {
     }
 
     #[test]
-    fn joiners_join_every_way_to_cut_an_input() {
-        let all = bytes(70_000);
-        for len in [2, 1023, 1024, 1025, 2048, 2049, 3072, 4096, 5000, 8192, 9000, 65_536, 70_000] {
-            // A piece that holds all of a span is hashed at once.
-            for cut in [1, 64, 1000, 1024, 1500, 2048, 4096, 6000, 30_000]
-                .into_iter()
-                .filter(|&cut| cut < len as usize)
+    fn parts_join_however_an_input_is_cut() {
+        let all = bytes(700_000);
+        for len in
+            [2, 1023, 1024, 1025, 2048, 2049, 3072, 4096, 5000, 8192, 9000, 65_536, 131_073, 262_144, 700_000]
+        {
+            for cut in [1usize, 64, 1000, 1024, 1500, 2048, 6000, 100_000, 131_072, 200_000, 262_144, 700_000]
             {
-                let span = Span { start: 0, end: len };
-                let mut track = Track::default();
-                let mut hash = None;
-                for (n, piece) in all[..len as usize].chunks(cut).enumerate() {
-                    hash = track.add(part(0, 0, span, (n * cut) as u64, piece));
+                if len / cut > 5000 {
+                    continue;
                 }
-                assert_eq!(hash, Some(*blake3::hash(&all[..len as usize]).as_bytes()), "{len} {cut}");
+                let spans = Spans::Whole(len as u64);
+                let (mut track, mut hash) = (Track::default(), None);
+                for (n, piece) in all[..len].chunks(cut).enumerate() {
+                    let (at, mut gathered) = ((n * cut) as u64, Gathered::default());
+                    for cut in Cuts::new(&spans, at, at + piece.len() as u64) {
+                        let here = (cut.at - at) as usize;
+                        gathered.add(0, &cut, &piece[here..here + cut.len as usize]);
+                    }
+                    let (done, parts) = gathered.finish();
+                    hash = done.into_iter().map(|(_, _, hash)| hash).next();
+                    for part in parts {
+                        hash = track.add(part);
+                    }
+                }
+                assert_eq!(hash, Some(*blake3::hash(&all[..len]).as_bytes()), "{len} {cut}");
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Sets: what is written is read again, sets by the format's own tool are read, and parts are opened when needed.
-#![cfg(feature = "set")]
+#![cfg(all(feature = "set", feature = "zstd"))]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
