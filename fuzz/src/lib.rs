@@ -1,6 +1,7 @@
 //! What the fuzz targets do. `fuzz_targets/NAME.rs` hands its bytes to the function of that name in [`TARGETS`];
-//! `crates/modelfmt/tests/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
+//! `crates/modelfmt/tests/robustness/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
 
+mod convert;
 mod drill;
 mod model;
 mod mutate;
@@ -14,8 +15,11 @@ pub use drill::{drill, limits};
 pub use readers::open_bound;
 pub use samples::{Sample, sample_of, samples};
 
-/// Every target: its name, and what it does with any bytes. A finding is a panic.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+/// What a target does with any bytes. A finding is a panic.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: &[(&str, Target)] = &[
     ("aero_parse", readers::aero),
     ("apr2_parse", readers::apr2),
     ("gguf_parse", readers::gguf),
@@ -34,6 +38,8 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("safetensors_mutate", mutate::safetensors),
     ("aero_roundtrip", roundtrips::aero),
     ("apr2_roundtrip", roundtrips::apr2),
+    ("convert_any", convert::any),
+    ("convert_roundtrip", convert::there_and_back),
     ("mag_roundtrip", roundtrips::mag),
     ("oinf_roundtrip", roundtrips::oinf),
     ("safetensors_roundtrip", roundtrips::safetensors),

@@ -5,6 +5,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use tensor_core::{DType, Work};
 
 use super::model::{Model, Taste};
+use super::writers::Write;
 use super::{readers, roundtrips, writers};
 
 /// Numbers that parsers trip over.
@@ -95,13 +96,7 @@ pub(crate) fn number_at(file: &[u8], at: usize) -> u64 {
     bytes.enumerate().fold(0, |number, (i, &byte)| number | u64::from(byte) << (8 * i))
 }
 
-fn target(
-    bytes: &[u8],
-    taste: Taste,
-    write: fn(&Model, u8, &Work<'_>) -> Option<Vec<u8>>,
-    fix: fn(&mut Vec<u8>),
-    read: fn(&[u8]),
-) {
+fn target(bytes: &[u8], taste: Taste, write: Write, fix: fn(&mut [u8]), read: fn(&[u8])) {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let flags = u8::arbitrary(&mut u)?;
@@ -117,16 +112,17 @@ fn target(
 }
 
 /// The checksum is computed by the reader itself: only it knows where the records of a mutated file end.
-fn fix_mag(file: &mut Vec<u8>) {
+fn fix_mag(file: &mut [u8]) {
     if let Err(tensor_core::Error::Malformed { fault: mag::Fault::Checksum { crc32, .. }, .. }) =
-        mag::Reader::from_source(file.as_slice())
+        mag::Reader::from_source(&*file)
         && let Some(field) = file.get_mut(8..12)
     {
         field.copy_from_slice(&crc32.to_le_bytes());
     }
 }
 
-fn fix_apr2(file: &mut Vec<u8>) {
+#[allow(clippy::ptr_arg, reason = "other formats have fixes that change the length")]
+fn fix_apr2(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(16) else { return };
     let (len, crc) = (file.len() as u64, crc32fast::hash(&file[..footer]));
     file[footer..footer + 4].copy_from_slice(&crc.to_le_bytes());
@@ -135,7 +131,8 @@ fn fix_apr2(file: &mut Vec<u8>) {
 }
 
 /// AERO 0.1, "TOC Entry": the hash of each plain chunk, and AIP-0001 if there is such a chunk.
-pub(crate) fn fix_aero(file: &mut Vec<u8>) {
+#[allow(clippy::ptr_arg, reason = "other formats have fixes that change the length")]
+pub(crate) fn fix_aero(file: &mut [u8]) {
     const ENTRY: usize = 80;
     let Ok(toc) = usize::try_from(number_at(file, 12)) else { return };
     let count = number_at(file, toc) as u32 as usize;

@@ -4,9 +4,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use tensor_core::{Container, DType, Level, Work};
 
 use super::model::{Model, Taste};
-use super::writers;
-
-type Write = fn(&Model, u8, &Work<'_>) -> Option<Vec<u8>>;
+use super::writers::{self, Write};
 
 fn model(bytes: &[u8], taste: Taste, write: Write) -> Option<(Model, Vec<u8>)> {
     let mut u = Unstructured::new(bytes);

@@ -5,6 +5,7 @@ use tensor_core::write::TensorSpec;
 use tensor_core::{DType, Work};
 
 use super::model::Model;
+use super::writers::Write;
 use super::{mutate, writers};
 
 /// A small file: its format, with what is peculiar to this one, and its bytes.
@@ -15,8 +16,6 @@ pub struct Sample {
     /// The file.
     pub bytes: Vec<u8>,
 }
-
-type Write = fn(&Model, u8, &Work<'_>) -> Option<Vec<u8>>;
 
 const SAMPLES: &[(&str, Write, u8)] = &[
     ("aero", writers::aero, 0),

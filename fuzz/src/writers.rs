@@ -9,6 +9,9 @@ use tensor_core::{Error, Work};
 
 use super::model::Model;
 
+/// Writes a model; the bits of the number choose options. Nothing if the format cannot hold it.
+pub(crate) type Write = fn(&Model, u8, &Work<'_>) -> Option<Vec<u8>>;
+
 /// The file, unless the format cannot hold the model; any other failure is a finding.
 fn written<P, F: std::fmt::Display>(
     plan: Result<P, Error<F>>,

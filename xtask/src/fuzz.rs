@@ -147,7 +147,8 @@ impl Fuzzer {
         let mut command = self.command();
         command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
         command.arg("-use_value_profile=1").arg(&self.found).arg(&self.kept);
-        if self.name.ends_with("_parse") {
+        let takes_files = self.name.ends_with("_parse") || self.name == "convert_any";
+        if takes_files {
             command.arg(workspace::root().join("testdata"));
         }
         let log = self.log(&mut command)?;

@@ -1,0 +1,72 @@
+//! Conversion: any model that opens, and models of ours there and back.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use modelfmt::{ConvertOptions, Error, Format, Level, Model, Work, convert_to_sink, diff};
+use tensor_core::write::MemoryFile;
+
+use super::drill::limits;
+use super::model::Model as Made;
+use super::writers::Write;
+use super::{roundtrips, writers};
+
+const TARGETS: [Format; 5] = [Format::Aero, Format::Apr2, Format::Mag, Format::Oinf, Format::Safetensors];
+const WORK: Work<'_> = Work::sequential();
+/// Tensors may share their bytes; the output may not.
+const MAX_NBYTES: u64 = 1 << 20;
+
+/// Whatever opens becomes a sound file with as many tensors, or is refused.
+pub(crate) fn any(bytes: &[u8]) {
+    let options = modelfmt::OpenOptions::new().limits(limits());
+    let Ok(model) = options.open_source("input", Box::new(bytes.to_vec()), None) else { return };
+    if model.tensors().fold(0u64, |sum, tensor| sum.saturating_add(tensor.nbytes)) > MAX_NBYTES {
+        return;
+    }
+    let mut options = ConvertOptions::default();
+    options.lossy = true;
+    for target in TARGETS {
+        let Some(converted) = converted(&model, target, &options) else { continue };
+        let report = converted.container().verify(Level::Full, &WORK);
+        assert!(report.is_ok(), "{} to {target}: {:?}", model.format(), report.errors);
+    }
+}
+
+/// The model in another format, unless it is refused.
+fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<Model> {
+    let file = MemoryFile::new();
+    convert_to_sink(model, target, &file, options, &WORK).ok()?;
+    let opened = Model::from_source("converted", file.into_bytes());
+    Some(opened.unwrap_or_else(|error| panic!("{} to {target}: {error}", model.format())))
+}
+
+/// DECISIONS, "Conversion between formats": A → AERO → A restores A.
+pub(crate) fn there_and_back(bytes: &[u8]) {
+    let mut u = Unstructured::new(bytes);
+    let made: Result<_> = (|| {
+        let (format, flags) = (u.int_in_range(0..=4)?, u8::arbitrary(&mut u)?);
+        let (format, taste, write): (_, _, Write) = match format {
+            0 => (Format::Aero, roundtrips::AERO, writers::aero),
+            1 => (Format::Apr2, roundtrips::APR2, writers::apr2),
+            2 => (Format::Mag, roundtrips::MAG, writers::mag),
+            3 => (Format::Oinf, roundtrips::OINF, writers::oinf),
+            _ => (Format::Safetensors, roundtrips::SAFETENSORS, writers::safetensors),
+        };
+        Ok((format, write(&Made::arbitrary(&mut u, taste)?, flags, &WORK)))
+    })();
+    let Ok((format, Some(file))) = made else { return };
+    let model = Model::from_source("there", file).expect("what we write opens");
+    let options = ConvertOptions::default();
+    let there = MemoryFile::new();
+    match convert_to_sink(&model, Format::Aero, &there, &options, &WORK) {
+        Ok(_) => {}
+        // A dtype that AERO does not have.
+        Err(Error::Unfit { .. }) => return,
+        Err(error) => panic!("{format} to aero: {error}"),
+    }
+    let there = Model::from_source("there", there.into_bytes()).expect("what we convert opens");
+    let back = MemoryFile::new();
+    convert_to_sink(&there, format, &back, &options, &WORK)
+        .unwrap_or_else(|error| panic!("back to {format}: {error}"));
+    let back = Model::from_source("back", back.into_bytes()).expect("what we convert opens");
+    let found = diff(&model, &back, &WORK).expect("both can be read");
+    assert!(found.is_same(), "{format} → aero → {format}: {found:?}");
+}
