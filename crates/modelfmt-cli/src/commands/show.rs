@@ -1,19 +1,23 @@
 //! `modelfmt show`
 
-use modelfmt::{Model, Work};
+use modelfmt::Model;
 
 use crate::args::Show;
 use crate::failure::Result;
+use crate::progress::Progress;
 
 pub(crate) fn run(args: &Show) -> Result {
     let model = Model::open(&args.file)?;
-    let work = Work::default();
-    super::print(|out| {
-        if args.tensors.is_empty() {
-            modelfmt::show(&model, out, &work)?;
-        } else {
-            modelfmt::show_tensors(&model, &args.tensors, out, &work)?;
-        }
-        Ok(())
+    // Without a bar, which would stand among what is printed; Ctrl-C is heard all the same.
+    let quiet = true;
+    Progress::new("reading", 0, quiet).run(|work| {
+        super::print(|out| {
+            if args.tensors.is_empty() {
+                modelfmt::show(&model, out, work)?;
+            } else {
+                modelfmt::show_tensors(&model, &args.tensors, out, work)?;
+            }
+            Ok(())
+        })
     })
 }

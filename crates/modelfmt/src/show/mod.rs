@@ -50,17 +50,22 @@ pub fn show_tensors(
 /// Statistics of a tensor's values; blocks are decoded first.
 ///
 /// # Errors
-/// If there are no such values, or they cannot be read or decoded.
+/// If there are no such values, they cannot be read or decoded, or the progress callback stops the work.
 pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
     let none = || model.failed(AnyError::NotFound { name: format!("number {position}") });
     let info = model.container().info(position).ok_or_else(none)?;
     let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
-    let read = |first: u64, buffer: &mut [u8]| read_elements(model, position, first, buffer);
+    let read = |first: u64, buffer: &mut [u8]| {
+        read_elements(model, position, first, buffer)?;
+        if work.advance(buffer.len() as u64).is_break() {
+            return Err(model.failed(AnyError::Cancelled));
+        }
+        Ok(())
+    };
     #[cfg(feature = "parallel")]
     let found = stats::stats_parallel(dtype, info.elements(), work.threads, read);
     #[cfg(not(feature = "parallel"))]
     let found = stats::stats(dtype, info.elements(), &mut { read });
-    let _ = work;
     found.map_err(|error| match error {
         stats::Error::Read(error) => error,
         other => {
@@ -151,5 +156,23 @@ fn show_histogram(histogram: &Histogram, out: &mut dyn Write) -> io::Result<()> 
         },
         Histogram::Bools { zeros, ones } => writeln!(out, "    0:{zeros} 1:{ones}"),
         Histogram::Empty => Ok(()),
+    }
+}
+
+#[cfg(all(test, feature = "mag"))]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn the_progress_callback_stops_it() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference/trained.mag");
+        let model = Model::open(path).unwrap();
+        let stop = |_| ControlFlow::Break(());
+        let work = Work { progress: Some(&stop), ..Work::default() };
+        let stopped = show(&model, &mut Vec::new(), &work).unwrap_err();
+        assert!(matches!(stopped, Error::File { error: AnyError::Cancelled, .. }), "{stopped}");
+        assert!(show(&model, &mut Vec::new(), &Work::default()).is_ok());
     }
 }
