@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tensor_core::write::{AtomicFile, BoxError, Output, Overwrite, Region, Segment, Sink, TensorData};
 #[cfg(feature = "npy")]
 use tensor_core::DType;
+use tensor_core::write::{AtomicFile, BoxError, Output, Overwrite, Region, Segment, Sink, TensorData};
 use tensor_core::{AnyError, Extent, Fault, Part, Work};
 
 use crate::error::{Error, Result};
@@ -37,8 +37,8 @@ impl ExtractAs {
 /// Writes one tensor to `path`, in pieces. The file appears when it is complete.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::File`] if it
-/// cannot be read or written.
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::Exists`];
+/// [`Error::File`] if it cannot be read or written.
 pub fn extract(
     model: &Model,
     name: &str,
@@ -54,7 +54,9 @@ pub fn extract(
         let error = AnyError::Write { path: path.display().to_string(), source };
         Error::File { path: model.path().to_owned(), error }
     };
-    let file = AtomicFile::create(path, overwrite).map_err(write)?;
+    let exists = || Error::Exists { path: path.to_owned() };
+    let begun = AtomicFile::create(path, overwrite);
+    let file = begun.map_err(|error| if is_exists(&error) { exists() } else { write(error) })?;
     file.write_at(0, &header).map_err(write)?;
     let (begin, nbytes) =
         (header.len() as u64, model.container().info(position).map_or(0, |info| info.nbytes));
@@ -69,7 +71,11 @@ pub fn extract(
             model.failed(AnyError::Data { name: name.to_owned(), source })
         }
     })?;
-    file.commit().map_err(write)
+    file.commit().map_err(|error| if is_exists(&error) { exists() } else { write(error) })
+}
+
+fn is_exists(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::AlreadyExists
 }
 
 fn no_room(model: &Model, fault: Fault) -> Error {
