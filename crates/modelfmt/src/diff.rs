@@ -7,6 +7,7 @@ use tensor_core::value::{Object, Value};
 use tensor_core::{DType, TensorInfo, Work};
 
 use crate::error::Result;
+use crate::format::Format;
 use crate::model::Model;
 use crate::values::{Pieces, is_numeric};
 
@@ -122,6 +123,12 @@ fn comparable(model: &Model) -> Result<Object> {
     };
     if model.format().feature() == "aero" {
         metadata = metadata.get("json").and_then(Value::as_object).cloned().unwrap_or_default();
+    }
+    // The bytes of one layout, which conversions leave out as well.
+    if model.format() == Format::SafetensorsSharded
+        && matches!(metadata.get("total_size"), Some(Value::Int(_)))
+    {
+        metadata.remove("total_size");
     }
     if let Some(Value::Object(sizevars)) = model.details()?.get("sizevars") {
         for (name, value) in sizevars.iter() {
