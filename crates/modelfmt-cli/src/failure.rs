@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use modelfmt::Printable;
+
 /// Why a command did not do its job.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -49,11 +51,11 @@ impl Failure {
                 ExitCode::from(1)
             }
             Self::Usage(text) => {
-                anstream::eprintln!("error: {text}\n\nFor more information, try '--help'.");
+                anstream::eprintln!("error: {}\n\nFor more information, try '--help'.", Printable(&text));
                 ExitCode::from(2)
             }
             Self::Input(text) => {
-                anstream::eprintln!("error: {text}");
+                anstream::eprintln!("error: {}", Printable(&text));
                 ExitCode::from(1)
             }
             Self::Job(error) => {
@@ -64,20 +66,33 @@ impl Failure {
     }
 }
 
-/// `error: …` in one line, and a line for each cause that it does not say itself.
+/// Whether whoever reads standard output has had enough.
+pub(crate) fn is_reader_gone(printed: &Result) -> bool {
+    matches!(printed, Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// `error: …` in one line, and a line for each cause that it does not say itself. Paths and names can hold anything, line
+/// ends included.
 fn print(error: &modelfmt::Error) {
-    let mut said = error.to_string();
-    anstream::eprintln!("error: {said}");
+    let mut said = match error {
+        modelfmt::Error::Exists { path } => {
+            format!("{}: exists already; --force replaces it", path.display())
+        }
+        other => other.to_string(),
+    };
+    anstream::eprintln!("error: {}", Printable(&said));
     if let modelfmt::Error::Unfit { misfits, .. } = error
         && misfits.len() > 1
     {
-        misfits.iter().for_each(|misfit| anstream::eprintln!("caused by: {misfit}"));
+        misfits
+            .iter()
+            .for_each(|misfit| anstream::eprintln!("caused by: {}", Printable(&misfit.to_string())));
     }
     let mut cause = error.source();
     while let Some(inner) = cause {
         let text = inner.to_string();
         if !said.contains(&text) {
-            anstream::eprintln!("caused by: {text}");
+            anstream::eprintln!("caused by: {}", Printable(&text));
             said.push_str(&text);
         }
         cause = inner.source();

@@ -223,3 +223,12 @@ fn the_status_of_a_check_survives_a_reader_that_stops() {
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(1), &b""[..]), "{args:?}");
     }
 }
+
+#[test]
+fn splitting_a_model_is_no_difference() {
+    let folder = folder_with_models();
+    modelfmt_in(folder.path(), "convert trained.mag one.safetensors --lossy").ok();
+    modelfmt_in(folder.path(), "convert one.safetensors m.safetensors.index.json --shard-size 100").ok();
+    modelfmt_in(folder.path(), "diff one.safetensors m.safetensors.index.json").ok();
+    modelfmt_in(folder.path(), "diff m.safetensors.index.json one.safetensors").ok();
+}

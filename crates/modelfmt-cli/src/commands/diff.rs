@@ -5,21 +5,25 @@ use std::io::Write;
 use modelfmt::{Changed, Diff as Differences, Model, Printable};
 
 use crate::args::Diff;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, is_reader_gone};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let (a, b) = (Model::open(&args.a)?, Model::open(&args.b)?);
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
-    super::print(|out| {
+    let printed = super::print(|out| {
         if args.json {
             serde_json::to_writer(&mut *out, &diff).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(());
         }
         text(&diff, out)
-    })?;
+    });
+    // The answer is the exit status too, which `| head` must not change.
+    if !is_reader_gone(&printed) {
+        printed?;
+    }
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
 }
 
@@ -58,14 +62,11 @@ fn how(changed: &Changed) -> String {
     if let Some((a, b)) = &changed.shape {
         parts.push(format!("shape {a:?} is now {b:?}"));
     }
-    match changed.values {
-        Some(values) => match (values.max_abs, values.max_rel) {
-            (Some(abs), Some(rel)) => {
-                parts.push(format!("values differ by up to {abs:.3e}, relative {rel:.3e}"))
-            }
-            _ => parts.push("values differ".to_owned()),
-        },
-        None => {}
+    if let Some(values) = changed.values {
+        parts.push(match (values.max_abs, values.max_rel) {
+            (Some(abs), Some(rel)) => format!("values differ by up to {abs:.3e}, relative {rel:.3e}"),
+            _ => "values differ".to_owned(),
+        });
     }
     parts.join("; ")
 }

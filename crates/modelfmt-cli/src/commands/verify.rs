@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use modelfmt::{FileReport, Printable, Status};
 
 use crate::args::Verify;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, is_reader_gone};
 use crate::progress::{Progress, stopped};
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
@@ -19,19 +19,19 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             return Err(Failure::Checked);
         }
         failed += usize::from(!report.is_ok());
-        super::print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
+        print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
     }
     if args.files.len() > 1 && !args.json {
-        super::print(|out| {
-            Ok(writeln!(
-                out,
-                "{} files: {} ok, {failed} failed",
-                args.files.len(),
-                args.files.len() - failed
-            )?)
-        })?;
+        let all = args.files.len();
+        print(|out| Ok(writeln!(out, "{all} files: {} ok, {failed} failed", all - failed)?))?;
     }
     if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
+}
+
+/// Prints, unless nobody reads: the exit status speaks of all files even then.
+fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
+    let printed = super::print(write);
+    if is_reader_gone(&printed) { Ok(()) } else { printed }
 }
 
 fn json(report: &FileReport, out: &mut dyn Write) -> Result {
