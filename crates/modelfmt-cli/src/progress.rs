@@ -35,7 +35,7 @@ impl Progress {
             return Self(ProgressBar::hidden());
         }
         let template =
-            "{msg} {bar:30} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
+            "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));

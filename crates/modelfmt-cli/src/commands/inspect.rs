@@ -59,14 +59,34 @@ fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     }
     writeln!(out, "\n{title}")?;
     let mut table = table();
+    let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
     for (key, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
         let text = match value {
             Value::String(text) => text.clone(),
             other => json::to_string(other).unwrap_or_default(),
         };
-        table.add_row([format!("  {}", Printable(key)), cut(&Printable(&text).to_string(), 200)]);
+        table.add_row([format!("  {}", name(key)), cut(&Printable(&text).to_string(), value_width(longest))]);
     }
     Ok(writeln!(out, "{}", table.trim_fmt())?)
+}
+
+/// Characters of a value that are shown beside keys of up to `key`: on a terminal what a line has room for.
+fn value_width(key: usize) -> usize {
+    const LEAST: usize = 40;
+    const MOST: usize = 200;
+    const INDENT_AND_GAP: usize = 6;
+    match terminal_size::terminal_size() {
+        Some((terminal_size::Width(width), _)) => {
+            usize::from(width).saturating_sub(key + INDENT_AND_GAP).clamp(LEAST, MOST)
+        }
+        None => MOST,
+    }
+}
+
+/// A name that is fit for a line: escaped, cut if it is very long, and visible if it is empty.
+fn name(name: &str) -> String {
+    const MOST: usize = 200;
+    if name.is_empty() { "\"\"".to_owned() } else { cut(&Printable(name).to_string(), MOST) }
 }
 
 fn cut(text: &str, max: usize) -> String {
@@ -79,9 +99,8 @@ fn cut(text: &str, max: usize) -> String {
 fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size() {
-        table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
-    }
+    // Names are there to be copied, so they are never folded.
+    table.set_content_arrangement(ContentArrangement::Disabled);
     table
 }
 
@@ -109,19 +128,15 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     if !info.has_data {
         notes.push("no data".to_owned());
     }
-    if tensor.location.stored_nbytes != info.nbytes && info.has_data {
+    if info.has_data && tensor.location.offset.is_none() && info.nbytes > 0 {
+        notes.push("not in this file".to_owned());
+    } else if tensor.location.stored_nbytes != info.nbytes && info.has_data {
         notes.push(format!("{} as {}", size(tensor.location.stored_nbytes), tensor.location.encoding.name()));
     }
     notes.extend(tensor.location.file.as_deref().map(|file| Printable(file).to_string()));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
     let shape = modelfmt::tensor_core::DisplayShape(info.shape).to_string();
-    vec![
-        format!("  {}", Printable(info.name)),
-        info.dtype.to_string(),
-        shape,
-        size(info.nbytes),
-        notes.join(", "),
-    ]
+    vec![format!("  {}", name(info.name)), info.dtype.to_string(), shape, size(info.nbytes), notes.join(", ")]
 }
 
 fn totals(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
@@ -138,8 +153,9 @@ fn totals(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     let shown = inspection.tensors.len() as u64;
     let all = inspection.model.tensor_count() as u64;
     let of = if shown == all { String::new() } else { format!(" of {}", count(all)) };
+    let (s, z) = (if all == 1 { "" } else { "s" }, if elements == 1 { "" } else { "s" });
     let (shown, elements, nbytes) = (count(shown), count(elements), size(nbytes));
-    write!(out, "\n{shown}{of} tensors, {elements} parameters, {nbytes}")?;
+    write!(out, "\n{shown}{of} tensor{s}, {elements} parameter{z}, {nbytes}")?;
     for (i, (dtype, (tensors, bytes))) in by_dtype.iter().enumerate() {
         write!(out, "{} {dtype} {} × {}", if i == 0 { ":" } else { "," }, size(*bytes), count(*tensors))?;
     }
