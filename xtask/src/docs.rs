@@ -28,7 +28,11 @@ pub(crate) fn write() -> Result {
 pub(crate) fn check() -> Result {
     step("docs");
     let (old, new) = rewritten()?;
-    if old == new { Ok(()) } else { Err(format!("the table in {FILE} is out of date; run cargo xtask docs").into()) }
+    if old == new {
+        Ok(())
+    } else {
+        Err(format!("the table in {FILE} is out of date; run cargo xtask docs").into())
+    }
 }
 
 fn rewritten() -> Result<(String, String)> {

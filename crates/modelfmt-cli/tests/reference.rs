@@ -56,3 +56,14 @@ fn show_prints_what_the_document_of_oinf_shows() {
     let shown = modelfmt(["show".as_ref(), testdata("reference/simple_model.oinf").as_os_str()]).ok();
     assert_eq!(shown, include_str!("simple_model.txt"));
 }
+
+#[test]
+fn the_files_of_a_set_are_listed_with_their_sizes() {
+    let set = inspect("aeroset/model.aeroset.json");
+    let files = set["details"]["files"].as_array().unwrap();
+    let names: Vec<&str> = files.iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 4);
+    assert!(names.contains(&"model.aeroset.json") && names.contains(&"index.aero"), "{names:?}");
+    let sum: u64 = files.iter().map(|file| file["size"].as_u64().unwrap()).sum();
+    assert_eq!(set["file_size"], sum);
+}

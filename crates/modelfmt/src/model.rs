@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tensor_core::source::{AnyFiles, AnySource};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::source::{FileSource, Folder, any_files};
-use tensor_core::value::Value;
+use tensor_core::value::{Object, Value};
 use tensor_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
@@ -84,8 +84,12 @@ impl OpenOptions {
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         }
+        let index_file = format.is_set().then(|| {
+            let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
+            (name, source.len())
+        });
         let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
-        Ok(Model { path, format, opened })
+        Ok(Model { path, format, index_file, opened })
     }
 }
 
@@ -113,6 +117,8 @@ fn index_in_folder(folder: &Path) -> Result<PathBuf> {
 pub struct Model {
     path: PathBuf,
     format: Format,
+    /// Of a set, name and length of the index that was opened.
+    index_file: Option<(String, u64)>,
     pub(crate) opened: Opened,
 }
 
@@ -267,7 +273,15 @@ impl Model {
     /// # Errors
     /// As [`metadata`](Self::metadata).
     pub fn details(&self) -> Result<Value> {
-        self.container().details().map_err(|error| self.failed(error))
+        let mut details = self.container().details().map_err(|error| self.failed(error))?;
+        // A reader of a set does not know what the index is called that it was made of.
+        if let (Some((name, size)), Value::Object(details)) = (&self.index_file, &mut details)
+            && let Some(Value::Array(files)) = details.get_mut("files")
+        {
+            let entry = [("path", Value::from(name.as_str())), ("size", Value::from(*size))];
+            files.insert(0, Value::Object(Object::from_iter(entry)));
+        }
+        Ok(details)
     }
 
     pub(crate) fn failed(&self, error: tensor_core::AnyError) -> Error {

@@ -21,6 +21,9 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
             anstream::eprintln!("note: {}", Printable(&note.to_string()));
         }
     }
+    for clipped in &converted.clipped {
+        anstream::eprintln!("warning: {}", Printable(clipped));
+    }
     for dropped in &converted.dropped {
         anstream::eprintln!("warning: dropped {}", Printable(&dropped.to_string()));
     }

@@ -247,7 +247,8 @@ impl<'a> Conversion<'a> {
         Converted {
             format: self.target,
             tensors: self.tensors.items.len(),
-            notes: self.notes.iter().cloned().chain(clipped).collect(),
+            notes: self.notes.clone(),
+            clipped: clipped.collect(),
             dropped: self.dropped.clone(),
             files,
         }
@@ -269,6 +270,8 @@ pub struct Converted {
     pub tensors: usize,
     /// What was chosen, and what became of types and values: for standard error.
     pub notes: Vec<String>,
+    /// Tensors with values beyond the range of the type that they were cast to, which became its end or an infinity.
+    pub clipped: Vec<String>,
     /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
     pub dropped: Vec<Misfit>,
     /// The files, in the order in which they were begun.

@@ -155,8 +155,9 @@ impl<'a> Chooser<'a> {
         for declared in &self.options.declare {
             self.declare_new(declared);
         }
-        if self.place == 0 && !self.options.include.is_empty() && container.tensor_count() > 0 {
-            return Err(usage("--include", "no tensor has a name that matches"));
+        if self.place == 0 && container.tensor_count() > 0 {
+            let option = if self.options.include.is_empty() { "--exclude" } else { "--include" };
+            return Err(usage(option, "no tensor is left"));
         }
         let notes = self.notes();
         Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })

@@ -149,7 +149,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (Format::Apr2, |o| o.align = Some(16), "--align: tensors are aligned to 32 or 64 bytes, not to 16"),
         (Format::Apr2, |o| o.shard_size = Some(0), "--shard-size: is 0"),
         (Format::Mag, |o| o.include = vec!["[".to_owned()], "--include: "),
-        (Format::Mag, |o| o.include = vec!["x*".to_owned()], "--include: no tensor has a name that matches"),
+        (Format::Mag, |o| o.include = vec!["x*".to_owned()], "--include: no tensor is left"),
         (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "--exclude: "),
         (Format::Gguf, |_| {}, "--to: gguf is read and never written"),
         (Format::Apr1, |_| {}, "--to: apr1 is read and never written; apr2 is what follows it"),
