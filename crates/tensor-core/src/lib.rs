@@ -1,5 +1,5 @@
 //! The vocabulary that the modelfmt format crates share: what a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]),
-//! where bytes come from ([`Source`], [`Files`](source::Files)) and go to ([`write`]), how an untrusted file is taken
+//! where bytes come from ([`Source`], [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken
 //! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]), and what can be said of one ([`Error`], [`Report`]).
 //!
 //! Depend on a format crate instead if you want to read files; they re-export what of this you need.

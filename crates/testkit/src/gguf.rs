@@ -53,7 +53,7 @@ impl Gguf {
         self
     }
 
-    /// Adds a metadata entry: the number of its type, and its value as it stands in the file ([`string`], [`array`]).
+    /// Adds a metadata entry: the number of its type, and its value as it stands in the file ([`string`], [`array()`]).
     #[must_use]
     pub fn entry(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
         self.entries.push([&string(key), &kind.to_le_bytes()[..], value].concat());

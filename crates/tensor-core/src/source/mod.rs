@@ -25,7 +25,7 @@ pub use map::Mmap;
 /// A reader asks for the ranges that it needs and for no others. Implement this for a browser's file handle, an
 /// HTTP client or an object store; only [`len`](Source::len) and [`read_into`](Source::read_into) are needed.
 ///
-/// The contract, which [`contract_test`](crate::source::contract_test) checks: a range must lie within `0..len`, else the
+/// The contract, which [`contract_test`] checks: a range must lie within `0..len`, else the
 /// answer is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is good anywhere up to
 /// and including the end; nothing panics.
 pub trait Source {
