@@ -24,7 +24,7 @@ pub struct ConvertOptions {
     /// Changes a dtype that the target lacks into the first that it has and that holds every value: in the order i8 u8
     /// i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool into u8, else i8. Lossless.
     pub widen: bool,
-    /// Makes every tensor of numbers or booleans this type. "Casts" on the page of [this module](crate::convert) says what that does to values.
+    /// Makes every tensor of numbers or booleans this type. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
     pub cast: Option<DType>,
     /// Decodes quantized blocks to f32 or f16.
     pub dequantize: Option<DType>,
