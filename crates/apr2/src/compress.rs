@@ -4,7 +4,7 @@ use std::io;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use tensor_core::write::{Region, Segment, Sink, TensorData};
-use tensor_core::{AlignedBuf, Extent, PIECE, Work, align_up};
+use tensor_core::{AlignedBuf, Extent, Work, align_up};
 
 use crate::blocks::BLOCK;
 use crate::crc::Crc;
@@ -12,8 +12,11 @@ use crate::error::{Error, Result, unfit};
 use crate::layout::Plan;
 use crate::writer::{Place, Written, put};
 
-/// Pieces of values that each thread has at hand at a time.
-const PIECES_PER_THREAD: usize = 4;
+/// Values that are compressed at once, in bytes: whole blocks.
+const PIECE: u64 = 1 << 20;
+/// Pieces in hand for each thread, and at least: both the values and what becomes of them are in memory.
+const PIECES_PER_THREAD: usize = 2;
+const MIN_PIECES: usize = 8;
 /// Pieces in hand at most, for models of many small tensors.
 const MAX_PIECES: usize = 4096;
 
@@ -105,7 +108,8 @@ struct Current {
 impl Writer<'_> {
     /// The pieces that are compressed next: enough for all threads, and few enough for a small memory.
     fn batch(&self, next: &mut Next) -> Vec<Piece> {
-        let most = PIECE.saturating_mul((self.work.threads.clamp(1, 64) * PIECES_PER_THREAD) as u64);
+        let pieces = (self.work.threads.clamp(1, 64) * PIECES_PER_THREAD).max(MIN_PIECES);
+        let most = PIECE * pieces as u64;
         let (mut batch, mut nbytes) = (Vec::new(), 0);
         while nbytes < most && batch.len() < MAX_PIECES {
             let Some(info) = self.plan.table.info(next.tensor) else { break };
