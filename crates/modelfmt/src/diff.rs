@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use tensor_core::value::{Object, Value};
+use tensor_core::value::Value;
 use tensor_core::{DType, TensorInfo, Work};
 
+use crate::convert::said;
 use crate::error::Result;
-use crate::format::Format;
 use crate::model::Model;
 use crate::values::{Pieces, is_numeric};
 
@@ -80,7 +80,8 @@ impl Diff {
     }
 }
 
-/// Compares two models: tensors by name, then by bytes; metadata by key. Order and layout do not count.
+/// Compares two models: tensors by name, then by bytes; metadata by key. Order and layout do not count, nor does what a
+/// conversion adds because its target asks for it: a model and what it was converted to are the same.
 ///
 /// # Errors
 /// If either cannot be read, or the progress callback stops the work.
@@ -102,7 +103,7 @@ pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
 }
 
 fn metadata(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
-    let (a, b) = (comparable(a)?, comparable(b)?);
+    let (a, b) = (said(a)?, said(b)?);
     let mut found = Vec::new();
     for (key, value) in a.iter() {
         if b.get(key) != Some(value) {
@@ -113,29 +114,6 @@ fn metadata(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
         found.push(MetadataDiff { key: key.to_owned(), a: None, b: Some(value.clone()) });
     }
     Ok(found)
-}
-
-/// The metadata by key. Of AERO that is the JSON object: the manifest describes the layout.
-fn comparable(model: &Model) -> Result<Object> {
-    let mut metadata = match model.metadata()? {
-        Value::Object(metadata) => metadata,
-        _ => Object::new(),
-    };
-    if model.format().feature() == "aero" {
-        metadata = metadata.get("json").and_then(Value::as_object).cloned().unwrap_or_default();
-    }
-    // The bytes of one layout, which conversions leave out as well.
-    if model.format() == Format::SafetensorsSharded
-        && matches!(metadata.get("total_size"), Some(Value::Int(_)))
-    {
-        metadata.remove("total_size");
-    }
-    if let Some(Value::Object(sizevars)) = model.details()?.get("sizevars") {
-        for (name, value) in sizevars.iter() {
-            metadata.insert(format!("sizevars.{name}"), value.clone());
-        }
-    }
-    Ok(metadata)
 }
 
 /// Pairs tensors that only one model has by dtype, shape and hash.
@@ -215,7 +193,7 @@ fn values(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<Option<ValueDiff>
     } else if !numeric {
         return Ok(Some(ValueDiff::default()));
     }
-    if !numeric || a.2.dtype == DType::Bool {
+    if !numeric || (same_type && a.2.dtype == DType::Bool) {
         return Ok(Some(ValueDiff::default()));
     }
     let (mut max_abs, mut max_rel) = (0f64, 0f64);

@@ -48,6 +48,7 @@ use crate::model::Model;
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
+pub(crate) use source::said;
 use tensors::{Chooser, Tensors};
 use transform::Values;
 

@@ -114,6 +114,19 @@ impl Content {
     }
 }
 
+/// What a model says besides its tensors, whichever format it is in at present: what conversion carries, without what
+/// formats in between have asked for.
+pub(crate) fn said(model: &Model) -> Result<Object> {
+    let Content { mut keys, reserved, .. } = Content::read(model)?;
+    if let Some(Reserved { metadata, sizevars, changes, via, .. }) = reserved {
+        changes.undo(&mut keys);
+        via.iter().rev().for_each(|(_, changes)| changes.undo(&mut keys));
+        keys.extend(metadata);
+        keys.extend(sizevars.into_iter().map(|(name, value)| (format!("sizevars.{name}"), value)));
+    }
+    Ok(keys)
+}
+
 /// Whether JSON has every number in a value.
 fn is_json(value: &Value) -> bool {
     match value {

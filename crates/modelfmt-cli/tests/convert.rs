@@ -1,0 +1,78 @@
+//! Conversions as a user makes them: there, verified, compared, and back.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
+mod common;
+
+use std::fs;
+
+use common::{modelfmt_in, testdata};
+
+fn folder_with(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(testdata("reference").join(name), folder.path().join(name)).unwrap();
+    folder
+}
+
+#[test]
+fn a_model_and_what_it_was_converted_to_are_the_same() {
+    let folder = folder_with("trained.mag");
+    for (there, options) in [
+        ("m.aero", "--control-hash --page-hashes --tensor-hashes --shard-size 256"),
+        ("plain.aero", "--no-zstd"),
+        ("s.aeroset.json", "--shard-size 512"),
+        ("m.apr", "--widen --compress lz4"),
+        ("again.mag", "--checksum crc32"),
+    ] {
+        modelfmt_in(folder.path(), &format!("convert trained.mag {there} {options}")).ok();
+        modelfmt_in(folder.path(), &format!("verify {there}")).ok();
+        if there != "m.apr" {
+            let same = modelfmt_in(folder.path(), &format!("diff trained.mag {there}")).ok();
+            assert_eq!(same, "same tensors, same values, same metadata\n", "{there}");
+        }
+    }
+    // APR2 has no booleans, so `mask` came as u8: a change of type, and of nothing else.
+    let run = modelfmt_in(folder.path(), "diff trained.mag m.apr --json");
+    assert_eq!(run.status, 1);
+    let diff: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let changed = serde_json::json!([{"name": "mask", "what": ["dtype"], "max_abs": null, "max_rel": null}]);
+    assert_eq!((&diff["changed"], &diff["metadata"]), (&changed, &serde_json::json!([])));
+}
+
+#[test]
+fn a_file_comes_back_byte_for_byte() {
+    let folder = folder_with("simple_model.oinf");
+    for there in ["m.aero", "m.apr", "s.aeroset.json"] {
+        modelfmt_in(folder.path(), &format!("convert simple_model.oinf {there}")).ok();
+        modelfmt_in(folder.path(), &format!("convert {there} back.oinf --force")).ok();
+        let [was, is] =
+            ["simple_model.oinf", "back.oinf"].map(|name| fs::read(folder.path().join(name)).unwrap());
+        assert!(was == is, "{there}");
+    }
+}
+
+#[test]
+fn a_tensor_that_is_extracted_is_what_numpy_would_write() {
+    let folder = folder_with("trained.mag");
+    modelfmt_in(folder.path(), "extract trained.mag steps -o steps.npy").ok();
+    modelfmt_in(folder.path(), "extract trained.mag steps -o steps.bin").ok();
+    let npy = fs::read(folder.path().join("steps.npy")).unwrap();
+    let bin = fs::read(folder.path().join("steps.bin")).unwrap();
+    let header_len = usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+    let header = std::str::from_utf8(&npy[10..10 + header_len]).unwrap();
+    assert!(header.contains("'descr': '<i4'") && header.contains("'shape': (6,"), "{header}");
+    assert_eq!(npy[10 + header_len..], bin);
+    assert_eq!(bin.len(), 24);
+}
+
+#[test]
+fn notes_and_losses_go_to_standard_error() {
+    let folder = folder_with("simple_model.oinf");
+    let run = modelfmt_in(folder.path(), "convert simple_model.oinf m.safetensors --lossy --exclude y");
+    assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    assert!(
+        run.stderr.lines().all(|line| line.starts_with("note: ") || line.starts_with("warning: dropped "))
+    );
+    assert_eq!(run.stderr.matches("dropped size variable").count(), 2, "{}", run.stderr);
+    let quiet = modelfmt_in(folder.path(), "convert simple_model.oinf q.aero --quiet");
+    assert_eq!((quiet.status, quiet.stderr.as_str()), (0, ""));
+}
