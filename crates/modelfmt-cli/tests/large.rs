@@ -1,0 +1,87 @@
+//! Models larger than the memory that converting them may take, and conversions that are interrupted. The models are
+//! sparse files, which take no room on the disk.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::program;
+
+const GIB: u64 = 1 << 30;
+
+/// A safetensors file of `tensors` tensors of 256 MiB each, all zeros.
+fn sparse_model(path: &Path, tensors: u64) {
+    let size = GIB / 4;
+    let entry = |i: u64| {
+        let (begin, end) = (i * size, (i + 1) * size);
+        format!("\"t{i}\":{{\"dtype\":\"F32\",\"shape\":[8192,8192],\"data_offsets\":[{begin},{end}]}}")
+    };
+    let header = format!("{{{}}}", (0..tensors).map(entry).collect::<Vec<_>>().join(","));
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    fs::write(path, &bytes).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(bytes.len() as u64 + tensors * size).unwrap();
+}
+
+fn start(folder: &Path, args: &str) -> Child {
+    let mut command = Command::new(program());
+    command.current_dir(folder).args(args.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Waits for the process and gives the most memory that it held, in KiB. The system keeps the peak, so looking now and
+/// then misses nothing but the very end.
+fn peak_memory(mut child: Child) -> u64 {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(peak);
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return peak;
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    sparse_model(&folder.path().join("large.safetensors"), 12);
+    sparse_model(&folder.path().join("small.safetensors"), 2);
+    for args in [
+        "convert large.safetensors large.apr --compress lz4",
+        "verify large.apr",
+        "convert large.safetensors q.apr --quantize q4_0 --compress lz4 --include t0",
+        "convert small.safetensors small.mag",
+        "convert small.safetensors small.aero --tensor-hashes --page-hashes --control-hash --force",
+        "verify small.aero",
+    ] {
+        let peak = peak_memory(start(folder.path(), args));
+        assert!(peak > 0 && peak <= 32 << 10, "{args}: {peak} KiB");
+    }
+}
+
+#[test]
+fn an_interrupted_conversion_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    sparse_model(&folder.path().join("large.safetensors"), 12);
+    let mut child = start(folder.path(), "convert large.safetensors out.mag");
+    while !folder.path().join(".out.mag.partial").exists() {
+        sleep(Duration::from_millis(1));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1), "it stops by itself, after cleaning up");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["large.safetensors"]);
+}
