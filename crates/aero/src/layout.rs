@@ -1,5 +1,6 @@
 //! Descriptions → [`Plan`]: what a file will hold and where, checked, and nothing written yet.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tensor_core::value::{Object, json};
@@ -32,6 +33,8 @@ pub struct WriteOptions {
     pub(crate) zstd: Option<i32>,
     pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
     pub(crate) model: Option<(String, String)>,
+    /// By tensor name, as MessagePack.
+    pub(crate) quant_params: BTreeMap<String, Vec<u8>>,
 }
 
 impl Default for WriteOptions {
@@ -49,6 +52,7 @@ impl Default for WriteOptions {
             zstd: Some(DEFAULT_LEVEL),
             chunks: Vec::new(),
             model: None,
+            quant_params: BTreeMap::new(),
         }
     }
 }
@@ -136,6 +140,19 @@ impl WriteOptions {
         self
     }
 
+    /// The `quant_params` of a [`DType::Packed`] tensor: what its codec needs to know. Those of ggml's block types are written
+    /// without this.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold them: they nest deeper than 127 levels.
+    pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self> {
+        let part = || Part::named("tensor", tensor).with_field("quant_params");
+        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        let bytes = msgpack::encode(params).map_err(unfit)?;
+        self.quant_params.insert(tensor.to_owned(), bytes);
+        Ok(self)
+    }
+
     pub(crate) fn identity(&self) -> Result<[u8; 16]> {
         self.uuid.map_or_else(random_uuid, Ok)
     }
@@ -167,6 +184,7 @@ pub struct Plan {
     /// The chunk of the tensor index, if its payload is not known yet.
     pub(crate) hashed_tidx: Option<usize>,
     quants: Vec<DType>,
+    quant_params: BTreeMap<String, Vec<u8>>,
     pub(crate) page_size: Option<u64>,
     pub(crate) level: i32,
     uuid: [u8; 16],
@@ -245,6 +263,7 @@ impl Plan {
             payloads: Vec::new(),
             hashed_tidx: None,
             quants,
+            quant_params: options.quant_params.clone(),
             page_size: options.page_hashes,
             level: options.zstd.unwrap_or(DEFAULT_LEVEL),
             uuid,
@@ -331,12 +350,18 @@ impl Plan {
                     data_off: self.tensors.offset(position).unwrap_or_default(),
                     data_len: info.nbytes,
                     quant: quant.and_then(|id| Some((id as u64, info.dtype.ggml_type()?))),
+                    quant_params: self.quant_params(info),
                     hash_b3: hashes.and_then(|hashes| hashes.get(position).copied()),
                 };
                 entry.put(&mut out);
             }
         }
         out
+    }
+
+    fn quant_params(&self, info: TensorInfo<'_>) -> Option<&[u8]> {
+        let params = self.quant_params.get(info.name).filter(|_| info.dtype == DType::Packed);
+        params.map(Vec::as_slice)
     }
 
     /// That the index will not be too long, before the values are written.

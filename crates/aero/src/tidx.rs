@@ -535,6 +535,8 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) data_len: u64,
     /// `quant_id` and `ggml_type`.
     pub(crate) quant: Option<(u64, u32)>,
+    /// `quant_params` of a codec that is not known, as MessagePack.
+    pub(crate) quant_params: Option<&'a [u8]>,
     pub(crate) hash_b3: Option<[u8; 32]>,
 }
 
@@ -548,7 +550,8 @@ pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32) {
 impl NewEntry<'_> {
     /// DECISIONS, AERO, "TIDX entry that we write".
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        put_map(out, 7 + 2 * u32::from(self.quant.is_some()) + u32::from(self.hash_b3.is_some()));
+        let params = u32::from(self.quant_params.is_some());
+        put_map(out, 7 + 2 * u32::from(self.quant.is_some()) + params + u32::from(self.hash_b3.is_some()));
         put_str(out, "name");
         put_str(out, self.name);
         put_str(out, "dtype");
@@ -574,6 +577,10 @@ impl NewEntry<'_> {
             put_map(out, 1);
             put_str(out, "ggml_type");
             put_uint(out, u64::from(ggml_type));
+        }
+        if let Some(params) = self.quant_params {
+            put_str(out, "quant_params");
+            out.extend_from_slice(params);
         }
         if let Some(hash) = self.hash_b3 {
             put_str(out, "hash_b3");

@@ -178,3 +178,20 @@ fn random_identities_differ() {
     let plan = || Plan::new([], &metadata(), &WriteOptions::new()).unwrap();
     assert_ne!(plan().uuid(), plan().uuid());
 }
+
+#[test]
+fn parameters_of_an_unknown_codec_come_back() {
+    let params = Object::from_iter([("codec", Value::from("mine")), ("bits", Value::from(3u64))]);
+    let options = WriteOptions::new().uuid([7; 16]).tensor_hashes(true).quant_params("p", &params).unwrap();
+    let specs = [TensorSpec::packed("p", vec![4, 8], 5), TensorSpec::new("w", DType::U8, vec![3])];
+    let values: [&[u8]; 2] = [&[1, 2, 3, 4, 5], &[6, 7, 8]];
+    let file = MemoryFile::new();
+    let plan =
+        Plan::new(specs, &Object::from_iter([("model_name", "m"), ("architecture", "a")]), &options).unwrap();
+    plan.write(&values, &file, &Work::sequential()).unwrap();
+    let reader = Reader::from_source(file.into_bytes()).unwrap();
+    assert_eq!(reader.index().quant_params(0), Some(Value::Object(params)));
+    assert_eq!(reader.index().quant_params(1), None);
+    assert_eq!(reader.tensor_verified("p").unwrap().bytes(), values[0]);
+    assert!(reader.verify(Level::Full).is_ok());
+}

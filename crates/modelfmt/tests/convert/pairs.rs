@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use modelfmt::convert::CAPABILITIES;
-use modelfmt::{DType, Error, Format, Model};
+use modelfmt::{ConvertOptions, DType, Error, Format, Model, Work};
 use tensor_core::Kind;
-use tensor_core::value::Value;
+use tensor_core::value::{Object, Value};
+use tensor_core::write::MemoryFile;
 
 use crate::common::{
-    T, all, apr2, assert_same, convert, gguf, mag, metadata, oinf, options, safetensors, tensor, tensors,
-    try_convert,
+    T, all, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,
+    tensor, tensors, try_convert,
 };
 
 /// Targets that this build writes.
@@ -63,8 +64,8 @@ fn the_same_input_gives_the_same_bytes() {
     for source in sources() {
         for target in targets().filter(|target| !target.is_set()) {
             let write = |threads| {
-                let file = tensor_core::write::MemoryFile::new();
-                let work = modelfmt::Work { threads, progress: None };
+                let file = MemoryFile::new();
+                let work = Work { threads, progress: None };
                 let aero = target == Format::Aero;
                 let options = options(|o| {
                     o.lossy = true;
@@ -247,4 +248,19 @@ fn numbers_of_mag_come_back_with_every_bit() {
     let value = |key: &str| metadata(&there).0.path(["modelfmt", "metadata", key]).cloned();
     assert_eq!(value("one"), Some(Value::Float(1.0)));
     assert_eq!(value("nan").unwrap().get("bits").and_then(Value::as_str), Some("fff8000000001234"));
+}
+
+#[test]
+fn codecs_that_are_not_known_are_carried_between_files_of_aero() {
+    let params = Object::from_iter([("codec", Value::from("mine"))]);
+    let options = aero::WriteOptions::new().uuid([1; 16]).quant_params("p", &params).unwrap();
+    let specs = [aero::TensorSpec::packed("p", vec![4, 8], 3)];
+    let metadata = object(r#"{"architecture":"a","model_name":"m"}"#);
+    let file = MemoryFile::new();
+    let plan = aero::Plan::new(specs, &metadata, &options).unwrap();
+    plan.write(&[[1u8, 2, 3]], &file, &Work::sequential()).unwrap();
+    let source = open("m.aero", file.into_bytes());
+    let (back, _) = try_convert(&source, Format::Aero, &ConvertOptions::default()).unwrap();
+    assert_eq!(back.as_aero().unwrap().index().quant_params(0), Some(Value::Object(params)));
+    assert_eq!(back.tensor("p").unwrap().bytes(), [1, 2, 3]);
 }

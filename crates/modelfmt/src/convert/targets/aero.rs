@@ -1,6 +1,7 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
 
 use aero::{Error, FourCC, Index, Plan, SetPlan, WriteOptions};
+use tensor_core::value::{Object, Value};
 use tensor_core::write::{NewFiles, Sink, TensorData};
 use tensor_core::{AnyError, DType, Work};
 
@@ -15,7 +16,7 @@ pub(super) fn write(
     sink: &dyn Sink,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    let mut options = options(conversion);
+    let mut options = carried_params(conversion.model, options(conversion)).map_err(Error::erase)?;
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.shard_size(nbytes);
     }
@@ -30,12 +31,35 @@ pub(super) fn write_set(
     files: &impl NewFiles,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    let mut options = options(conversion);
+    let mut options = carried_params(conversion.model, options(conversion)).map_err(Error::erase)?;
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.part_size(nbytes);
     }
     let plan = SetPlan::new(name, conversion.specs(), &conversion.metadata.keys, &options);
     plan.and_then(|plan| plan.write(data, files, work)).map_err(Error::erase)
+}
+
+/// The `quant_params` of a tensor in a codec that is not known.
+fn packed_params(index: &Index, position: usize) -> Option<Object> {
+    match index.quant_params(position) {
+        Some(Value::Object(params)) => Some(params),
+        _ => None,
+    }
+}
+
+/// What the tensor index of an AERO source says of codecs that are not known.
+fn carried_params(model: &Model, mut options: WriteOptions) -> Result<WriteOptions, Error> {
+    let index = model.as_aero().map(|reader| &**reader.index());
+    let Some(index) = index.or_else(|| model.as_aeroset().map(|set| &**set.index())) else {
+        return Ok(options);
+    };
+    for (position, tensor) in index.tensors().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Packed)
+    {
+        if let Some(params) = packed_params(index, position) {
+            options = options.quant_params(tensor.name, &params)?;
+        }
+    }
+    Ok(options)
 }
 
 fn options(conversion: &Conversion<'_>) -> WriteOptions {
@@ -79,8 +103,10 @@ fn index_losses(model: &Model, index: &Index, losses: &mut Vec<Misfit>) -> Resul
             let why = format!("the tensor index says {key:?} of it, which no target can hold");
             losses.push(Misfit::loss("tensor", tensor.name, why));
         }
-        if tensor.dtype == DType::Packed && index.quant_params(position).is_some() {
-            let why = "its codec is not known, and the parameters of it cannot be carried";
+        // Without parameters of its own, a tensor is described by the manifest, which is made anew.
+        let described = index.entry(position).is_some_and(|entry| entry.quant_id.is_some());
+        if tensor.dtype == DType::Packed && described && packed_params(index, position).is_none() {
+            let why = "the manifest describes its codec, which is not known and cannot be carried";
             losses.push(Misfit::loss("tensor", tensor.name, why));
         }
     }
