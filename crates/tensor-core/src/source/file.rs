@@ -93,7 +93,7 @@ impl Folder {
         Self(path.into())
     }
 
-    /// The folder that holds `file`, with `file`'s own name if it is UTF-8.
+    /// The folder that holds `file`.
     #[must_use]
     pub fn of(file: &Path) -> Self {
         match file.parent() {
