@@ -57,6 +57,14 @@ pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     (result, usize::try_from(PEAK.get() - before).unwrap_or(0))
 }
 
+/// What `run` returns, and the bytes that this thread holds more than before it ran. 0 unless [`CountingAllocator`] is the
+/// global allocator.
+pub fn held<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.get();
+    let result = run();
+    (result, usize::try_from(HELD.get() - before).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +79,15 @@ mod tests {
             drop(std::hint::black_box(vec![1u8; 5000]));
         });
         assert!((5000..6000).contains(&nbytes), "{nbytes}");
+    }
+
+    #[test]
+    fn what_is_held_is_what_was_not_given_back() {
+        let (kept, nbytes) = held(|| {
+            drop(std::hint::black_box(vec![0u8; 3000]));
+            std::hint::black_box(vec![1u8; 500])
+        });
+        assert!((500..600).contains(&nbytes), "{nbytes}");
+        drop(kept);
     }
 }
