@@ -8,40 +8,60 @@ use modelfmt::{DType, Format};
 use crate::run::{Result, step};
 use crate::workspace;
 
-/// Where the table stands, between these two lines.
-const FILE: &str = "README.md";
-const BEGIN: &str = "<!-- made by `cargo xtask docs` from modelfmt::convert::CAPABILITIES -->";
-const END: &str = "<!-- end -->";
+/// Where the table stands.
+const CAPABILITIES_TABLE: Part = Part {
+    file: "README.md",
+    begin: "<!-- made by `cargo xtask docs` from modelfmt::convert::CAPABILITIES -->",
+    end: "<!-- end -->",
+};
+
+/// The lines of a document between two lines of it.
+pub(crate) struct Part {
+    /// The document's path in the workspace.
+    pub(crate) file: &'static str,
+    pub(crate) begin: &'static str,
+    pub(crate) end: &'static str,
+}
+
+impl Part {
+    /// Puts lines there, in place of what stood there.
+    pub(crate) fn write(&self, lines: &str) -> Result {
+        let (old, new) = self.rewritten(lines)?;
+        if old != new {
+            fs::write(workspace::root().join(self.file), new)?;
+            println!("wrote the table in {}", self.file);
+        }
+        Ok(())
+    }
+
+    /// The document as it is, and as it is to be.
+    fn rewritten(&self, lines: &str) -> Result<(String, String)> {
+        let Self { file, begin, end } = self;
+        let old = fs::read_to_string(workspace::root().join(file))?;
+        let missing = || format!("{file} has lost the lines {begin} and {end}");
+        let (head, rest) = old.split_once(begin).ok_or_else(missing)?;
+        let (_, tail) = rest.split_once(end).ok_or_else(missing)?;
+        let new = format!("{head}{begin}\n{lines}{end}{tail}");
+        Ok((old, new))
+    }
+}
 
 /// Writes the table of what formats can hold into the README.
 pub(crate) fn write() -> Result {
     step("docs");
-    let (old, new) = rewritten()?;
-    if old != new {
-        fs::write(workspace::root().join(FILE), new)?;
-        println!("wrote the table in {FILE}");
-    }
-    Ok(())
+    CAPABILITIES_TABLE.write(&table())
 }
 
 /// Fails if the README's table is not what the code says.
 pub(crate) fn check() -> Result {
     step("docs");
-    let (old, new) = rewritten()?;
+    let (old, new) = CAPABILITIES_TABLE.rewritten(&table())?;
     if old == new {
         Ok(())
     } else {
-        Err(format!("the table in {FILE} is out of date; run cargo xtask docs").into())
+        let file = CAPABILITIES_TABLE.file;
+        Err(format!("the table in {file} is out of date; run cargo xtask docs").into())
     }
-}
-
-fn rewritten() -> Result<(String, String)> {
-    let old = fs::read_to_string(workspace::root().join(FILE))?;
-    let missing = || format!("{FILE} has lost the lines {BEGIN} and {END}");
-    let (head, rest) = old.split_once(BEGIN).ok_or_else(missing)?;
-    let (_, tail) = rest.split_once(END).ok_or_else(missing)?;
-    let new = format!("{head}{BEGIN}\n{}{END}{tail}", table());
-    Ok((old, new))
 }
 
 fn table() -> String {

@@ -1,5 +1,6 @@
 //! Everything a maintainer runs, one subcommand each: `cargo xtask help`.
 
+mod bench;
 mod ci;
 mod docs;
 mod fixtures;
@@ -11,6 +12,7 @@ mod test;
 mod wasm;
 mod workspace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -74,6 +76,12 @@ enum Task {
         #[arg(long, conflicts_with = "seconds")]
         minimize: bool,
     },
+    /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+        args: Vec<OsString>,
+    },
     /// Fetch a published model of 90 MB and take it through the program
     RealModel,
 }
@@ -89,6 +97,7 @@ fn main() -> ExitCode {
         Task::Oracles => oracles::run(),
         Task::Wasm { build_std } => wasm::run(build_std),
         Task::Fuzz { seconds, target, minimize } => fuzz::run(&fuzz::Options { seconds, target, minimize }),
+        Task::Bench { args } => bench::run(&args),
         Task::RealModel => real_model::run(),
     };
     match done {

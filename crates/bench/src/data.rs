@@ -1,0 +1,159 @@
+//! The models that are measured: made here, the same on every machine and in every run.
+
+mod noise;
+mod sparse;
+
+use std::path::Path;
+
+use modelfmt::Object;
+use tensor_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
+use tensor_core::{DType, Work};
+
+use crate::Result;
+pub(crate) use noise::{Noise, Values};
+use sparse::SparseFile;
+
+/// A kind of file, with the options that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Safetensors,
+    Mag,
+    Oinf,
+    Apr2,
+    Apr2Lz4,
+    /// With the hashes that every AERO file has: one for each chunk.
+    Aero,
+    /// Also with hashes of tensors and pages.
+    AeroAll,
+}
+
+/// The formats that are compared with safetensors, in the order of the tables.
+pub(crate) const FORMS: [Form; 4] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero];
+
+impl Form {
+    /// What rows and files are called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Safetensors => "safetensors",
+            Self::Mag => "mag",
+            Self::Oinf => "oinf",
+            Self::Apr2 => "apr2",
+            Self::Apr2Lz4 => "apr2-lz4",
+            Self::Aero => "aero",
+            Self::AeroAll => "aero-all",
+        }
+    }
+
+    /// What people call it.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Safetensors => "safetensors",
+            Self::Mag => "MAG",
+            Self::Oinf => "OINF",
+            Self::Apr2 => "APR2",
+            Self::Apr2Lz4 => "APR2 LZ4",
+            Self::Aero => "AERO, chunk hashes",
+            Self::AeroAll => "AERO, chunk, tensor and page hashes",
+        }
+    }
+}
+
+/// The tensors of a model, without their values.
+pub(crate) struct Tensors(Vec<(String, DType, Vec<u64>)>);
+
+impl Tensors {
+    /// Many small ones: names of 20 bytes, rank 2, 16 bytes of values each.
+    pub(crate) fn many(count: usize) -> Self {
+        let tensor = |number| (format!("layer.{number:07}.weight"), DType::F32, vec![2, 2]);
+        Self((0..count).map(tensor).collect())
+    }
+
+    /// Layers of a matrix and a norm of 16 KiB each: `layers` matrices of `nbytes` bytes in all.
+    pub(crate) fn layers(dtype: DType, layers: u64, nbytes: u64) -> Self {
+        const COLUMNS: u64 = 4096;
+        let size = u64::from(dtype.size().unwrap_or(1));
+        let rows = (nbytes / layers / (COLUMNS * size)).max(1);
+        let layer = |number| {
+            [(norm(number), DType::F32, vec![COLUMNS]), (matrix(number), dtype, vec![rows, COLUMNS])]
+        };
+        Self((0..layers).flat_map(layer).collect())
+    }
+
+    /// How many there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bytes of their values.
+    pub(crate) fn nbytes(&self) -> u64 {
+        self.0.iter().filter_map(|(_, dtype, shape)| dtype.nbytes(shape)).sum()
+    }
+
+    /// The name of the one at a position.
+    pub(crate) fn name(&self, position: usize) -> &str {
+        self.0.get(position).map_or("", |(name, ..)| name)
+    }
+
+    fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
+        self.0.iter().map(|(name, dtype, shape)| TensorSpec::new(name, *dtype, &shape[..]))
+    }
+
+    /// Writes a file of them into memory.
+    pub(crate) fn to_memory(&self, form: Form, data: &dyn TensorData) -> Result<Vec<u8>> {
+        let file = MemoryFile::new();
+        self.write(form, data, &file)?;
+        Ok(file.into_bytes())
+    }
+
+    /// Writes a file of them; pieces that are all zeros take no room on the disk.
+    pub(crate) fn to_file(&self, form: Form, data: &dyn TensorData, path: &Path) -> Result {
+        let file = SparseFile::create(path)?;
+        self.write(form, data, &file)?;
+        Ok(file.finish()?)
+    }
+
+    fn write(&self, form: Form, data: &dyn TensorData, sink: &dyn Sink) -> Result {
+        let work = Work::default();
+        match form {
+            Form::Safetensors => {
+                use modelfmt_safetensors::{Plan, WriteOptions};
+                Plan::new(self.specs(), None, &WriteOptions::new())?.write(data, sink, &work)?;
+            }
+            Form::Mag => {
+                use mag::{Metadata, Plan, WriteOptions};
+                Plan::new(self.specs(), &Metadata::new(), &WriteOptions::new())?.write(data, sink, &work)?;
+            }
+            Form::Oinf => {
+                use oinf::{Metadata, Plan, WriteOptions};
+                Plan::new(self.specs(), &Metadata::new(), &WriteOptions::new())?.write(data, sink, &work)?;
+            }
+            Form::Apr2 | Form::Apr2Lz4 => {
+                use apr2::{Compression, Metadata, Plan, WriteOptions};
+                let compression = if form == Form::Apr2 { Compression::None } else { Compression::Lz4 };
+                let options = WriteOptions::new().compression(compression);
+                let metadata = Metadata::new("bench", Object::new());
+                Plan::new(self.specs(), &metadata, &options)?.write(data, sink, &work)?;
+            }
+            Form::Aero | Form::AeroAll => {
+                use aero::{DEFAULT_PAGE_SIZE, Plan, WriteOptions};
+                let all = form == Form::AeroAll;
+                let pages = all.then_some(DEFAULT_PAGE_SIZE);
+                let options =
+                    WriteOptions::new().uuid([7; 16]).zstd(None).tensor_hashes(all).page_hashes(pages);
+                let metadata = Object::from_iter([("model_name", "bench"), ("architecture", "none")]);
+                Plan::new(self.specs(), &metadata, &options)?.write(data, sink, &work)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a layer's norm.
+pub(crate) fn norm(layer: u64) -> String {
+    format!("layers.{layer:04}.norm.weight")
+}
+
+/// The name of a layer's matrix.
+pub(crate) fn matrix(layer: u64) -> String {
+    format!("layers.{layer:04}.mlp.weight")
+}

@@ -1,0 +1,190 @@
+//! Measures what the crates do beside the bare work that it takes, and prints the ratios: `cargo xtask bench`.
+//!
+//! Everything is measured in one run, ours and the other in turn. Results are checked before they are timed. Absolute times belong to
+//! one machine and one day; ratios are the result.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a tool over files of its own making: a fault in it may end it"
+)]
+
+mod data;
+mod open;
+mod race;
+mod report;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use report::Row;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Measures everything in docs/PERFORMANCE.md, ours and the other in turn
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct Args {
+    /// Only the row of this name, or the group before its slash
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Tiny sizes and one round: that the measurements themselves work
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of every row, in place of its own number
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Writes the tables as performance.md and readme.md into this folder
+    #[arg(long, value_name = "FOLDER")]
+    tables: Option<PathBuf>,
+    /// Where files are made, and removed in the end
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    sizes: Sizes,
+}
+
+/// How much is measured.
+#[derive(clap::Args, Clone)]
+struct Sizes {
+    /// Threads of ours and of the other
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Tensors of the model that is opened
+    #[arg(long, default_value_t = 100_000)]
+    open_tensors: usize,
+    /// Tensors of the large model that is opened
+    #[arg(long, default_value_t = 1_000_000)]
+    many_tensors: usize,
+}
+
+impl Sizes {
+    /// Small enough for everything to take seconds.
+    fn quick(self) -> Self {
+        Self { open_tensors: 1000, many_tensors: 2000, ..self }
+    }
+}
+
+/// What all measurements share.
+struct Bench {
+    sizes: Sizes,
+    only: Option<String>,
+    rounds: Option<usize>,
+    dir: Scratch,
+    /// The program that measures heaps.
+    heap: PathBuf,
+    rows: Vec<Row>,
+}
+
+impl Bench {
+    fn new(args: &Args) -> Result<Self> {
+        let built = std::env::current_exe()?;
+        let built = built.parent().ok_or("the program is in no folder")?;
+        let dir = args.dir.clone().unwrap_or_else(|| built.parent().unwrap_or(built).join("bench"));
+        let (sizes, rounds) = (args.sizes.clone(), args.rounds);
+        let (sizes, rounds) = if args.quick { (sizes.quick(), rounds.or(Some(1))) } else { (sizes, rounds) };
+        let heap = built.join("modelfmt-bench-heap");
+        Ok(Self { sizes, only: args.only.clone(), rounds, dir: Scratch::new(dir)?, heap, rows: Vec::new() })
+    }
+
+    /// Whether a row was asked for.
+    fn wants(&self, id: &str) -> bool {
+        let group_of = |only: &str| id.strip_prefix(only).is_some_and(|rest| rest.starts_with('/'));
+        self.only.as_ref().is_none_or(|only| only == id || group_of(only))
+    }
+
+    /// The number of rounds, where nobody asks for another.
+    fn rounds(&self, usual: usize) -> usize {
+        self.rounds.unwrap_or(usual).max(1)
+    }
+
+    /// A file for measurements.
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.0.join(name)
+    }
+
+    fn add(&mut self, row: Row) {
+        println!("{row}");
+        self.rows.push(row);
+    }
+}
+
+/// A folder that is gone in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(path: PathBuf) -> Result<Self> {
+        remove_folder(&path)?; // a run that was killed leaves files
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove_folder(&self.0) {
+            eprintln!("{}: {error}", self.0.display());
+        }
+    }
+}
+
+fn remove_folder(path: &Path) -> Result {
+    if path.exists() { Ok(fs::remove_dir_all(path)?) } else { Ok(()) }
+}
+
+/// Removes a file, if there is one.
+fn remove(path: &Path) -> Result {
+    if path.exists() { Ok(fs::remove_file(path)?) } else { Ok(()) }
+}
+
+/// An error unless `good`.
+fn ensure(good: bool, what: impl FnOnce() -> String) -> Result {
+    if good { Ok(()) } else { Err(what().into()) }
+}
+
+/// A number with commas.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result {
+    let mut bench = Bench::new(args)?;
+    open::run(&mut bench)?;
+    let rows = &bench.rows;
+    if rows.is_empty() {
+        return Err("there is no row of that name".into());
+    }
+    let short = rows.iter().filter(|row| !row.is_reached()).count();
+    println!("\n{} rows, {short} short of their target", rows.len());
+    if let Some(folder) = &args.tables {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("performance.md"), report::full_table(rows))?;
+        fs::write(folder.join("readme.md"), report::short_table(rows))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
+    }
+}

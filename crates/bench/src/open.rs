@@ -1,0 +1,158 @@
+//! Opening models of very many tensors, and what their indexes hold.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+
+use safetensors_oracle::SafeTensors;
+use tensor_core::Container;
+
+use crate::data::{FORMS, Form, Noise, Tensors, Values};
+use crate::race::{race, seconds};
+use crate::report::{Row, Target, Unit};
+use crate::{Bench, Result, ensure};
+
+/// A number of tensors and what is asked of it.
+struct Scale {
+    group: &'static str,
+    tensors: usize,
+    rounds: usize,
+    target: f64,
+    aero_target: f64,
+}
+
+/// Opens models from memory: the index with its checks, the name table, one lookup by name.
+pub(crate) fn run(bench: &mut Bench) -> Result {
+    let sizes = &bench.sizes;
+    let few =
+        Scale { group: "open", tensors: sizes.open_tensors, rounds: 15, target: 12.0, aero_target: 5.0 };
+    let many =
+        Scale { group: "open-many", tensors: sizes.many_tensors, rounds: 5, target: 7.0, aero_target: 3.0 };
+    for scale in [few, many] {
+        let wanted: Vec<Form> = FORMS
+            .into_iter()
+            .filter(|form| bench.wants(&format!("{}/{}", scale.group, form.name())))
+            .collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let tensors = Tensors::many(scale.tensors);
+        let noise = Noise::new(Values::F32);
+        let other = tensors.to_memory(Form::Safetensors, &noise)?;
+        for form in wanted {
+            let ours = tensors.to_memory(form, &noise)?;
+            bench.add(row(bench, &scale, form, &ours, &other, &tensors)?);
+        }
+    }
+    heap(bench)
+}
+
+fn row(
+    bench: &Bench,
+    scale: &Scale,
+    form: Form,
+    ours: &[u8],
+    other: &[u8],
+    tensors: &Tensors,
+) -> Result<Row> {
+    same_tensors(&*open(form, ours, tensors.name(0))?, &SafeTensors::deserialize(other)?)?;
+    let name = tensors.name(tensors.len() / 2);
+    let race = race(
+        bench.rounds(scale.rounds),
+        || seconds(|| open(form, ours, name)),
+        || {
+            seconds(|| {
+                let model = SafeTensors::deserialize(other)?;
+                black_box(model.tensor(name)?.data().len());
+                Ok(model)
+            })
+        },
+    )?;
+    let target = if form == Form::Aero { scale.aero_target } else { scale.target };
+    Ok(Row {
+        id: format!("{}/{}", scale.group, form.name()),
+        work: format!(
+            "open and index {} tensors in memory, one by name: faster than `SafeTensors::deserialize`",
+            crate::grouped(scale.tensors)
+        ),
+        case: if form == Form::Aero { "AERO, TIDX plain" } else { form.title() }.to_owned(),
+        samples: race.speedups(),
+        unit: Unit::Times,
+        target: Target::AtLeast(target),
+        note: race.times(),
+    })
+}
+
+macro_rules! reader {
+    ($format:ident, $bytes:ident, $name:ident) => {{
+        let reader = $format::Reader::from_source($bytes)?;
+        black_box(reader.tensor($name)?.bytes().len());
+        Box::new(reader)
+    }};
+}
+
+/// Opens a file in memory and finds one tensor.
+fn open<'a>(form: Form, bytes: &'a [u8], name: &str) -> Result<Box<dyn Container + 'a>> {
+    Ok(match form {
+        Form::Apr2 | Form::Apr2Lz4 => reader!(apr2, bytes, name),
+        Form::Mag => reader!(mag, bytes, name),
+        Form::Oinf => reader!(oinf, bytes, name),
+        Form::Aero | Form::AeroAll => reader!(aero, bytes, name),
+        Form::Safetensors => reader!(modelfmt_safetensors, bytes, name),
+    })
+}
+
+/// That both found the same tensors with the same values.
+fn same_tensors(ours: &dyn Container, other: &SafeTensors<'_>) -> Result {
+    ensure(ours.tensor_count() == other.len(), || {
+        format!("we found {} tensors, safetensors {}", ours.tensor_count(), other.len())
+    })?;
+    for (name, view) in other.iter() {
+        let Some((position, info)) = ours.find(name).and_then(|at| Some((at, ours.info(at)?))) else {
+            return Err(format!("we did not find {name}").into());
+        };
+        let shape = info.shape.iter().map(|&dim| dim as usize).eq(view.shape().iter().copied());
+        let same = info.name == name && shape && *ours.read(position)? == *view.data();
+        ensure(same, || format!("{name} is not the same"))?;
+    }
+    Ok(())
+}
+
+/// What the heap holds for an index.
+fn heap(bench: &mut Bench) -> Result {
+    let path = bench.file("heap");
+    for form in FORMS {
+        let id = format!("heap/{}", form.name());
+        if !bench.wants(&id) {
+            continue;
+        }
+        let tensors = Tensors::many(bench.sizes.many_tensors);
+        std::fs::write(&path, tensors.to_memory(form, &Noise::new(Values::F32))?)?;
+        let [held, peak] = measured(&bench.heap, &["open", form.name()], &path)?;
+        let mib = |nbytes: f64| nbytes / f64::from(1 << 20);
+        // The target is for a million tensors; fewer may hold as much less.
+        let share = tensors.len() as f64 / 1e6;
+        bench.add(Row {
+            id,
+            work: format!(
+                "heap that the index of {} tensors holds, with names of 20 bytes and rank 2",
+                crate::grouped(tensors.len())
+            ),
+            case: form.title().to_owned(),
+            samples: vec![mib(held)],
+            unit: Unit::MiB,
+            target: Target::AtMost(if form == Form::Aero { 270.0 } else { 100.0 } * share),
+            note: format!("{:.1} MiB at most while it opens", mib(peak)),
+        });
+    }
+    crate::remove(&path)
+}
+
+/// The numbers that the program for measuring memory prints.
+pub(crate) fn measured<const N: usize>(program: &Path, args: &[&str], path: &Path) -> Result<[f64; N]> {
+    let output = Command::new(program).args(args).arg(path).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let numbers = numbers.try_into();
+    numbers.map_err(|_| format!("{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr)).into())
+}

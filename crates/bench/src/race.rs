@@ -1,0 +1,148 @@
+//! Two ways to do a thing, timed in turn.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crate::Result;
+
+/// The seconds that each side took, a pair a round.
+pub(crate) struct Race {
+    rounds: Vec<(f64, f64)>,
+}
+
+/// Times both sides in turn (ours, the other, ours, the other, …), so that a machine that becomes slower or faster meanwhile
+/// does it to both. Each side says how long it took: [`seconds`].
+pub(crate) fn race(
+    rounds: usize,
+    mut ours: impl FnMut() -> Result<f64>,
+    mut other: impl FnMut() -> Result<f64>,
+) -> Result<Race> {
+    let rounds = (0..rounds).map(|_| Ok((ours()?, other()?))).collect::<Result<_>>()?;
+    Ok(Race { rounds })
+}
+
+/// How long `work` takes. What it returns is dropped afterwards.
+pub(crate) fn seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<f64> {
+    let begin = Instant::now();
+    let result = black_box(work());
+    let seconds = begin.elapsed().as_secs_f64();
+    result.map(|_| seconds)
+}
+
+impl Race {
+    /// How many times faster ours was.
+    pub(crate) fn speedups(&self) -> Vec<f64> {
+        self.rounds.iter().map(|(ours, other)| other / ours).collect()
+    }
+
+    /// How many times longer ours took.
+    pub(crate) fn costs(&self) -> Vec<f64> {
+        self.rounds.iter().map(|(ours, other)| ours / other).collect()
+    }
+
+    /// Gigabytes (10^9) a second that ours did.
+    pub(crate) fn rates(&self, nbytes: usize) -> Vec<f64> {
+        self.rounds.iter().map(|(ours, _)| nbytes as f64 / ours / 1e9).collect()
+    }
+
+    /// The median times, for people: `ours 5.10 ms, other 67.2 ms`.
+    pub(crate) fn times(&self) -> String {
+        let median_of = |side: fn(&(f64, f64)) -> f64| {
+            Spread::of(&self.rounds.iter().map(side).collect::<Vec<_>>()).median
+        };
+        format!("ours {}, other {}", time(median_of(|round| round.0)), time(median_of(|round| round.1)))
+    }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} µs", s * 1e6),
+    }
+}
+
+/// What several measurements of the same thing say.
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// That of these samples; NaN if there are none.
+    pub(crate) fn of(samples: &[f64]) -> Self {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        let last = sorted.len().saturating_sub(1);
+        Self { min: at(0), median: f64::midpoint(at(last / 2), at(sorted.len() / 2)), max: at(last) }
+    }
+}
+
+/// The bare loop that "raw" means: `piece` for every number below `count`, on so many threads, each with a state of its own.
+pub(crate) fn on_threads<S>(
+    threads: usize,
+    count: usize,
+    state: impl Fn() -> S + Sync,
+    piece: impl Fn(&mut S, usize) + Sync,
+) {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut state = state();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            piece(&mut state, number);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_lies_in_the_middle() {
+        let Spread { min, median, max } = Spread::of(&[3.0, 1.0, 2.0]);
+        assert_eq!((min, median, max), (1.0, 2.0, 3.0));
+        assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
+        assert!(Spread::of(&[]).median.is_nan());
+    }
+
+    #[test]
+    fn the_bare_loop_does_everything_once() {
+        let sum = AtomicUsize::new(0);
+        on_threads(
+            3,
+            1000,
+            || (),
+            |(), number| {
+                sum.fetch_add(number, Ordering::Relaxed);
+            },
+        );
+        assert_eq!(sum.into_inner(), 999 * 1000 / 2);
+    }
+
+    #[test]
+    fn sides_take_turns() {
+        let mut order = Vec::new();
+        let calls = std::cell::RefCell::new(&mut order);
+        let side = |name| {
+            calls.borrow_mut().push(name);
+            Ok(1.0)
+        };
+        let race = race(2, || side("ours"), || side("other")).unwrap();
+        assert_eq!(race.speedups(), [1.0, 1.0]);
+        assert_eq!(order, ["ours", "other", "ours", "other"]);
+    }
+}

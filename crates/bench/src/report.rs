@@ -1,0 +1,192 @@
+//! What was measured, as lines and as tables.
+
+use std::fmt;
+
+use crate::race::Spread;
+
+/// What a measurement must reach.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Measured for who reads it; nothing is asked.
+    None,
+}
+
+impl Target {
+    fn is_reached(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+            Self::None => true,
+        }
+    }
+
+    /// How far a value is beyond the target, as a factor; below 1 it falls short.
+    fn margin(self, value: f64) -> f64 {
+        match self {
+            Self::AtLeast(least) => value / least,
+            Self::AtMost(most) => most / value.max(f64::MIN_POSITIVE),
+            Self::None => f64::INFINITY,
+        }
+    }
+}
+
+/// What the numbers of a row count.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    /// A ratio of two times, or of two sizes.
+    Times,
+    KiB,
+    MiB,
+    /// 10^9 bytes a second.
+    GBps,
+}
+
+impl Unit {
+    fn print(self, value: f64) -> String {
+        let digits = usize::from(value.abs() < 100.0) + usize::from(value.abs() < 10.0);
+        match self {
+            Self::Times => format!("{value:.digits$} ×"),
+            Self::KiB => format!("{value:.digits$} KiB"),
+            Self::MiB => format!("{value:.digits$} MiB"),
+            Self::GBps => format!("{value:.digits$} GB/s"),
+        }
+    }
+}
+
+/// One measurement.
+pub(crate) struct Row {
+    /// What `--only` calls it: the group, a slash, the case.
+    pub(crate) id: String,
+    /// What was done, and what it was compared with: the same for all rows of a group with one target.
+    pub(crate) work: String,
+    /// Of which format, or on which values.
+    pub(crate) case: String,
+    /// One a round.
+    pub(crate) samples: Vec<f64>,
+    pub(crate) unit: Unit,
+    pub(crate) target: Target,
+    /// The times behind the ratio, or whatever else helps to read it.
+    pub(crate) note: String,
+}
+
+impl Row {
+    fn median(&self) -> f64 {
+        Spread::of(&self.samples).median
+    }
+
+    pub(crate) fn is_reached(&self) -> bool {
+        self.target.is_reached(self.median())
+    }
+
+    fn measured(&self) -> String {
+        let Spread { min, median, max } = Spread::of(&self.samples);
+        let spread = if self.samples.len() > 1 { format!(" ({min:.2}–{max:.2})") } else { String::new() };
+        format!("{}{spread}", self.unit.print(median))
+    }
+
+    fn asked(&self) -> String {
+        match self.target {
+            Target::AtLeast(least) => format!("≥ {}", self.plain(least)),
+            Target::AtMost(most) => format!("≤ {}", self.plain(most)),
+            Target::None => "–".to_owned(),
+        }
+    }
+
+    fn plain(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Times => format!("{value} ×"),
+            Unit::KiB => format!("{value} KiB"),
+            Unit::MiB => format!("{value} MiB"),
+            Unit::GBps => format!("{value} GB/s"),
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.target {
+            Target::None => "",
+            _ if self.is_reached() => "yes",
+            _ => "**no**",
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.target {
+            Target::None => "",
+            _ if self.is_reached() => "ok",
+            _ => "SHORT",
+        };
+        let Self { id, note, .. } = self;
+        write!(f, "{id:<26} {:<28} {:<10} {verdict:<6} {note}", self.measured(), self.asked())
+    }
+}
+
+/// Every row, in Markdown.
+pub(crate) fn full_table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "| work | of | median (range) | target | reached | times |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut last = "";
+    for row in rows {
+        let work = if row.work == last { "" } else { &row.work };
+        last = &row.work;
+        let cells = [work, &row.case, &row.measured(), &row.asked(), row.verdict(), &row.note];
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    table
+}
+
+/// One line for each work that has a target: the case that is nearest to it, or farthest below.
+pub(crate) fn short_table(rows: &[Row]) -> String {
+    let mut table =
+        String::from("| work | least favourable case | target | reached |\n| --- | --- | --- | --- |\n");
+    let mut done: Vec<(&str, String)> = Vec::new();
+    for row in rows.iter().filter(|row| !matches!(row.target, Target::None)) {
+        let key = (row.work.as_str(), row.asked());
+        if done.contains(&key) {
+            continue;
+        }
+        let alike = rows.iter().filter(|other| other.work == row.work && other.asked() == key.1);
+        let margin = |row: &&Row| row.target.margin(row.median());
+        let Some(worst) = alike.min_by(|a, b| margin(a).total_cmp(&margin(b))) else { continue };
+        let measured = format!("{}, {}", worst.case, worst.unit.print(worst.median()));
+        table.push_str(&format!("| {} | {measured} | {} | {} |\n", row.work, key.1, worst.verdict()));
+        done.push(key);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, samples: &[f64], target: Target) -> Row {
+        let samples = samples.to_vec();
+        let (id, note) = (format!("open/{case}"), String::new());
+        Row { id, work: "open".to_owned(), case: case.to_owned(), samples, unit: Unit::Times, target, note }
+    }
+
+    #[test]
+    fn the_short_table_shows_the_worst() {
+        let rows = [
+            row("a", &[14.0, 13.0, 15.0], Target::AtLeast(12.0)),
+            row("b", &[11.5, 11.0, 12.0], Target::AtLeast(12.0)),
+            row("c", &[6.0], Target::AtLeast(5.0)),
+            row("d", &[1.0], Target::None),
+        ];
+        let table = short_table(&rows);
+        let lines: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(lines, ["| open | b, 11.5 × | ≥ 12 × | **no** |", "| open | c, 6.00 × | ≥ 5 × | yes |"]);
+        assert!(!rows[1].is_reached() && rows[3].is_reached());
+        assert_eq!(full_table(&rows).lines().count(), 2 + 4);
+    }
+
+    #[test]
+    fn at_most_is_short_above() {
+        assert!(Target::AtMost(1.3).is_reached(1.3) && !Target::AtMost(1.3).is_reached(1.31));
+        assert!(Target::AtMost(1.3).margin(1.4) < 1.0 && Target::AtMost(64.0).margin(-3.0) > 1.0);
+    }
+}

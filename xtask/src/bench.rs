@@ -1,0 +1,48 @@
+//! `cargo xtask bench`: builds the program and the measurements in release mode, and runs these.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use crate::docs::Part;
+use crate::run::{Result, exec, step};
+use crate::workspace;
+
+/// The documents that show what was measured, and the tables that the measurements leave for them.
+const TABLES: &[(Part, &str)] = &[
+    (Part { file: "docs/PERFORMANCE.md", begin: BEGIN, end: END }, "performance.md"),
+    (Part { file: "README.md", begin: BEGIN, end: END }, "readme.md"),
+];
+const BEGIN: &str = "<!-- made by `cargo xtask bench --write` -->";
+const END: &str = "<!-- end -->";
+/// What part of the measurements, or small ones, no table may show.
+const PARTIAL: &[&str] = &["--only", "--quick"];
+
+/// Runs the measurements with `args`; with `--write` among them the documents get what was measured.
+pub(crate) fn run(args: &[OsString]) -> Result {
+    let (writes, args): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--write");
+    let is_partial = |arg: &&OsString| PARTIAL.iter().any(|name| arg.to_string_lossy().starts_with(name));
+    if let Some(arg) = args.iter().find(|arg| !writes.is_empty() && is_partial(arg)) {
+        return Err(format!("--write is for all of it, without {}", arg.display()).into());
+    }
+    step("bench");
+    // The program is measured too, and so is the memory of a process with a counting allocator.
+    let packages = ["--release", "--package", "modelfmt-bench", "--package", "modelfmt-cli"];
+    exec(workspace::cargo("build").args(packages))?;
+    let target = workspace::target_dir();
+    let mut bench = workspace::command(target.join("release/modelfmt-bench"));
+    bench.args(&args);
+    let tables = target.join("bench-tables");
+    if !writes.is_empty() {
+        bench.arg("--tables").arg(&tables);
+    }
+    exec(&mut bench)?;
+    if writes.is_empty() { Ok(()) } else { write(&tables) }
+}
+
+fn write(tables: &Path) -> Result {
+    for (part, table) in TABLES {
+        part.write(&fs::read_to_string(tables.join(table))?)?;
+    }
+    Ok(())
+}
