@@ -3,9 +3,19 @@
 use crate::run::{Result, exec, step};
 use crate::{oracles, workspace};
 
+/// The workspace of the programs to copy from.
+pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
+
+/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, which know no package of
+/// ours by name.
 pub(crate) fn all(args: &[String]) -> Result {
     let python = oracles::install()?;
     step("tests of every crate, with documentation tests");
     let mut cargo = workspace::cargo("test");
-    exec(cargo.args(["--workspace", "--all-features"]).args(args).env(oracles::PYTHON, python))
+    exec(cargo.args(["--workspace", "--all-features"]).args(args).env(oracles::PYTHON, python))?;
+    if args.is_empty() {
+        step("examples");
+        exec(workspace::cargo("test").args(["--manifest-path", EXAMPLES, "--workspace"]))?;
+    }
+    Ok(())
 }
