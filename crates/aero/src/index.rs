@@ -1,7 +1,7 @@
 //! What an AERO file holds and where, checked and owned.
 
 use tensor_core::value::{Object, Value};
-use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo};
+use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
 
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Error, Fault, Result};
@@ -68,26 +68,9 @@ impl Index {
     }
 
     /// The tensors in the order of the tensor index.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.table.iter()
-    }
-
-    /// The tensor of that name.
     #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.table.find(name)
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.table.info(position)
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors.table
     }
 
     /// What the tensor index says of the tensor at a position beyond name, dtype and shape.
@@ -137,7 +120,7 @@ impl Index {
 
     /// The shard of a tensor with the range of the values in it, if the shard is there and can be read as it is.
     pub(crate) fn place(&self, position: usize) -> Result<Place<'_>> {
-        let found = self.info(position).zip(self.entry(position));
+        let found = self.tensors.table.info(position).zip(self.entry(position));
         let (info, entry) = found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })?;
         let part = || Part::entry("tensor", position as u64).with_name(info.name);
         let chunk = self.chunks.shard(entry.shard_id).and_then(|chunk| self.chunk(chunk));
@@ -166,11 +149,6 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// A part of the tensor, within the shard.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
-        self.within.part(offset, len).map_err(|_| Error::OutOfRange {
-            name: self.info.name.to_owned(),
-            offset,
-            len,
-            nbytes: self.info.nbytes,
-        })
+        self.within.part(offset, len).map_err(|_| self.info.out_of_range(offset, len))
     }
 }

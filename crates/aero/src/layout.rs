@@ -377,8 +377,9 @@ impl Plan {
     }
 
     /// The tensors in the order they will be written.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// The file's identity.

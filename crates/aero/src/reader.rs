@@ -11,7 +11,7 @@ use tensor_core::source::FileSource;
 use tensor_core::value::{Object, ParseOptions, Value, json};
 use tensor_core::{
     AlignedBuf, AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Report, Source,
-    TensorInfo, TensorView, Work,
+    TensorInfo, TensorTable, TensorView, Work,
 };
 
 use crate::chunks::{Chunk, Content};
@@ -131,7 +131,8 @@ impl<S: Source> Reader<S> {
     }
 
     /// The tensors in file order.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+    #[must_use]
+    pub fn tensors(&self) -> &TensorTable {
         self.index.tensors()
     }
 
@@ -149,7 +150,7 @@ impl<S: Source> Reader<S> {
     /// As [`tensor`](Self::tensor).
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
-        view(place.info, self.read_shard(&place.chunk, place.within)?)
+        TensorView::of_source(place.info, self.read_shard(&place.chunk, place.within)?)
     }
 
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
@@ -168,7 +169,7 @@ impl<S: Source> Reader<S> {
     pub fn tensor_at_verified(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
         let bytes = self.read_place_verified(&place, place.within)?;
-        view(place.info, bytes)
+        TensorView::of_source(place.info, bytes)
     }
 
     /// A range of the bytes of the tensor at a position. No hash is looked at.
@@ -328,7 +329,7 @@ impl<S: Source> Reader<S> {
     }
 
     fn position(&self, name: &str) -> Result<usize> {
-        self.index.find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
+        self.index.tensors().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
     /// Bytes of a shard.
@@ -386,15 +387,6 @@ impl<S: Source> Reader<S> {
         }
         Ok(Bytes::Owned(out))
     }
-}
-
-pub(crate) fn view<'a>(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<TensorView<'a>> {
-    let len = bytes.len() as u64;
-    TensorView::new(info, bytes).map_err(|error| Error::Io {
-        at: 0,
-        len,
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error), // a source that broke its contract
-    })
 }
 
 fn of_range(place: &Place<'_>, range: &Range<u64>) -> Result<Extent> {
@@ -466,11 +458,11 @@ impl<S: Source> Container for Reader<S> {
     }
 
     fn info(&self, tensor: usize) -> Option<TensorInfo<'_>> {
-        self.index.info(tensor)
+        self.index.tensors().info(tensor)
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.index.find(name)
+        self.index.tensors().find(name)
     }
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
@@ -478,7 +470,7 @@ impl<S: Source> Container for Reader<S> {
             return Ok(location);
         }
         // The index of a set lists tensors whose shards are elsewhere.
-        match self.index.info(tensor) {
+        match self.index.tensors().info(tensor) {
             Some(_) => Ok(Location { file: None, offset: None, stored_nbytes: 0, encoding: Encoding::Raw }),
             None => Err(AnyError::NotFound { name: format!("number {tensor}") }),
         }

@@ -225,7 +225,7 @@ impl<S: Source> Verifier<'_, S> {
         if self.index.chunks.first(FourCC::WTSH).is_none() {
             return;
         }
-        for (position, info) in self.index.tensors().enumerate() {
+        for (position, info) in self.index.tensors().iter().enumerate() {
             let Some(shard) = self.index.tensors.shard_id(position) else { continue };
             if self.index.shard_chunk(shard).is_none() {
                 let part = Part::entry("TIDX entry", position as u64).with_name(info.name);
@@ -386,7 +386,7 @@ impl<S: Source> Verifier<'_, S> {
     /// Hashes that are none, and those of tensors without bytes, which no pass over a shard meets.
     fn malformed_hashes(&mut self) {
         let empty = *blake3::hash(&[]).as_bytes();
-        for (position, info) in self.index.tensors().enumerate() {
+        for (position, info) in self.index.tensors().iter().enumerate() {
             match self.index.tensors.hash(position) {
                 Err(fault) => {
                     let part = self.tensor_part(position).with_field("hash_b3");
@@ -399,7 +399,7 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     fn tensor_part(&self, position: usize) -> Part {
-        Part::named("tensor", self.index.info(position).map_or("", |info| info.name))
+        Part::named("tensor", self.index.tensors().info(position).map_or("", |info| info.name))
     }
 
     /// The page hashes of each shard that has good ones.
@@ -532,7 +532,7 @@ fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
 }
 
 fn overlap(index: &Index, chunk: usize, span: Span, position: usize, first: usize) -> String {
-    let part = |position| Part::named("tensor", index.info(position).map_or("", |info| info.name));
+    let part = |position| Part::named("tensor", index.tensors().info(position).map_or("", |info| info.name));
     let at = index.chunk(chunk).map_or(0, |chunk| chunk.offset).saturating_add(span.start);
     finding(&part(position), at, format!("shares some of its bytes with {}", part(first)))
 }

@@ -70,7 +70,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         }
         let reader = Reader::open(&path).unwrap();
         let options = options(&reader, shard_size(&path));
-        let specs = reader.tensors().map(TensorSpec::from);
+        let specs = reader.tensors().iter().map(TensorSpec::from);
         let plan = Plan::new(specs, &reader.json().unwrap().unwrap(), &options).unwrap();
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
@@ -88,9 +88,10 @@ fn the_set_is_read_and_written_again() {
     let report = set.verify(Level::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
     let options = options(set.global(), 100).tensor_hashes(true).page_hashes(Some(64)).shards_per_part(2);
-    let specs = set.tensors().map(TensorSpec::from);
+    let specs = set.tensors().iter().map(TensorSpec::from);
     let plan = SetPlan::new("model.aeroset.json", specs, &set.json().unwrap().unwrap(), &options).unwrap();
-    let values: Vec<_> = set.tensors().map(|info| set.tensor(info.name).unwrap().bytes().to_vec()).collect();
+    let values: Vec<_> =
+        set.tensors().iter().map(|info| set.tensor(info.name).unwrap().bytes().to_vec()).collect();
     let written = MemoryFolder::default();
     plan.write(&values, &written, &Work::default()).unwrap();
     let files = written.files().0;
@@ -109,7 +110,7 @@ fn what_other_writers_leave_is_kept_for_who_asks() {
     assert_eq!(unknown.get("zone").unwrap().as_array(), Some(&[Value::Bool(true)][..]));
     assert_eq!(unknown.len(), 1);
     // quant_params is absent, so the descriptor says what the blocks are.
-    let blocks = index.tensor("blocks").unwrap();
+    let blocks = index.tensors().tensor("blocks").unwrap();
     assert_eq!((blocks.dtype, blocks.shape), (aero::DType::Q4_0, &[1, 32][..]));
     assert_eq!((index.entry(3).unwrap().quant_id, index.quant_params(3)), (Some(3), None));
     assert_eq!(reader.tensor("a").unwrap().bytes(), reader.tensor("tied to a").unwrap().bytes());

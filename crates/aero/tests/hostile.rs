@@ -249,7 +249,7 @@ fn what_is_unusual_and_legal_opens() {
     }
     let file = with_index(&index([packed]));
     let reader = open(&file).unwrap();
-    let info = reader.index().info(0).unwrap();
+    let info = reader.index().tensors().info(0).unwrap();
     assert_eq!(
         (info.dtype, info.nbytes, reader.tensor("a").unwrap().bytes().len()),
         (aero::DType::Packed, 5, 5)
@@ -260,7 +260,7 @@ fn what_is_unusual_and_legal_opens() {
 fn a_tensor_whose_shard_is_elsewhere_is_listed_and_not_read() {
     let elsewhere = file(&[(b"TIDX", "tensors", 4, &index([with(entry("a"), "shard_id", 3)]))]);
     let reader = open(&elsewhere).unwrap();
-    assert_eq!(reader.tensors().next().unwrap().shape, [2, 3]);
+    assert_eq!(reader.tensors().iter().next().unwrap().shape, [2, 3]);
     for error in [reader.tensor("a").unwrap_err(), reader.read_into(0, 0, &mut [0]).unwrap_err()] {
         let missing = matches!(error, Error::Malformed { fault: Fault::MissingShard { shard: 3 }, .. });
         assert!(missing, "{error}");

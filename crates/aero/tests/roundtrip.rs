@@ -120,7 +120,7 @@ proptest! {
         prop_assert_eq!(&bytes, &write(&tensors, &options, 3));
         let reader = Reader::from_source(bytes).unwrap();
         prop_assert_eq!(reader.tensors().len(), tensors.len());
-        for (position, (info, tensor)) in reader.tensors().zip(&tensors).enumerate() {
+        for (position, (info, tensor)) in reader.tensors().iter().zip(&tensors).enumerate() {
             prop_assert_eq!((info.name, info.dtype, info.shape), (&*tensor.name, tensor.dtype, &*tensor.shape));
             let found = reader.tensor(&tensor.name).unwrap();
             prop_assert_eq!(found.bytes(), &*tensor.values);

@@ -329,6 +329,13 @@ struct Block<'b> {
 #[derive(Debug, Default)]
 pub(crate) struct BlockStarts(Mutex<HashMap<usize, Known>>);
 
+/// A copy knows nothing yet.
+impl Clone for BlockStarts {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Known {
     /// Where the blocks 64, 128, … begin.

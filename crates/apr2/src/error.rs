@@ -49,14 +49,6 @@ pub enum Fault {
     /// The footer states another length than the file has.
     #[error("the footer says that the file has {0} bytes: it is cut short or has been appended to")]
     FileSize(u64),
-    /// An index is used with a source of another length.
-    #[error("the source has {found} bytes, but the index was made for a file of {expected}")]
-    OtherLength {
-        /// The length of the source.
-        found: u64,
-        /// That of the index's file.
-        expected: u64,
-    },
     /// The index has bytes after its last entry.
     #[error("{0} bytes follow the last entry, and index_size must be used exactly")]
     TrailingIndex(u64),
@@ -132,9 +124,6 @@ pub enum Fault {
     /// The crate is built without the feature `lz4`.
     #[error("LZ4 is not compiled in: build with the feature `lz4`")]
     NoLz4,
-    /// The tensor cannot be had without a copy.
-    #[error("{0}; read it with `tensor` instead")]
-    NotBorrowed(&'static str),
     /// A dtype that APR2 has no code for.
     #[error(
         "APR2 has no code for {0}; convert it to one of f32 f16 bf16 i8 i16 i32 i64 u8 q8_0 q4_0 q4_1 q5_0 q5_1"
@@ -175,25 +164,6 @@ pub enum Fault {
         shard: u64,
         /// How many there are.
         shards: u64,
-    },
-    /// A shard that lacks a tensor which the manifest maps to it.
-    #[error("the manifest maps tensor {0:?} to this shard, but the shard does not have it")]
-    NotInShard(String),
-    /// A rule that a shard breaks by itself.
-    #[error("{part}: {fault}")]
-    InShard {
-        /// The part of the shard.
-        part: Box<tensor_core::Part>,
-        /// The rule.
-        fault: Box<Fault>,
-    },
-    /// A shard of another size than the manifest says.
-    #[error("the file has {found} bytes, but the manifest says {stated}")]
-    ShardSize {
-        /// The file's size.
-        found: u64,
-        /// What the manifest says.
-        stated: u64,
     },
 }
 

@@ -1,9 +1,10 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
 use tensor_core::{
-    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorInfo, TensorTable, align_up, drive,
+    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up, drive,
 };
 
+use crate::blocks::BlockStarts;
 use crate::error::{Error, Fault, Result, malformed};
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
@@ -95,52 +96,15 @@ impl Index {
     }
 
     /// The tensors in the order of the file.
-    pub fn tensors(
-        &self,
-    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
-        self.tensors.iter()
-    }
-
-    /// The number of tensors.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    /// Whether there are no tensors.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
-    /// The tensor of that name.
-    #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.find(name)
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.info(position)
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors.table
     }
 
     /// Where the tensor at a position lies, from the start of the file.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         self.tensors.location(position)
-    }
-
-    /// The tensors alone, without metadata.
-    #[must_use]
-    pub const fn table(&self) -> &Tensors {
-        &self.tensors
     }
 
     /// Bytes of heap that the tensors take; metadata is not counted.
@@ -152,12 +116,14 @@ impl Index {
 
 /// The tensors of a file and where they lie: the tensor index.
 #[derive(Clone, Debug, Default)]
-pub struct Tensors {
+pub(crate) struct Tensors {
     table: TensorTable,
     /// What is not plain (compressed, or with flags), by ascending position; plain tensors take no place here.
     special: Vec<Special>,
     /// The reserved word of the index header, for the verifier.
     pub(crate) reserved: u32,
+    /// Where LZ4 blocks begin, as far as reading has seen them.
+    pub(crate) starts: BlockStarts,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -187,40 +153,15 @@ impl Stored {
 }
 
 impl Tensors {
-    /// The number of tensors.
+    /// Names, dtypes and shapes, in the order of the file.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
-    }
-
-    /// The tensors in the order of the file.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
-        self.table.iter()
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.table.info(position)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.table.find(name)
+    pub(crate) const fn table(&self) -> &TensorTable {
+        &self.table
     }
 
     /// Where the tensor at a position lies, from the start of the file.
     #[must_use]
-    pub fn location(&self, position: usize) -> Option<Location> {
+    pub(crate) fn location(&self, position: usize) -> Option<Location> {
         let stored = self.stored(position)?;
         let encoding = if stored.compressed { Encoding::Lz4 } else { Encoding::Raw };
         Some(Location { file: None, offset: Some(stored.offset), stored_nbytes: stored.len, encoding })
@@ -228,7 +169,7 @@ impl Tensors {
 
     /// Bytes of heap that this takes.
     #[must_use]
-    pub fn heap_size(&self) -> usize {
+    pub(crate) fn heap_size(&self) -> usize {
         self.table.heap_size() + self.special.capacity() * size_of::<Special>()
     }
 

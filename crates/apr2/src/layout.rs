@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tensor_core::value::json;
 use tensor_core::write::TensorSpec;
-use tensor_core::{NewTensor, Part, TensorInfo, TensorTable, align_up};
+use tensor_core::{NewTensor, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result, unfit};
 use crate::metadata::{APR_VERSION, Metadata};
@@ -163,10 +163,9 @@ impl Plan {
     }
 
     /// What will be written, in order.
-    pub fn tensors(
-        &self,
-    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
-        self.table.iter()
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.table
     }
 
     /// The length of the file; `None` where it depends on how well the tensors compress.

@@ -24,7 +24,7 @@
 //! # let path = folder.path().join("model.apr");
 //! # plan.write_file(&path, Default::default(), &[[0u8; 16]], &Default::default())?;
 //! let model = apr2::Reader::open(&path)?;
-//! println!("{}", model.metadata().model_type()?);
+//! println!("{}", model.index().metadata().model_type()?);
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -57,7 +57,7 @@
 //! # From far away
 //!
 //! [`Source`] is all that a browser's file handle or an HTTP client has to implement. [`StreamingLoader`] loads metadata
-//! alone, the index alone, one tensor, and [prefetches](Reader::prefetch) several in few reads; [`IndexParser`] parses
+//! alone, the index alone, one tensor, and [prefetches](prefetch()) several in few reads; [`IndexParser`] parses
 //! without doing I/O, for asynchronous callers.
 //!
 //! # Writing
@@ -106,7 +106,6 @@
 //! - `mmap` (default): [`Mmap`].
 //!
 //! Everything builds for `wasm32-unknown-unknown`, and offsets are 64 bits wide there too.
-mod access;
 mod apr1;
 mod blocks;
 #[cfg(feature = "lz4")]
@@ -121,15 +120,16 @@ mod prefetch;
 mod reader;
 pub mod shards;
 mod stream;
+mod values;
 mod verify;
 mod wire;
 mod writer;
 pub use error::{Error, Fault, Result};
-pub use index::{Generation, Index, Sections, Tensors};
+pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};
 pub use parser::IndexParser;
-pub use prefetch::Prefetched;
+pub use prefetch::{Prefetched, prefetch};
 pub use reader::{OpenOptions, Reader};
 pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;

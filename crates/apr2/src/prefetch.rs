@@ -14,19 +14,17 @@ const NEAR: u64 = 64 << 10;
 /// No read of several tensors is longer than this.
 const LONGEST: u64 = 64 << 20;
 
-impl<S: Source> Reader<S> {
-    /// Reads these tensors now, neighbours together, and returns a reader of the same file that has them in memory: raw
-    /// ones are views without a copy, compressed ones decode without another read. Any other tensor is read from the source
-    /// as before.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] for a name that the file does not have; [`Error::Io`] if it cannot be read.
-    pub fn prefetch(&self, names: &[&str]) -> Result<Reader<Prefetched<&S>>> {
-        let positions = names.iter().map(|name| self.position(name)).collect::<Result<Vec<_>>>()?;
-        let mut prefetched = Prefetched::new(self.source());
-        prefetched.fetch(self.index().table(), &positions)?;
-        Reader::with_index(self.index().clone(), prefetched)
-    }
+/// Reads these tensors now, neighbours together, and returns a reader of the same file that has them in memory: raw ones
+/// are views without a copy, compressed ones decode without another read. Any other tensor is read from the source as before.
+///
+/// # Errors
+/// [`Error::NotFound`] for a name that the file does not have; [`Error::Io`] if it cannot be read.
+pub fn prefetch<'r, S: Source>(reader: &'r Reader<S>, names: &[&str]) -> Result<Reader<Prefetched<&'r S>>> {
+    let tensors = &reader.index().tensors;
+    let positions = names.iter().map(|name| tensors.position(name)).collect::<Result<Vec<_>>>()?;
+    let mut prefetched = Prefetched::new(reader.source());
+    prefetched.fetch(tensors, &positions)?;
+    Reader::with_index(reader.index().clone(), prefetched)
 }
 
 /// A source of which some ranges are in memory.
@@ -77,7 +75,7 @@ impl<S: Source> Prefetched<S> {
     ///
     /// # Errors
     /// [`Error::Io`] if one cannot be read.
-    pub fn fetch(&mut self, tensors: &Tensors, positions: &[usize]) -> Result<()> {
+    pub(crate) fn fetch(&mut self, tensors: &Tensors, positions: &[usize]) -> Result<()> {
         if self.source.as_slice().is_some() {
             return Ok(()); // everything is in memory
         }

@@ -13,7 +13,7 @@
 //! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Work::default())?;
 //!
 //! let model = SetReader::from_files(folder.files(), "model.apr")?; // or `SetReader::open("models/model.apr")`
-//! assert_eq!(model.manifest().shard(1).unwrap().file, "model-00002-of-00002.apr");
+//! assert_eq!(model.index().shard(1).unwrap().file, "model-00002-of-00002.apr");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second shard only
 //! # Ok::<(), apr2::Error>(())
 //! ```

@@ -3,11 +3,9 @@
 
 use std::ops::Range;
 
-use tensor_core::{Bytes, Cursor, Source, TensorView};
+use tensor_core::{Bytes, Cursor, Source, TensorTable, TensorView};
 
-use crate::access::Access;
 use crate::apr1;
-use crate::blocks::BlockStarts;
 use crate::error::{Error, Result};
 use crate::index::{Generation, Tensors};
 use crate::metadata::Metadata;
@@ -40,7 +38,6 @@ pub struct StreamingLoader<S> {
     /// Empty until `has_index`.
     tensors: Tensors,
     has_index: bool,
-    starts: BlockStarts,
 }
 
 impl<S: Source> StreamingLoader<S> {
@@ -54,8 +51,7 @@ impl<S: Source> StreamingLoader<S> {
     #[must_use]
     pub fn with_options(source: S, options: OpenOptions) -> Self {
         let source = Prefetched::new(source);
-        let (tensors, starts) = (Tensors::default(), BlockStarts::default());
-        Self { options, source, head: None, metadata: None, tensors, has_index: false, starts }
+        Self { options, source, head: None, metadata: None, tensors: Tensors::default(), has_index: false }
     }
 
     /// The metadata alone: the header and the metadata are read, and nothing else.
@@ -78,12 +74,12 @@ impl<S: Source> StreamingLoader<S> {
     ///
     /// # Errors
     /// If they cannot be read or break a rule of the format.
-    pub fn load_index(&mut self) -> Result<&Tensors> {
+    pub fn load_index(&mut self) -> Result<&TensorTable> {
         if !self.has_index {
             self.tensors = self.read_index()?;
             self.has_index = true;
         }
-        Ok(&self.tensors)
+        Ok(self.tensors.table())
     }
 
     /// A tensor with its values; loads the index first, if need be. What has been prefetched is not read again.
@@ -92,8 +88,9 @@ impl<S: Source> StreamingLoader<S> {
     /// As [`Reader::tensor`](crate::Reader::tensor), and as [`load_index`](Self::load_index).
     pub fn load_tensor(&mut self, name: &str) -> Result<TensorView<'_>> {
         self.load_index()?;
-        let access = self.access();
-        access.tensor(access.position(name)?, None)
+        let position = self.tensors.position(name)?;
+        let info = self.tensors.table().info(position).ok_or_else(|| Error::no_such_position(position))?;
+        TensorView::of_source(info, self.tensors.read(&self.source, position, None)?)
     }
 
     /// Fills `out` with the values of a tensor from byte `offset` on; loads the index first, if need be.
@@ -102,8 +99,7 @@ impl<S: Source> StreamingLoader<S> {
     /// As [`Reader::read_into`](crate::Reader::read_into), and as [`load_index`](Self::load_index).
     pub fn load_into(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.load_index()?;
-        let access = self.access();
-        access.read_into(access.position(name)?, offset, out)
+        self.tensors.read_into(&self.source, self.tensors.position(name)?, offset, out)
     }
 
     /// Reads these tensors now, neighbours together, and keeps their stored bytes until [`forget`](Self::forget).
@@ -112,8 +108,7 @@ impl<S: Source> StreamingLoader<S> {
     /// [`Error::NotFound`] for a name that the file does not have, before anything is read; [`Error::Io`].
     pub fn prefetch(&mut self, names: &[&str]) -> Result<()> {
         self.load_index()?;
-        let access = self.access();
-        let positions = names.iter().map(|name| access.position(name)).collect::<Result<Vec<_>>>()?;
+        let positions = names.iter().map(|name| self.tensors.position(name)).collect::<Result<Vec<_>>>()?;
         self.source.fetch(&self.tensors, &positions)
     }
 
@@ -149,10 +144,6 @@ impl<S: Source> StreamingLoader<S> {
             }
             Generation::Apr1 => apr1::tensors(&read(&self.source, section.range())?, &head, limits),
         }
-    }
-
-    const fn access(&self) -> Access<'_, Prefetched<S>> {
-        Access { tensors: &self.tensors, source: &self.source, starts: &self.starts }
     }
 }
 

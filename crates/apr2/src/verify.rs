@@ -34,7 +34,7 @@ pub(crate) fn findings(index: &Index, source: &impl Source, level: Level, work: 
 pub(crate) fn report(index: &Index, source: &impl Source, level: Level, work: &Work<'_>) -> Report {
     let Findings { structure, extents, signature, pass } = findings(index, source, level, work);
     let mut report = Report::new(level);
-    let tensors = format!("{} tensors", index.len());
+    let tensors = format!("{} tensors", index.tensors().len());
     report.add("structure", structure, tensors.clone());
     if let Some(pass) = pass {
         report.add("crc", pass.crc, format!("{:08x} over {} bytes", pass.seen.value, pass.seen.len));
@@ -92,7 +92,7 @@ fn reserved(index: &Index, found: &mut Vec<String>) {
 
 /// DECISIONS, APR2, flags: QUANTIZED and COMPRESSED say what the tensors are.
 fn feature_flags(index: &Index, found: &mut Vec<String>) {
-    let quantized = index.tensors().any(|tensor| tensor.dtype.is_quantized());
+    let quantized = index.tensors().iter().any(|tensor| tensor.dtype.is_quantized());
     let compressed = index.tensors.any_compressed();
     for (flag, name, is_so) in
         [(Flags::QUANTIZED, "QUANTIZED", quantized), (Flags::COMPRESSED, "COMPRESSED", compressed)]
@@ -180,6 +180,7 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     let extents: Result<Vec<_>, _> = index.tensors.all_stored().map(extent).collect();
     for overlap in overlaps(&extents.unwrap_or_default()) {
         let other = index
+            .tensors()
             .info(overlap.first)
             .map_or_else(String::new, |info| format!("{:?}", tensor_core::Shortened(info.name)));
         let at = index.tensors.stored(overlap.second).map_or(0, |stored| stored.offset);
@@ -204,7 +205,7 @@ fn about(
     at: u64,
     what: impl std::fmt::Display,
 ) -> String {
-    let name = index.info(position).map_or("", |info| info.name);
+    let name = index.tensors().info(position).map_or("", |info| info.name);
     finding(&Part { field, ..wire::entry_part(position, name) }, at, what)
 }
 

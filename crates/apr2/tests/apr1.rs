@@ -29,7 +29,7 @@ fn a_file_is_read_and_verified() {
             if source { Box::new(file.clone()) } else { Box::new(CountingSource::new(file.clone())) };
         let reader = Reader::from_source(boxed).unwrap();
         assert_eq!((reader.index().generation(), reader.version()), (Generation::Apr1, Some("1".to_owned())));
-        assert_eq!(reader.metadata().model_type(), Ok("tiny"));
+        assert_eq!(reader.index().metadata().model_type(), Ok("tiny"));
         let a = reader.tensor("a").unwrap();
         assert_eq!(
             (a.dtype(), a.shape(), a.to_vec::<f32>().unwrap()),

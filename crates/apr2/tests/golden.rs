@@ -29,11 +29,12 @@ fn options(flags: Flags) -> WriteOptions {
 fn rewrite(path: &Path) -> Vec<u8> {
     let reader = Reader::open(path).unwrap();
     let plan = Plan::new(
-        reader.tensors().map(TensorSpec::from),
-        reader.metadata(),
+        reader.tensors().iter().map(TensorSpec::from),
+        reader.index().metadata(),
         &options(reader.index().flags()),
     );
-    let values: Vec<_> = reader.tensors().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect();
+    let values: Vec<_> =
+        reader.tensors().iter().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect();
     let file = MemoryFile::new();
     plan.unwrap().write(&values, &file, &threads(2)).unwrap();
     file.into_bytes()
@@ -77,7 +78,8 @@ fn the_set_is_read_and_written_again() {
     let values: Vec<_> = infos.iter().map(|t| set.tensor(t.name).unwrap().bytes().to_vec()).collect();
     let options = WriteOptions::new().shard_size(2500);
     let specs = infos.iter().copied().map(TensorSpec::from);
-    let plan = SetPlan::new("sharded.apr", specs, set.metadata().unwrap(), &options).unwrap();
+    let plan =
+        SetPlan::new("sharded.apr", specs, set.shard(0).unwrap().index().metadata(), &options).unwrap();
     let again = MemoryFolder::default();
     plan.write(&values, &again, &threads(2)).unwrap();
     let files = again.files().0;

@@ -67,14 +67,14 @@ fn written_shape(tensor: &Tensor) -> Vec<u64> {
 
 fn read_again<S: Source>(source: S, tensors: &[Tensor]) {
     let reader = Reader::from_source(source).unwrap();
-    assert_eq!(reader.metadata(), &metadata());
+    assert_eq!(reader.index().metadata(), &metadata());
     assert_eq!(reader.tensors().len(), tensors.len());
     let alignment = reader.index().alignment().unwrap();
-    for (position, (info, tensor)) in reader.tensors().zip(tensors).enumerate() {
+    for (position, (info, tensor)) in reader.tensors().iter().zip(tensors).enumerate() {
         let expected = (&*tensor.name, tensor.dtype, written_shape(tensor));
         assert_eq!((info.name, info.dtype, info.shape.to_vec()), expected);
         assert_eq!(reader.tensor(&tensor.name).unwrap().bytes(), tensor.values);
-        assert_eq!(reader.index().find(&tensor.name), Some(position));
+        assert_eq!(reader.index().tensors().find(&tensor.name), Some(position));
         let location = reader.index().location(position).unwrap();
         assert_eq!(location.offset.unwrap() % alignment, 0);
         if location.encoding == Encoding::Lz4 {
@@ -122,15 +122,15 @@ proptest! {
         let set = SetReader::from_files(files.clone(), "model.apr").unwrap();
         set.open_all().unwrap();
         prop_assert_eq!(set.file_size(), total);
-        prop_assert_eq!(set.metadata().unwrap(), &metadata());
-        prop_assert_eq!(set.manifest().len(), tensors.len());
+        prop_assert_eq!(set.shard(0).unwrap().index().metadata(), &metadata());
+        prop_assert_eq!(set.index().names().len(), tensors.len());
         for (position, tensor) in tensors.iter().enumerate() {
             let view = set.tensor(&tensor.name).unwrap();
             prop_assert_eq!((view.dtype(), view.shape()), (tensor.dtype, &written_shape(tensor)[..]));
             prop_assert_eq!(view.bytes(), &tensor.values[..]);
             prop_assert_eq!(set.find(&tensor.name), Some(position));
         }
-        for (number, shard) in set.manifest().shards().enumerate() {
+        for (number, shard) in set.index().shards().enumerate() {
             let bytes = &files.0[shard.file];
             prop_assert_eq!((shard.size, shard.crc32), (bytes.as_ref().len() as u64, Some(testkit::crc32(bytes))));
             prop_assert!(shard.size <= cap || set.shard(number).unwrap().tensors().len() <= 1);
@@ -293,7 +293,7 @@ fn several_tensors_are_fetched_in_few_reads() {
         let source = CountingSource::new(write(&tensors, &options, &threads(2)));
         let reader = Reader::from_source(&source).unwrap();
         source.reset();
-        let near = reader.prefetch(&["t3", "t5", "t4", "t3", "t30"]).unwrap();
+        let near = apr2::prefetch(&reader, &["t3", "t5", "t4", "t3", "t30"]).unwrap();
         assert_eq!(source.reads(), 2);
         for i in [3, 4, 5, 30] {
             let view = near.tensor(&tensors[i].name).unwrap();
@@ -305,7 +305,7 @@ fn several_tensors_are_fetched_in_few_reads() {
         assert_eq!(source.reads(), 2);
         assert_eq!(near.tensor("t10").unwrap().bytes(), tensors[10].values);
         assert_eq!(source.reads(), 3);
-        assert!(reader.prefetch(&["t3", "nobody"]).is_err());
+        assert!(apr2::prefetch(&reader, &["t3", "nobody"]).is_err());
     }
 }
 
@@ -361,7 +361,7 @@ fn tensors_in_memory_are_slices_without_a_copy() {
         let far = Reader::from_source(CountingSource::new(bytes.clone())).unwrap();
         assert!(far.tensor_slice("f").unwrap_err().to_string().contains("not in memory"));
         // What was fetched ahead is in memory and aligned.
-        let near = far.prefetch(&["f"]).unwrap();
+        let near = apr2::prefetch(&far, &["f"]).unwrap();
         assert_eq!(near.tensor("f").unwrap().as_slice::<f32>().unwrap(), [1.5, -2.0]);
     }
 }

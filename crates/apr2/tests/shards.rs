@@ -6,8 +6,8 @@ mod common;
 
 use apr2::{Container, Error, Fault, Level, Limits, OpenOptions, Reader, SetReader, WriteOptions};
 use common::{Tensor, lz4, noise, patched_files, replaced, sealed, text, threads, write, write_set};
-use tensor_core::Status;
 use tensor_core::source::MemoryFiles;
+use tensor_core::{Fault as Common, Status};
 use testkit::patched;
 
 const SHARDS: [&str; 3] =
@@ -76,7 +76,7 @@ fn the_manifest_is_as_the_specification_shows_it() {
     );
     let shard = Reader::from_source(&files.0[SHARDS[1]][..]).unwrap();
     assert!(shard.index().flags().names().eq(["ALIGNED_64", "SHARDED"]));
-    let keys: Vec<_> = shard.metadata().object().keys().collect();
+    let keys: Vec<_> = shard.index().metadata().object().keys().collect();
     assert_eq!(keys, ["apr_version", "architecture", "model_type"]);
 }
 
@@ -106,7 +106,9 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     let swapped = replaced(&replaced(&good, SHARDS[0], shard(1)), SHARDS[1], shard(0));
     let set = open(swapped.clone());
     let error = set.tensor("a").unwrap_err();
-    let Error::Malformed { fault: Fault::NotInShard(_) | Fault::ShardSize { .. }, .. } = error else {
+    let Error::Malformed { fault: Fault::Common(Common::NotInShard(_) | Common::ShardSize { .. }), .. } =
+        error
+    else {
         panic!("{error}")
     };
     let report = set.verify(Level::Full);
@@ -117,7 +119,10 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     cut.truncate(cut.len() - 1);
     let cut = replaced(&good, SHARDS[2], cut);
     let error = open(cut.clone()).tensor("c").unwrap_err();
-    assert!(matches!(error, Error::Malformed { fault: Fault::ShardSize { .. }, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Malformed { fault: Fault::Common(Common::ShardSize { .. }), .. }),
+        "{error}"
+    );
     check_found("truncated", cut, &["structure", "shard-crcs"], "manifest says");
 
     let bytes = shard(0);
@@ -144,7 +149,7 @@ fn the_map_is_checked_both_ways() {
     check_found("lacks", manifest("\"b\": 1", "\"b\": 0"), &["structure"], "does not have tensor \"b\"");
     check_found("has more", manifest("\"b\": 1,\n", ""), &["structure"], "does not map to it");
     let error = open(manifest("\"b\": 1", "\"b\": 0")).tensor("b").unwrap_err();
-    assert!(matches!(error, Error::Malformed { fault: Fault::NotInShard(_), .. }), "{error}");
+    assert!(matches!(error, Error::Malformed { fault: Fault::Common(Common::NotInShard(_)), .. }), "{error}");
     check_found(
         "a CRC in capitals",
         manifest("crc32\": \"", "crc32\": \"X"),
@@ -182,7 +187,7 @@ fn manifests_that_break_a_rule_are_refused_at_open() {
     for change in changes {
         let mut limits = Limits::default();
         change(&mut limits);
-        let opened = OpenOptions::new().limits(limits).open_set_source(&text, files());
+        let opened = SetReader::from_source(&text, files(), &OpenOptions::new().limits(limits));
         assert!(matches!(opened.map(|_| ()), Err(Error::Limit { .. })));
     }
 }
@@ -203,7 +208,7 @@ fn shards_are_files_by_themselves() {
         let files = write_set(&tensors, &WriteOptions::new(), &threads(1));
         assert_eq!(files.0.len(), 2);
         let set = open(files.clone());
-        assert_eq!(set.metadata().unwrap(), &common::metadata());
+        assert_eq!(set.shard(0).unwrap().index().metadata(), &common::metadata());
         assert!(set.verify(Level::Full).is_ok());
         let shard = &files.0["model-00001-of-00001.apr"];
         let alone = write(&tensors, &WriteOptions::new(), &threads(1));

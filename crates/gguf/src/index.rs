@@ -1,6 +1,6 @@
 //! What a file holds, checked, without I/O.
 
-use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable, align_up};
+use tensor_core::{Extent, Limits, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
@@ -63,52 +63,9 @@ impl Index {
     }
 
     /// The tensors, in the file's order.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
-    }
-
-    /// The number of tensors.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
-    /// The tensor of that name.
-    #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.find(name)
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.info(position)
-    }
-
-    /// Where the values of the tensor at a position lie.
-    #[must_use]
-    pub fn location(&self, position: usize) -> Option<Location> {
-        let stored_nbytes = self.info(position)?.nbytes;
-        let offset = self.tensors.offset(position);
-        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
-    }
-
-    /// The bytes of the tensor at a position, which have been checked against the file's length.
-    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
-        let nbytes = self.info(position)?.nbytes;
-        Extent::new(self.tensors.offset(position)?, nbytes, self.file_len).ok()
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// The metadata.

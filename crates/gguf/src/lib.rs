@@ -23,7 +23,7 @@
 //! # bytes.resize(128, 0);
 //! # bytes.extend([0, 0, 128, 63, 0, 0, 0, 64]);
 //! let reader = Reader::from_source(&bytes[..])?; // Reader::open(path) for a file
-//! assert_eq!(reader.metadata().get("general.name").and_then(|v| v.as_str()), Some("tiny"));
+//! assert_eq!(reader.index().metadata().get("general.name").and_then(|v| v.as_str()), Some("tiny"));
 //!
 //! let w = reader.tensor("w")?; // borrowed: `bytes` are in memory
 //! assert_eq!((w.dtype(), w.shape()), (DType::F32, &[1, 2][..]));

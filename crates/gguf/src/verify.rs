@@ -11,9 +11,9 @@ use crate::wire;
 /// The report on a file that has been opened.
 pub(crate) fn verify(index: &Index, source: &dyn Source, level: Level, work: &Work<'_>) -> Report {
     let mut report = Report::new(level);
-    let looked_at = format!("{} tensors, {} metadata entries", index.len(), index.metadata().len());
+    let looked_at = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
     report.add("structure", structure(index), looked_at);
-    report.add("extents", extents(index), format!("{} tensors", index.len()));
+    report.add("extents", extents(index), format!("{} tensors", index.tensors().len()));
     if level >= Level::Control {
         let looked_at = format!("booleans of {} metadata entries", index.metadata().len());
         report.add("values", values(index), looked_at);
@@ -32,7 +32,8 @@ fn structure(index: &Index) -> Vec<String> {
         let part = Part::entry("metadata", number as u64).with_name(key);
         format!("{part}: the key is not ASCII")
     });
-    let names = index.tensors().enumerate().filter(|(_, tensor)| tensor.name.len() > wire::MAX_NAME_LEN);
+    let names =
+        index.tensors().iter().enumerate().filter(|(_, tensor)| tensor.name.len() > wire::MAX_NAME_LEN);
     let names = names.map(|(number, tensor)| {
         let (part, len) = (part(number, tensor.name), tensor.name.len());
         format!("{part}: the name has {len} bytes, {} are allowed", wire::MAX_NAME_LEN)
@@ -44,9 +45,9 @@ fn structure(index: &Index) -> Vec<String> {
 fn extents(index: &Index) -> Vec<String> {
     let alignment = u64::from(index.alignment());
     let mut findings = Vec::new();
-    let mut all = Vec::with_capacity(index.len());
-    for (number, tensor) in index.tensors().enumerate() {
-        let Some(extent) = index.extent(number) else { continue }; // there is one for each tensor
+    let mut all = Vec::with_capacity(index.tensors().len());
+    for (number, tensor) in index.tensors().iter().enumerate() {
+        let Some(extent) = index.tensors().extent(number, index.file_len()) else { continue }; // there is one for each tensor
         if extent.offset().saturating_sub(index.data_start()) % alignment != 0 {
             let part = part(number, tensor.name);
             let at = extent.offset();
@@ -57,7 +58,7 @@ fn extents(index: &Index) -> Vec<String> {
         all.push(extent);
     }
     for overlap in overlaps(&all) {
-        let name = |number| index.info(number).map_or("", |tensor| tensor.name);
+        let name = |number| index.tensors().info(number).map_or("", |tensor| tensor.name);
         let (first, second) = (overlap.first, overlap.second);
         let at = all.get(second).map_or(0, |extent: &Extent| extent.offset());
         findings.push(format!(
@@ -105,8 +106,9 @@ fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>,
         }
     };
     look(index.listing_end(), index.data_start(), "the tensors' records");
-    let mut order: Vec<(Extent, usize)> =
-        (0..index.len()).filter_map(|number| Some((index.extent(number)?, number))).collect();
+    let mut order: Vec<(Extent, usize)> = (0..index.tensors().len())
+        .filter_map(|number| Some((index.tensors().extent(number, index.file_len())?, number)))
+        .collect();
     order.sort_unstable();
     let mut reach = index.data_start();
     for (at, (extent, number)) in order.iter().enumerate() {
@@ -117,7 +119,7 @@ fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>,
             .and_then(|end| end.checked_add(index.data_start()));
         let next = order.get(at + 1).map(|(next, _)| next.offset());
         let end = aligned.unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
-        let name = index.info(*number).map_or("", |tensor| tensor.name);
+        let name = index.tensors().info(*number).map_or("", |tensor| tensor.name);
         look(reach, end, &part(*number, name).to_string());
     }
     (findings.into_inner(), looked_at)

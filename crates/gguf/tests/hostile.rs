@@ -339,7 +339,7 @@ fn a_damaged_listing_is_read_or_refused() {
             let by_ranges = Reader::from_source(CountingSource::new(damaged.clone()));
             match (in_memory, by_ranges) {
                 (Ok(a), Ok(b)) => {
-                    assert_eq!(a.metadata().to_object(), b.metadata().to_object());
+                    assert_eq!(a.index().metadata().to_object(), b.index().metadata().to_object());
                     assert_eq!(a.verify(Level::Full), b.verify(Level::Full));
                     for position in 0..a.tensors().len() {
                         assert_eq!(
@@ -377,7 +377,7 @@ fn a_parser_can_be_fed_in_pieces_of_any_length() {
         }
         let index = parser.finish().unwrap();
         assert_eq!(index.metadata().to_object(), expected);
-        assert_eq!(index.len(), 1);
+        assert_eq!(index.tensors().len(), 1);
     }
 }
 

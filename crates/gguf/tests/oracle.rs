@@ -44,14 +44,14 @@ fn files_of_the_oracle_hold_what_it_put_there() {
 
 /// What a reader sees of a file, as the oracle's script describes it.
 fn seen<S: modelfmt_gguf::Source>(reader: &Reader<S>) -> Value {
-    let tensors = reader.tensors().map(|tensor| {
+    let tensors = reader.tensors().iter().map(|tensor| {
         let bytes = reader.tensor(tensor.name).unwrap().into_bytes();
         let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let shape = tensor.shape.iter().copied().collect::<Value>();
         Value::Array(vec![tensor.name.into(), tensor.dtype.name().into(), shape, hex.into()])
     });
     let mut all = Object::new();
-    all.insert("metadata", reader.metadata().to_object());
+    all.insert("metadata", reader.index().metadata().to_object());
     all.insert("tensors", Value::Array(tensors.collect()));
     all.into()
 }

@@ -89,17 +89,17 @@ fn build(metadata: &[(String, Encoded)], tensors: &[Tensor], alignment: Option<u
 
 fn read_again<S: Source>(source: S, metadata: &Object, tensors: &[Tensor]) {
     let reader = Reader::from_source(source).unwrap();
-    let found = reader.metadata().to_object();
+    let found = reader.index().metadata().to_object();
     assert_eq!(&found, metadata);
     assert!(found.keys().eq(metadata.keys()), "order is kept");
     for (key, value) in metadata {
-        assert_eq!(reader.metadata().get(key).map(|found| found.to_value()).as_ref(), Some(value));
-        let members = reader.metadata().get(key).and_then(|found| found.as_array());
+        assert_eq!(reader.index().metadata().get(key).map(|found| found.to_value()).as_ref(), Some(value));
+        let members = reader.index().metadata().get(key).and_then(|found| found.as_array());
         let members = members.map(|array| array.iter().map(|member| member.to_value()).collect::<Vec<_>>());
         assert_eq!(members.as_deref(), value.as_array());
     }
     assert_eq!(reader.tensors().len(), tensors.len());
-    for (position, (info, (name, dtype, shape, values))) in reader.tensors().zip(tensors).enumerate() {
+    for (position, (info, (name, dtype, shape, values))) in reader.tensors().iter().zip(tensors).enumerate() {
         assert_eq!((info.name, info.dtype, info.shape), (name.as_str(), *dtype, shape.as_slice()));
         assert_eq!(reader.tensor(name).unwrap().bytes(), values);
         let mut half = vec![0; values.len() / 2];
@@ -160,10 +160,12 @@ fn opening_reads_the_listing_once_and_little_more() {
     assert!(source.nbytes() <= listing + (64 << 10), "{} of {listing}", source.nbytes());
     assert!(source.reads() <= 20, "{} reads", source.reads());
     assert_eq!(reader.index().listing_end(), listing);
-    let tokens = reader.metadata().get("tokenizer.ggml.tokens").and_then(|value| value.as_array()).unwrap();
+    let tokens =
+        reader.index().metadata().get("tokenizer.ggml.tokens").and_then(|value| value.as_array()).unwrap();
     assert_eq!((tokens.value_type(), tokens.len()), (ValueType::String, 128_000));
     assert_eq!(tokens.iter().last(), Some(MetaValue::String("▁token127999")));
-    let scores = reader.metadata().get("tokenizer.ggml.scores").and_then(|value| value.as_array()).unwrap();
+    let scores =
+        reader.index().metadata().get("tokenizer.ggml.scores").and_then(|value| value.as_array()).unwrap();
     assert_eq!(scores.bytes().len(), 512_000);
     source.reset();
     let again = Reader::with_index(Arc::clone(reader.index()), &source).unwrap();
@@ -202,6 +204,9 @@ fn the_index_is_flat() {
     bytes.resize(bytes.len().next_multiple_of(32), 0);
     bytes.push(7);
     let index = Index::parse(&bytes).unwrap();
-    assert_eq!((index.len(), index.find("model.layers.0099999.weight")), (100_000, Some(99_999)));
+    assert_eq!(
+        (index.tensors().len(), index.tensors().find("model.layers.0099999.weight")),
+        (100_000, Some(99_999))
+    );
     assert!(index.heap_size() < 10 << 20, "{}", index.heap_size());
 }

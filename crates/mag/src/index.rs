@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use tensor_core::value::{Object, Value};
 use tensor_core::{
-    Basic, Cursor, Encoding, Extent, Fault as Common, Limits, Location, NameTable, NewTensor, Parser, Part,
-    TensorInfo, TensorTable,
+    Basic, Cursor, Extent, Fault as Common, Limits, NameTable, NewTensor, Parser, Part, TensorTable,
 };
 
 use crate::checksum::{Checksum, Running};
@@ -35,43 +34,9 @@ impl Index {
     }
 
     /// The tensors in file order.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
-    }
-
-    /// The tensor of that name.
     #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.find(name)
-    }
-
-    /// The tensor at a position in file order.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.info(position)
-    }
-
-    /// Where the values of the tensor at a position lie.
-    #[must_use]
-    pub fn location(&self, position: usize) -> Option<Location> {
-        let extent = self.extent(position)?;
-        Some(Location {
-            file: None,
-            offset: Some(extent.offset()),
-            stored_nbytes: extent.len(),
-            encoding: Encoding::Raw,
-        })
-    }
-
-    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
-        let (offset, info) = (self.tensors.offset(position)?, self.info(position)?);
-        Extent::new(offset, info.nbytes, self.file_len).ok()
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// The metadata in file order.

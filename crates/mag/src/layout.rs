@@ -1,7 +1,7 @@
 //! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
 
 use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorInfo, TensorTable, align_up};
+use tensor_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorTable, align_up};
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
@@ -67,8 +67,9 @@ impl Plan {
     }
 
     /// The tensors in the order they will be written.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// The length of the file in bytes.

@@ -62,7 +62,7 @@
 //! use mag::{Level, Number, Reader};
 //!
 //! let reader = Reader::from_source(bytes)?; // or Reader::open("model.mag")?
-//! assert_eq!(reader.metadata().get("epoch"), Some(Number::I64(7)));
+//! assert_eq!(reader.index().metadata().get("epoch"), Some(Number::I64(7)));
 //! for tensor in reader.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }

@@ -27,9 +27,11 @@ fn crc(index: &Index) -> Vec<String> {
 /// DECISIONS, MAG 1, "offset": a multiple of 64, no partial overlap of buffers, none with the records.
 fn extents(index: &Index) -> Vec<String> {
     let mut found = Vec::new();
-    let extents: Vec<Extent> =
-        (0..index.tensors().len()).filter_map(|position| index.extent(position)).collect();
-    let tensor = |position: usize| Part::named("tensor", index.info(position).map_or("", |info| info.name));
+    let extents: Vec<Extent> = (0..index.tensors().len())
+        .filter_map(|position| index.tensors().extent(position, index.file_len()))
+        .collect();
+    let tensor =
+        |position: usize| Part::named("tensor", index.tensors().info(position).map_or("", |info| info.name));
     for (position, extent) in extents.iter().enumerate() {
         let (part, offset) = (|| tensor(position), extent.offset());
         if !offset.is_multiple_of(ALIGNMENT) {

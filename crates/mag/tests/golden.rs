@@ -36,8 +36,8 @@ fn golden_files_are_written_again_byte_for_byte() {
         }
         let reader = Reader::open(&path).unwrap();
         let options = WriteOptions::new().checksum(reader.index().checksum().unwrap());
-        let specs = reader.tensors().map(TensorSpec::from);
-        let plan = Plan::new(specs, reader.metadata(), &options).unwrap();
+        let specs = reader.tensors().iter().map(TensorSpec::from);
+        let plan = Plan::new(specs, reader.index().metadata(), &options).unwrap();
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();

@@ -196,7 +196,7 @@ fn tied_tensors_are_no_finding() {
     let file = write(&tensors, &metadata([]), Checksum::Crc32);
     let tied = signed(&patched(&file, 24 + 33 + 12, &file[36..44]), 24 + 2 * 33);
     let reader = open(&tied).unwrap();
-    assert_eq!(reader.index().location(0), reader.index().location(1));
+    assert_eq!(reader.index().tensors().location(0), reader.index().tensors().location(1));
     assert!(reader.verify(Level::Full).is_ok());
 }
 
@@ -246,7 +246,7 @@ fn a_file_that_matches_no_checksum_opens_only_when_asked() {
 
         let reader = OpenOptions::new().ignore_checksum(true).open_source(file.as_slice()).unwrap();
         assert_eq!(reader.index().checksum(), None);
-        assert_eq!(reader.metadata().get("n"), Some(Number::I64(8)));
+        assert_eq!(reader.index().metadata().get("n"), Some(Number::I64(8)));
         assert_eq!(reader.tensor("b").unwrap().bytes()[0], 100);
         assert!(reader.details().unwrap().get("checksum").unwrap().is_null());
         assert!(reader.verify(Level::Header).is_ok(), "nothing is hashed at this level");

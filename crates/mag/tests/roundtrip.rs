@@ -70,17 +70,17 @@ fn bits((key, number): (&str, Number)) -> (String, bool, u64) {
 fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) {
     let reader = Reader::from_source(source).unwrap();
     assert_eq!(reader.index().checksum(), Some(checksum));
-    assert!(reader.metadata().iter().map(bits).eq(metadata.iter().map(bits)));
+    assert!(reader.index().metadata().iter().map(bits).eq(metadata.iter().map(bits)));
     for (key, value) in metadata.iter() {
-        assert_eq!(reader.metadata().get(key).map(|v| bits((key, v))), Some(bits((key, value))));
+        assert_eq!(reader.index().metadata().get(key).map(|v| bits((key, v))), Some(bits((key, value))));
     }
     assert_eq!(reader.tensors().len(), tensors.len());
-    for (position, (info, tensor)) in reader.tensors().zip(tensors).enumerate() {
+    for (position, (info, tensor)) in reader.tensors().iter().zip(tensors).enumerate() {
         // DECISIONS, MAG 1, "rank": a scalar is written as shape [1].
         let shape: &[u64] = if tensor.shape.is_empty() { &[1] } else { &tensor.shape };
         assert_eq!((info.name, info.dtype, info.shape), (tensor.name.as_str(), tensor.dtype, shape));
         assert_eq!(reader.tensor(&tensor.name).unwrap().bytes(), tensor.values);
-        assert_eq!(reader.index().find(&tensor.name), Some(position));
+        assert_eq!(reader.index().tensors().find(&tensor.name), Some(position));
         let mut half = vec![0; tensor.values.len() / 2];
         let begin = tensor.values.len() - half.len();
         reader.read_into(position, begin as u64, &mut half).unwrap();

@@ -80,7 +80,7 @@ fn the_longest_key_and_the_highest_rank_are_written() {
     let file = common::write(std::slice::from_ref(&tensor), &metadata, mag::Checksum::Crc32);
     let reader = Reader::from_source(file).unwrap();
     assert_eq!(reader.tensor(&name).unwrap().bytes(), [9]);
-    assert_eq!(reader.metadata().get(&name), Some(Number::F64(0.5)));
+    assert_eq!(reader.index().metadata().get(&name), Some(Number::F64(0.5)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 #[allow(unused_imports, reason = "with no format switched on nothing has a source")]
 use tensor_core::Source;
 use tensor_core::source::{AnyFiles, AnySource};
-use tensor_core::{Container, Encoding, Extent, Limits};
+use tensor_core::{Container, Encoding, Extent, FileIndex};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -48,70 +48,54 @@ impl Opened {
     /// Opens a source as the format that its content tells.
     pub(crate) fn open(format: Format, opened: OpenedSource<'_>) -> Result<Self> {
         let OpenedSource { path, source, files, options } = opened;
-        let limits = options.limits.as_ref();
         match format {
             #[cfg(feature = "aero")]
             Format::Aero => {
-                let options = with(limits, aero::OpenOptions::new(), aero::OpenOptions::limits);
-                options.open_source(source).map(Self::Aero).map_err(Error::in_file(path))
+                aero_options(options).open_source(source).map(Self::Aero).map_err(Error::in_file(path))
             }
             #[cfg(feature = "aero")]
             Format::AeroSet => {
-                let options = with(limits, aero::OpenOptions::new(), aero::OpenOptions::limits);
-                let opened = options.open_set_source(&source, need_files(path, files)?);
+                let files = need_files(path, files)?;
+                let opened = aero::SetReader::from_source(&source, files, &aero_options(options));
                 opened.map(Self::AeroSet).map_err(Error::in_file(path))
             }
             #[cfg(feature = "mag")]
             Format::Mag => {
-                let default = mag::OpenOptions::new().ignore_checksum(options.ignore_checksum);
-                let options = with(limits, default, mag::OpenOptions::limits);
-                options.open_source(source).map(Self::Mag).map_err(Error::in_file(path))
+                of_format(options).open_source(source).map(Self::Mag).map_err(Error::in_file(path))
             }
             #[cfg(feature = "oinf")]
             Format::Oinf => {
-                let options = with(limits, oinf::OpenOptions::new(), oinf::OpenOptions::limits);
-                options.open_source(source).map(Self::Oinf).map_err(Error::in_file(path))
+                of_format(options).open_source(source).map(Self::Oinf).map_err(Error::in_file(path))
             }
             #[cfg(feature = "safetensors")]
             Format::Safetensors => {
-                let options = with(
-                    limits,
-                    modelfmt_safetensors::OpenOptions::new(),
-                    modelfmt_safetensors::OpenOptions::limits,
-                );
-                options.open_source(source).map(Self::Safetensors).map_err(Error::in_file(path))
+                of_format(options).open_source(source).map(Self::Safetensors).map_err(Error::in_file(path))
             }
             #[cfg(feature = "safetensors")]
             Format::SafetensorsSharded => {
-                let options = with(
-                    limits,
-                    modelfmt_safetensors::OpenOptions::new(),
-                    modelfmt_safetensors::OpenOptions::limits,
-                );
-                let opened = options.open_set_source(&source, need_files(path, files)?);
+                let files = need_files(path, files)?;
+                let opened =
+                    modelfmt_safetensors::SetReader::from_source(&source, files, &of_format(options));
                 opened.map(Self::SafetensorsSharded).map_err(Error::in_file(path))
             }
             #[cfg(feature = "apr2")]
             Format::Apr2 | Format::Apr1 => {
-                let options = with(limits, apr2::OpenOptions::new(), apr2::OpenOptions::limits);
-                options.open_source(source).map(Self::Apr2).map_err(Error::in_file(path))
+                of_format(options).open_source(source).map(Self::Apr2).map_err(Error::in_file(path))
             }
             #[cfg(feature = "apr2")]
             Format::Apr2Sharded => {
-                let options = with(limits, apr2::OpenOptions::new(), apr2::OpenOptions::limits);
-                let opened = options.open_set_source(&source, need_files(path, files)?);
+                let files = need_files(path, files)?;
+                let opened = apr2::SetReader::from_source(&source, files, &of_format(options));
                 opened.map(Self::Apr2Sharded).map_err(Error::in_file(path))
             }
             #[cfg(feature = "gguf")]
             Format::Gguf => {
-                let options =
-                    with(limits, modelfmt_gguf::OpenOptions::new(), modelfmt_gguf::OpenOptions::limits);
-                options.open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
+                of_format(options).open_source(source).map(Self::Gguf).map_err(Error::in_file(path))
             }
             // Formats that are switched off; `Model` asks before it comes here.
             #[allow(unreachable_patterns, reason = "with every format switched on there is no other")]
             _ => {
-                let _ = (source, files, limits);
+                let _ = (source, files, options);
                 Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() })
             }
         }
@@ -173,13 +157,22 @@ impl Opened {
     }
 }
 
-/// A format's own default limits, or those that the caller has chosen.
-#[allow(dead_code, reason = "with no format switched on nobody has limits")]
-fn with<O>(limits: Option<&Limits>, options: O, set: impl FnOnce(O, Limits) -> O) -> O {
-    match limits {
-        Some(limits) => set(options, limits.clone()),
-        None => options,
+/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+fn of_format<I: FileIndex>(options: &OpenOptions) -> tensor_core::OpenOptions<I> {
+    let own = tensor_core::OpenOptions::new().ignore_checksum(options.ignore_checksum);
+    match &options.limits {
+        Some(limits) => own.limits(limits.clone()),
+        None => own,
     }
+}
+
+#[cfg(feature = "aero")]
+fn aero_options(options: &OpenOptions) -> aero::OpenOptions {
+    options
+        .limits
+        .as_ref()
+        .map_or_else(aero::OpenOptions::new, |limits| aero::OpenOptions::new().limits(limits.clone()))
 }
 
 /// The files beside an index, without which there is no set.

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use tensor_core::{
-    Cursor, Encoding, Extent, Limits, Location, NewTensor, Parser, Part, TensorInfo, TensorTable, drive,
-};
+use tensor_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable, drive};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{Entries, Entry, MetaValue, Metadata};
@@ -28,6 +26,8 @@ pub struct Index {
     pub(crate) sizevars: SizeVars,
     pub(crate) entries: Entries,
     pub(crate) tensors: TensorTable,
+    /// Those it was parsed with, for `verify`, which parses again.
+    pub(crate) limits: Limits,
 }
 
 impl Index {
@@ -78,43 +78,9 @@ impl Index {
     }
 
     /// The tensors, in file order.
-    pub fn tensors(
-        &self,
-    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
-        self.tensors.iter()
-    }
-
-    /// The tensor of that name.
     #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.info(position)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.find(name)
-    }
-
-    /// Where the values of the tensor at a position lie.
-    #[must_use]
-    pub fn location(&self, position: usize) -> Option<Location> {
-        let info = self.tensors.info(position)?;
-        let offset = self.tensors.offset(position);
-        let stored_nbytes = if info.has_data { info.nbytes } else { 0 };
-        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
-    }
-
-    /// The bytes of the file that a tensor's values take; `None` without data.
-    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
-        let nbytes = self.tensors.info(position)?.nbytes;
-        Extent::new(self.tensors.offset(position)?, nbytes, self.file_len()).ok()
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// Bytes of heap that the index holds.
@@ -137,7 +103,6 @@ enum Stage {
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
-    limits: Limits,
     stage: Stage,
     /// Where the next record begins.
     at: u64,
@@ -165,10 +130,10 @@ impl IndexParser {
             sizevars: SizeVars::default(),
             entries: Entries::default(),
             tensors: TensorTable::default(),
+            limits: limits.clone(),
         };
         Self {
             file_len,
-            limits: limits.clone(),
             stage: Stage::Header,
             at: 0,
             done: 0,
@@ -198,10 +163,10 @@ impl IndexParser {
         self.note(Part::new("header"), HEADER_FIELDS, padding);
         check_offsets(&header, self.file_len)?;
         let min_lens = [SizeVarRecord::MIN_LEN, MetadataRecord::MIN_LEN, wire::TENSOR_MIN_LEN];
-        let maxima = [self.limits.entries, self.limits.entries, self.limits.tensors];
+        let maxima = [self.index.limits.entries, self.index.limits.entries, self.index.limits.tensors];
         let counted =
             ["the number of size variables", "the number of metadata entries", "the number of tensors"];
-        Limits::check("the length of the tables", header.data - HEADER_LEN, self.limits.index_len)?;
+        Limits::check("the length of the tables", header.data - HEADER_LEN, self.index.limits.index_len)?;
         let mut room = [0; 3];
         for (number, room) in room.iter_mut().enumerate() {
             let of = |list: &[u64; 3]| list.get(number).copied().unwrap_or_default();
@@ -236,7 +201,7 @@ impl IndexParser {
             number += 1;
         }
         self.stage = Stage::Payloads;
-        self.spans = self.index.entries.spans(&self.limits, self.file_len)?;
+        self.spans = self.index.entries.spans(&self.index.limits, self.file_len)?;
         Ok(())
     }
 
@@ -287,7 +252,7 @@ impl IndexParser {
 
     fn take_sizevar(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let start = c.offset();
-        let SizeVarRecord { name, value } = SizeVarRecord::decode(c, &self.limits)?;
+        let SizeVarRecord { name, value } = SizeVarRecord::decode(c, &self.index.limits)?;
         let pushed = self.index.sizevars.push(name.text, value);
         pushed.map_err(|fault| malformed(c.part("name"), start, fault))?;
         self.note(c.part("name"), name.padding_at, name.padding);
@@ -296,7 +261,8 @@ impl IndexParser {
 
     fn take_entry(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let start = c.offset();
-        let MetadataRecord { key, value_type, nbytes, offset } = MetadataRecord::decode(c, &self.limits)?;
+        let MetadataRecord { key, value_type, nbytes, offset } =
+            MetadataRecord::decode(c, &self.index.limits)?;
         let extent = self
             .blob(offset, nbytes)
             .map_err(|fault| malformed(c.part("value_offset").with_name(key.text), c.offset() - 8, fault))?;
@@ -308,7 +274,7 @@ impl IndexParser {
 
     fn take_tensor(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let start = c.offset();
-        let record = wire::decode_tensor(c, &self.limits)?;
+        let record = wire::decode_tensor(c, &self.index.limits)?;
         let (name, nbytes, offset) = (record.name, record.nbytes, record.offset);
         let fault = |c: &Cursor<'_>, field, back, fault| {
             malformed(c.part(field).with_name(name.text), c.offset() - back, fault)
@@ -386,7 +352,7 @@ impl Parser for IndexParser {
             self.feed_header(&[])?; // an empty file: says what is missing
         }
         for position in 0..self.index.entries.values.len() {
-            self.index.entries.payload(position, &self.limits)?;
+            self.index.entries.payload(position, &self.index.limits)?;
         }
         self.index.tensors.shrink_to_fit();
         Ok(self.index)

@@ -17,10 +17,10 @@
 //!
 //! ```no_run
 //! let model = oinf::Reader::open("model.oinf")?;
-//! for (name, value) in model.sizevars().iter() {
+//! for (name, value) in model.index().sizevars().iter() {
 //!     println!("{name} := {value}");
 //! }
-//! for (key, value) in model.metadata() {
+//! for (key, value) in model.index().metadata() {
 //!     println!("{key}: {} = {value:?}", value.value_type());
 //! }
 //! let tensor = model.tensor("W.0")?;
@@ -51,7 +51,7 @@
 //! let bytes = file.into_bytes();
 //! assert_eq!(bytes.len() as u64, plan.file_len());
 //! let model = Reader::from_source(&bytes[..])?; // from memory: tensors are borrowed
-//! assert_eq!(model.sizevars().value("D"), Some(2));
+//! assert_eq!(model.index().sizevars().value("D"), Some(2));
 //! assert_eq!(model.index().value("mode"), Some(MetaValue::from("clamp_up")));
 //! assert_eq!(model.tensor("w")?.to_vec::<u16>()?, [1, 2]);
 //! assert!(model.tensor("y").is_err()); // declared, without data
@@ -62,7 +62,7 @@
 //!
 //! ```no_run
 //! # let model = oinf::Reader::open("model.oinf")?;
-//! let position = model.index().find("W.0").ok_or("no such tensor")?;
+//! let position = model.index().tensors().find("W.0").ok_or("no such tensor")?;
 //! let mut row = [0; 512];
 //! model.read_into(position, 4 * 512, &mut row)?; // the fifth row, and no other byte of the file
 //! # Ok::<(), Box<dyn std::error::Error>>(())

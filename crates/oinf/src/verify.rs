@@ -7,32 +7,26 @@ use tensor_core::{
 use crate::error::{Error, Fault, Result};
 use crate::index::{Index, IndexParser};
 use crate::metadata::{MetaValue, bool_fault};
-use crate::reader::Reader;
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
-impl<S: Source> Reader<S> {
-    /// Checks the file and reports every finding: `structure` at every level, `padding`, `values` and `extents` at
-    /// [`Level::Full`]. OINF has no checksums, so [`Level::Control`] looks no deeper than [`Level::Header`].
-    ///
-    /// The file itself is read again, whatever index the reader was made with.
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
-        let parser = NotedParser(IndexParser::noting(self.source().len(), &self.limits));
-        let (index, notes) = match drive(parser, self.source()) {
-            Ok(parsed) => parsed,
-            Err(error) => return Report::unreadable(level, with_cause(&error)),
-        };
-        let mut report = Report::new(level);
-        report.add("structure", Vec::new(), structure(&index));
-        if level < Level::Full {
-            return report;
-        }
-        let file = File { index: &index, source: self.source(), work };
-        add(&mut report, "padding", &file.padding(notes), "header, strings, sections and payloads");
-        let (findings, looked_at) = file.values();
-        add(&mut report, "values", &findings, &looked_at);
-        add(&mut report, "extents", &file.extents(), "sections and payloads");
-        report
+/// The report on a file; the file itself is read again, whatever index it was opened with.
+pub(crate) fn verify(known: &Index, source: &dyn Source, level: Level, work: &Work<'_>) -> Report {
+    let parser = NotedParser(IndexParser::noting(source.len(), &known.limits));
+    let (index, notes) = match drive(parser, source) {
+        Ok(parsed) => parsed,
+        Err(error) => return Report::unreadable(level, with_cause(&error)),
+    };
+    let mut report = Report::new(level);
+    report.add("structure", Vec::new(), structure(&index));
+    if level < Level::Full {
+        return report;
     }
+    let file = File { index: &index, source, work };
+    add(&mut report, "padding", &file.padding(notes), "header, strings, sections and payloads");
+    let (findings, looked_at) = file.values();
+    add(&mut report, "values", &findings, &looked_at);
+    add(&mut report, "extents", &file.extents(), "sections and payloads");
+    report
 }
 
 fn add(report: &mut Report, name: &'static str, findings: &[Error], looked_at: &str) {
@@ -154,8 +148,10 @@ impl File<'_> {
             let at = self.index.entries.bytes(position).0;
             findings.extend(fault.map(|fault| malformed(self.part(Owner::Metadata(position)), at, fault)));
         }
-        for (position, info) in self.index.tensors().enumerate().filter(|(_, t)| t.dtype == DType::Bool) {
-            let Some(extent) = self.index.extent(position) else { continue };
+        for (position, info) in
+            self.index.tensors().iter().enumerate().filter(|(_, t)| t.dtype == DType::Bool)
+        {
+            let Some(extent) = self.index.tensors().extent(position, self.index.file_len()) else { continue };
             looked_at += 1;
             match self.bools(extent) {
                 Ok(None) => {}
@@ -237,8 +233,12 @@ impl File<'_> {
     fn blobs(&self) -> Vec<Blob> {
         let metadata = self.index.entries.values.iter().enumerate();
         let metadata = metadata.map(|(n, entry)| Blob { extent: entry.extent, owner: Owner::Metadata(n) });
-        let tensors = (0..self.index.tensors.len())
-            .filter_map(|n| Some(Blob { extent: self.index.extent(n)?, owner: Owner::Tensor(n) }));
+        let tensors = (0..self.index.tensors.len()).filter_map(|n| {
+            Some(Blob {
+                extent: self.index.tensors().extent(n, self.index.file_len())?,
+                owner: Owner::Tensor(n),
+            })
+        });
         let mut blobs: Vec<Blob> = metadata.chain(tensors).filter(|blob| !blob.extent.is_empty()).collect();
         blobs.sort_by_key(|blob| blob.extent);
         blobs
@@ -249,7 +249,9 @@ impl File<'_> {
             Owner::Metadata(n) => {
                 Part::named("metadata value", self.index.entries.keys.name(n).unwrap_or_default())
             }
-            Owner::Tensor(n) => Part::named("tensor", self.index.info(n).map_or("", |info| info.name)),
+            Owner::Tensor(n) => {
+                Part::named("tensor", self.index.tensors().info(n).map_or("", |info| info.name))
+            }
         }
     }
 }

@@ -37,11 +37,11 @@ fn golden_files_are_written_again_byte_for_byte() {
 #[test]
 fn a_file_by_another_hand_keeps_its_order_and_shares_bytes() {
     let reader = Reader::open(testkit::testdata("oinf").join(FOREIGN)).unwrap();
-    assert!(reader.sizevars().iter().eq([("b", 7), ("a", 8)]));
-    assert!(reader.metadata().eq([("z", MetaValue::from("cut")), ("k", MetaValue::I16(i16::MAX))]));
-    assert!(reader.tensors().map(|tensor| tensor.name).eq(["w", "v", "t"]));
+    assert!(reader.index().sizevars().iter().eq([("b", 7), ("a", 8)]));
+    assert!(reader.index().metadata().eq([("z", MetaValue::from("cut")), ("k", MetaValue::I16(i16::MAX))]));
+    assert!(reader.tensors().iter().map(|tensor| tensor.name).eq(["w", "v", "t"]));
     assert_eq!(reader.tensor("t").unwrap().to_vec::<u32>().unwrap(), [3, 4, 5]);
-    assert_eq!(reader.index().location(0), reader.index().location(2));
+    assert_eq!(reader.index().tensors().location(0), reader.index().tensors().location(2));
 }
 
 #[test]

@@ -315,7 +315,7 @@ fn look(file: &[u8]) {
     for position in 0..reader.tensor_count() {
         let _ = Container::read(&reader, position);
     }
-    for (_, value) in reader.metadata() {
+    for (_, value) in reader.index().metadata() {
         let _ = (value.to_value(), value.to_value_exact());
     }
     let _ = (reader.verify(Level::Full), Container::metadata(&reader), reader.details());

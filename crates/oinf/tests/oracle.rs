@@ -35,7 +35,7 @@ fn files_of_the_oracle_are_read_and_written_again_byte_for_byte() {
 
 /// What a reader sees of a file, as the oracle's script describes it.
 fn seen<S: oinf::Source>(reader: &Reader<S>) -> Value {
-    let tensors = reader.tensors().map(|tensor| {
+    let tensors = reader.tensors().iter().map(|tensor| {
         let bytes = tensor.has_data.then(|| reader.tensor(tensor.name).unwrap().into_bytes());
         let hex = bytes.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
         let mut object = Object::new();

@@ -57,12 +57,12 @@ proptest! {
         prop_assert!(reader.verify(Level::Full).is_ok());
         // The maps that they came from are sorted, as the file is.
         prop_assert_eq!(reader.index().to_metadata(), metadata.clone());
-        prop_assert_eq!(reader.tensors().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
+        prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
         for (spec, data) in specs.iter().zip(&data).filter(|(spec, _)| spec.has_data) {
             let tensor = reader.tensor(&spec.name).unwrap();
             prop_assert_eq!(tensor.bytes(), &data[..]);
         }
-        for value in reader.metadata().map(|(_, value)| value) {
+        for value in reader.index().metadata().map(|(_, value)| value) {
             prop_assert_eq!(&MetaValue::from_value(&value.to_value()).unwrap(), &value);
             prop_assert_eq!(&MetaValue::from_value(&value.to_value_exact()).unwrap(), &value);
         }

@@ -1,7 +1,7 @@
 //! What can be wrong with a safetensors file, or with what is to become one.
 
+use tensor_core::DType;
 use tensor_core::source::PathFault;
-use tensor_core::{DType, Part};
 
 /// An error of this crate.
 pub type Error = tensor_core::Error<Fault>;
@@ -71,15 +71,4 @@ pub enum Fault {
     /// A file of a set has a path that leads elsewhere.
     #[error("{0}")]
     Path(#[from] PathFault),
-    /// The file that should hold a tensor does not list it.
-    #[error("the index says that it is in {0:?}, which does not have it")]
-    NotInShard(String),
-    /// A file of a set breaks a rule.
-    #[error("{part}: {fault}")]
-    InShard {
-        /// The part of that file.
-        part: Box<Part>,
-        /// The rule.
-        fault: Box<Self>,
-    },
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tensor_core::value::Object;
-use tensor_core::{Cursor, Encoding, Extent, Limits, Location, Parser, Part, TensorInfo, TensorTable};
+use tensor_core::{Cursor, Extent, Limits, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::wire::LEN_SIZE;
@@ -30,52 +30,9 @@ impl Index {
     }
 
     /// The tensors, in the order of the header.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
-    }
-
-    /// The number of tensors.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
-    /// The tensor of that name.
-    #[must_use]
-    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
-        self.info(self.find(name)?)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.tensors.find(name)
-    }
-
-    /// The tensor at a position.
-    #[must_use]
-    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        self.tensors.info(position)
-    }
-
-    /// Where the values of the tensor at a position lie.
-    #[must_use]
-    pub fn location(&self, position: usize) -> Option<Location> {
-        let stored_nbytes = self.info(position)?.nbytes;
-        let offset = self.tensors.offset(position);
-        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
-    }
-
-    /// The bytes of the tensor at a position, which have been checked against the file's length.
-    pub(crate) fn extent(&self, position: usize) -> Option<Extent> {
-        let nbytes = self.info(position)?.nbytes;
-        Extent::new(self.tensors.offset(position)?, nbytes, self.file_len).ok()
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// `__metadata__`: text by text, in the file's order. `None` if the file has none, which is not the same as an

@@ -2,7 +2,7 @@
 
 use tensor_core::value::{Object, Value};
 use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable};
+use tensor_core::{DType, Extent, NewTensor, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::{MAX_HEADER_LEN, header, wire};
@@ -82,8 +82,9 @@ impl Plan {
     }
 
     /// The tensors, in their order.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// The length that the file will have.

@@ -29,7 +29,7 @@
 //!
 //! let bytes = file.into_bytes();
 //! let reader = Reader::from_source(&bytes[..])?; // Reader::open(path) for a file
-//! let names: Vec<&str> = reader.tensors().map(|t| t.name).collect();
+//! let names: Vec<&str> = reader.tensors().iter().map(|t| t.name).collect();
 //! assert_eq!(names, ["w", "b"]);
 //! let w = reader.tensor("w")?; // borrowed: `bytes` are in memory
 //! assert_eq!(w.to_vec::<f32>()?, [1.0, 2.0]);

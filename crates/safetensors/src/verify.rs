@@ -9,7 +9,8 @@ use crate::set::SetReader;
 /// The report on one file that has been opened.
 pub(crate) fn file(index: &Index, level: Level) -> Report {
     let mut report = Report::new(level);
-    let looked_at = format!("{} tensors, which cover the data of {} bytes", index.len(), index.file_len());
+    let looked_at =
+        format!("{} tensors, which cover the data of {} bytes", index.tensors().len(), index.file_len());
     report.add("structure", Vec::new(), looked_at);
     report
 }
@@ -18,11 +19,11 @@ pub(crate) fn file(index: &Index, level: Level) -> Report {
 pub(crate) fn set<F: Files>(set: &SetReader<F>, level: Level) -> Report {
     let index = set.index();
     let mut findings = Vec::new();
-    let mut held = vec![0usize; index.file_count()];
-    for position in 0..index.len() {
-        let Some((name, file)) = index.name(position).zip(index.home(position)) else { continue };
+    let mut held = vec![0usize; index.files().len()];
+    for position in 0..index.names().len() {
+        let Some((name, file)) = index.names().name(position).zip(index.home(position)) else { continue };
         let Ok(shard) = set.shard(file) else { continue }; // reported once, below
-        if shard.index().find(name).is_some() {
+        if shard.tensors().find(name).is_some() {
             held.get_mut(file).into_iter().for_each(|count| *count += 1);
         } else {
             let part = Part::entry("tensor", position as u64).with_name(name);
@@ -35,12 +36,12 @@ pub(crate) fn set<F: Files>(set: &SetReader<F>, level: Level) -> Report {
     for (file, held) in held.into_iter().enumerate() {
         match set.shard(file) {
             Err(error) => findings.push(chain(&error)),
-            Ok(shard) if shard.index().len() == held => {}
+            Ok(shard) if shard.tensors().len() == held => {}
             Ok(shard) => unlisted(set, file, shard.index(), &mut findings),
         }
     }
     let mut report = Report::new(level);
-    let looked_at = format!("{} tensors in {} files", index.len(), index.file_count());
+    let looked_at = format!("{} tensors in {} files", index.names().len(), index.files().len());
     report.add("structure", findings, looked_at);
     report
 }
@@ -57,7 +58,7 @@ fn unlisted<F: Files>(set: &SetReader<F>, file: usize, shard: &Index, findings: 
 }
 
 fn path<F: Files>(set: &SetReader<F>, file: usize) -> &str {
-    set.index().file(file).unwrap_or_default()
+    set.index().files().name(file).unwrap_or_default()
 }
 
 /// An error with its causes in one line.

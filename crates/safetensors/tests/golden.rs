@@ -51,18 +51,19 @@ fn the_golden_set_holds_what_its_text_says_and_is_written_again_byte_for_byte() 
     let expected = fs::read_to_string(folder.join("set.txt")).unwrap();
     let set = SetReader::open(folder.join(index)).unwrap();
     assert_eq!(testkit::dump(&set), expected);
-    let names = (0..set.index().file_count()).map(|number| set.index().file(number).unwrap()).chain([index]);
+    let names = set.index().files().iter().chain([index]);
     let files: BTreeMap<_, _> =
         names.map(|name| (name.to_owned(), fs::read(folder.join(name)).unwrap().into())).collect();
     let in_memory = SetReader::from_files(MemoryFiles(files.clone()), index).unwrap();
     assert_eq!(testkit::dump(&in_memory), expected);
 
     set.open_all().unwrap();
-    let infos = (0..set.index().len()).map(|position| set.info(position).unwrap());
+    let infos = (0..set.index().names().len()).map(|position| set.info(position).unwrap());
     let options = WriteOptions::new().shard_size(SHARD_SIZE);
-    let plan = SetPlan::new("set", infos.map(TensorSpec::from), Some(set.metadata()), &options).unwrap();
+    let plan =
+        SetPlan::new("set", infos.map(TensorSpec::from), Some(set.index().metadata()), &options).unwrap();
     let read = |position| set.tensor_at(position).unwrap().bytes().to_vec();
-    let values: Vec<_> = (0..set.index().len()).map(read).collect();
+    let values: Vec<_> = (0..set.index().names().len()).map(read).collect();
     let written = MemoryFolder::default();
     plan.write(&values, &written, &Work::default()).unwrap();
     assert!(written.files().0 == files);

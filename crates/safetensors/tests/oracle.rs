@@ -102,7 +102,7 @@ fn what_the_rust_crate_writes_is_read_and_written_again_byte_for_byte() {
             assert_eq!((view.dtype(), view.shape()), (tensor.dtype, &tensor.shape[..]));
             assert_eq!(view.bytes(), tensor.values);
         }
-        assert_eq!(reader.metadata().map(Object::len), metadata.as_ref().map(HashMap::len));
+        assert_eq!(reader.index().metadata().map(Object::len), metadata.as_ref().map(HashMap::len));
         assert!(common::rewrite(&reader) == bytes);
     }
 }
@@ -167,7 +167,7 @@ fn seen<S: modelfmt_safetensors::Source>(reader: &Reader<S>) -> Value {
         tensors.insert(tensor.name, object);
     }
     let mut all = Object::new();
-    all.insert("metadata", reader.metadata().cloned());
+    all.insert("metadata", reader.index().metadata().cloned());
     all.insert("tensors", tensors);
     all.into()
 }

@@ -63,14 +63,14 @@ fn metadata() -> impl Strategy<Value = Option<Object>> {
 
 fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: Option<&Object>) {
     let reader = Reader::from_source(source).unwrap();
-    assert_eq!(reader.metadata(), metadata);
+    assert_eq!(reader.index().metadata(), metadata);
     let keys = |object: Option<&Object>| object.map(|o| o.keys().map(str::to_owned).collect::<Vec<_>>());
-    assert_eq!(keys(reader.metadata()), keys(metadata), "order is kept");
+    assert_eq!(keys(reader.index().metadata()), keys(metadata), "order is kept");
     assert_eq!(reader.tensors().len(), tensors.len());
-    for (position, (info, tensor)) in reader.tensors().zip(tensors).enumerate() {
+    for (position, (info, tensor)) in reader.tensors().iter().zip(tensors).enumerate() {
         assert_eq!((info.name, info.dtype, info.shape), (&*tensor.name, tensor.dtype, &*tensor.shape));
         assert_eq!(reader.tensor(&tensor.name).unwrap().bytes(), tensor.values);
-        assert_eq!(reader.index().find(&tensor.name), Some(position));
+        assert_eq!(reader.index().tensors().find(&tensor.name), Some(position));
         let mut half = vec![0; tensor.values.len() / 2];
         let begin = tensor.values.len() - half.len();
         reader.read_into(position, begin as u64, &mut half).unwrap();
@@ -125,7 +125,7 @@ proptest! {
 
         let set = SetReader::from_files(files, plan.index_name()).unwrap();
         set.open_all().unwrap();
-        prop_assert_eq!(set.index().len(), tensors.len());
+        prop_assert_eq!(set.index().names().len(), tensors.len());
         for (position, tensor) in tensors.iter().enumerate() {
             let view = set.tensor(&tensor.name).unwrap();
             prop_assert_eq!((view.dtype(), view.shape()), (tensor.dtype, &tensor.shape[..]));
@@ -137,9 +137,9 @@ proptest! {
         let report = set.verify(Level::Full);
         prop_assert!(report.is_ok(), "{:?}", report.errors);
         let nbytes: u64 = tensors.iter().map(|tensor| tensor.values.len() as u64).sum();
-        prop_assert_eq!(set.metadata().get("total_size"), Some(&Value::from(nbytes)));
+        prop_assert_eq!(set.index().metadata().get("total_size"), Some(&Value::from(nbytes)));
         for (key, value) in metadata.iter().flatten() {
-            prop_assert_eq!(set.metadata().get(key), Some(value));
+            prop_assert_eq!(set.index().metadata().get(key), Some(value));
         }
     }
 }
@@ -235,14 +235,14 @@ fn metadata_of_a_set_stand_in_the_index_and_strings_in_every_file() {
     assert_eq!(text, expected);
     let set = SetReader::from_files(folder.files(), plan.index_name()).unwrap();
     for number in 0..2 {
-        assert_eq!(set.shard(number).unwrap().metadata(), Some(&strings([("format", "pt")])));
+        assert_eq!(set.shard(number).unwrap().index().metadata(), Some(&strings([("format", "pt")])));
     }
     // DECISIONS, "mapping of metadata": a clash with a key that we would add keeps the source's.
     metadata.insert("total_size", "mine");
     let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
     plan.write(&values(&tensors), &folder, &Work::default()).unwrap();
     let set = SetReader::from_files(folder.files(), plan.index_name()).unwrap();
-    assert_eq!(set.metadata().get("total_size").and_then(Value::as_str), Some("mine"));
+    assert_eq!(set.index().metadata().get("total_size").and_then(Value::as_str), Some("mine"));
 }
 
 #[test]
@@ -300,6 +300,9 @@ fn a_million_tensors_are_a_flat_index() {
     let header = format!("{{{}}}", header.join(","));
     assert!((header.len() as u64) < modelfmt_safetensors::MAX_HEADER_LEN);
     let index = Index::parse(&common::file(&header, &[])).unwrap();
-    assert_eq!((index.len(), index.find("model.layers.0999999.weight")), (1_000_000, Some(999_999)));
+    assert_eq!(
+        (index.tensors().len(), index.tensors().find("model.layers.0999999.weight")),
+        (1_000_000, Some(999_999))
+    );
     assert!(index.heap_size() < 100 << 20, "{}", index.heap_size());
 }

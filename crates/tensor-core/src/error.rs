@@ -125,6 +125,28 @@ pub enum Fault {
     /// JSON or MessagePack that does not decode, or lacks what the format asks for.
     #[error("{0}")]
     Metadata(String),
+    /// The tensor cannot be had without a copy.
+    #[error("{0}; read it with `tensor` instead")]
+    NotBorrowed(&'static str),
+    /// A file of a set has another size than the index of the set says.
+    #[error("the file has {found} bytes, but the index of the set says {stated}")]
+    ShardSize {
+        /// The file's size.
+        found: u64,
+        /// What the index says.
+        stated: u64,
+    },
+    /// A file of a set lacks a tensor that the index of the set looks for in it.
+    #[error("the index of the set says that it has tensor {0:?}, but it does not")]
+    NotInShard(String),
+    /// A file of a set breaks a rule by itself.
+    #[error("{part}: {fault}")]
+    InFile {
+        /// The part of the file.
+        part: Box<Part>,
+        /// The rule, in its own words.
+        fault: String,
+    },
 }
 
 /// What the shared pieces report (cursor, extents, limits); it becomes the [`Error`] of a format by `?`.
@@ -306,7 +328,36 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
     }
 }
 
+impl<F: From<Fault> + fmt::Display> Error<F> {
+    /// The same error as one of a set, of which `file` is the part that it speaks of.
+    #[must_use]
+    pub fn in_file(self, file: &Part) -> Self {
+        let within = |part, at, fault: String| {
+            let fault = Fault::InFile { part: Box::new(part), fault }.into();
+            Self::Malformed { part: file.clone(), at, fault }
+        };
+        match self {
+            Self::Malformed { part, at, fault } => within(part, at, fault.to_string()),
+            Self::Truncated { part, at, need, have } => {
+                let end = at.saturating_add(have);
+                within(part, at, Fault::OutOfBounds { offset: at, len: need, end }.to_string())
+            }
+            Self::Io { at, len, source } => {
+                let path = file.name.as_deref().unwrap_or_default();
+                Self::Io { at, len, source: io::Error::new(source.kind(), format!("{path}: {source}")) }
+            }
+            other => other,
+        }
+    }
+}
+
 impl<F> Error<F> {
+    /// There is no tensor at that position.
+    #[must_use]
+    pub fn no_such_position(position: usize) -> Self {
+        Self::NotFound { name: format!("number {position}") }
+    }
+
     /// Whether the fault lies in the environment (an I/O error), not in the bytes.
     #[must_use]
     pub const fn is_io(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The vocabulary that the modelfmt format crates share: what a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]),
 //! where bytes come from ([`Source`], [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken
-//! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]), and what can be said of one ([`Error`], [`Report`]).
+//! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
 //!
 //! Depend on a format crate instead if you want to read files; they re-export what of this you need.
 //!
@@ -43,7 +43,9 @@ mod limits;
 mod names;
 mod parse;
 pub mod quant;
+mod reader;
 mod report;
+mod set;
 mod shape;
 pub mod source;
 pub mod stats;
@@ -64,11 +66,13 @@ pub use half::{bf16, f16};
 pub use limits::Limits;
 pub use names::NameTable;
 pub use parse::{Parser, drive, require_len};
+pub use reader::{FileIndex, OpenOptions, Reader};
 pub use report::{Check, Level, Report, Status, VerifyError};
+pub use set::{MapError, SetReader, ShardMap};
 pub use shape::{DisplayShape, element_count};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
 pub use source::Source;
-pub use table::{Encoding, Location, NewTensor, TensorInfo, TensorTable};
+pub use table::{Encoding, Location, NewTensor, TableIter, TensorInfo, TensorTable};
 pub use view::{Element, TensorView, ViewError};
 pub use work::{PIECE, Progress, ScanError, Work};

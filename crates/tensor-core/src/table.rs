@@ -1,7 +1,10 @@
 //! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
 
+use std::ops::Range;
+
 use crate::dtype::DType;
-use crate::error::Fault;
+use crate::error::{Error, Fault};
+use crate::extent::Extent;
 use crate::names::NameTable;
 use crate::shape::{DisplayShape, element_count};
 
@@ -30,6 +33,12 @@ impl<'a> TensorInfo<'a> {
         Ok(Self { name, dtype, shape, nbytes: implied_nbytes(dtype, shape)?, has_data: true })
     }
 
+    /// The error of a range that reaches beyond the values.
+    #[cold]
+    pub fn out_of_range<F>(&self, offset: u64, len: u64) -> Error<F> {
+        Error::OutOfRange { name: self.name.to_owned(), offset, len, nbytes: self.nbytes }
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
@@ -55,6 +64,12 @@ impl Encoding {
             Self::Raw => "raw",
             Self::Lz4 => "lz4",
         }
+    }
+
+    /// Whether the values have to be decompressed.
+    #[must_use]
+    pub const fn is_compressed(self) -> bool {
+        !matches!(self, Self::Raw)
     }
 }
 
@@ -195,6 +210,23 @@ impl TensorTable {
         self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
     }
 
+    /// Where the values of the tensor at a position lie, in a file where they stand as they are.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let entry = self.entries.get(position)?;
+        let offset = Some(entry.offset).filter(|&offset| offset != NO_DATA);
+        let stored_nbytes = offset.map_or(0, |_| entry.nbytes);
+        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
+    }
+
+    /// The bytes that the values of the tensor at a position take, in a file of `file_len` bytes where they stand as they
+    /// are; `None` if there is none there, it has no data, or they would not lie within the file.
+    #[must_use]
+    pub fn extent(&self, position: usize, file_len: u64) -> Option<Extent> {
+        let entry = self.entries.get(position).filter(|entry| entry.offset != NO_DATA)?;
+        Extent::new(entry.offset, entry.nbytes, file_len).ok()
+    }
+
     /// Moves the values of the tensor at a position, for planners that lay out after listing.
     pub fn set_offset(&mut self, position: usize, offset: u64) {
         if let Some(entry) = self.entries.get_mut(position) {
@@ -202,13 +234,16 @@ impl TensorTable {
         }
     }
 
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
     /// The tensors in their order.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone + use<'_> {
-        // Every position below `len` has an info, so the fallback is never seen.
-        let nothing = TensorInfo { name: "", dtype: DType::U8, shape: &[], nbytes: 0, has_data: false };
-        (0..self.len()).map(move |position| self.info(position).unwrap_or(nothing))
+    #[must_use]
+    pub fn iter(&self) -> TableIter<'_> {
+        TableIter { table: self, positions: 0..self.len() }
     }
 
     /// Bytes of heap that the table holds.
@@ -219,6 +254,46 @@ impl TensorTable {
             + self.dims.capacity() * size_of::<u64>()
     }
 }
+
+impl<'a> IntoIterator for &'a TensorTable {
+    type Item = TensorInfo<'a>;
+    type IntoIter = TableIter<'a>;
+
+    fn into_iter(self) -> TableIter<'a> {
+        self.iter()
+    }
+}
+
+/// The tensors of a [`TensorTable`] in their order.
+#[derive(Clone, Debug)]
+pub struct TableIter<'a> {
+    table: &'a TensorTable,
+    positions: Range<usize>,
+}
+
+impl<'a> Iterator for TableIter<'a> {
+    type Item = TensorInfo<'a>;
+
+    fn next(&mut self) -> Option<TensorInfo<'a>> {
+        self.table.info(self.positions.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.positions.size_hint()
+    }
+
+    fn nth(&mut self, n: usize) -> Option<TensorInfo<'a>> {
+        self.table.info(self.positions.nth(n)?)
+    }
+}
+
+impl DoubleEndedIterator for TableIter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.table.info(self.positions.next_back()?)
+    }
+}
+
+impl ExactSizeIterator for TableIter<'_> {}
 
 fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, Fault> {
     if dtype == DType::Packed {

@@ -52,16 +52,22 @@ fn open_as(
     let is_json = !source.is_empty() && *source.read(0..1)? == *b"{";
     Ok(match ending {
         "aero" => Box::new(aero::Reader::from_source(source)?),
-        "apr" if is_json => Box::new(apr2::OpenOptions::new().open_set_source(&source, beside)?),
+        "apr" if is_json => {
+            Box::new(apr2::SetReader::from_source(&source, beside, &apr2::OpenOptions::new())?)
+        }
         "apr" => Box::new(apr2::Reader::from_source(source)?),
         "mag" => Box::new(mag::Reader::from_source(source)?),
         "oinf" => Box::new(oinf::Reader::from_source(source)?),
         "safetensors" => Box::new(modelfmt_safetensors::Reader::from_source(source)?),
         "gguf" => Box::new(modelfmt_gguf::Reader::from_source(source)?),
         "json" if name.ends_with(".aeroset.json") => {
-            Box::new(aero::OpenOptions::new().open_set_source(&source, beside)?)
+            Box::new(aero::SetReader::from_source(&source, beside, &aero::OpenOptions::new())?)
         }
-        "json" => Box::new(modelfmt_safetensors::OpenOptions::new().open_set_source(&source, beside)?),
+        "json" => Box::new(modelfmt_safetensors::SetReader::from_source(
+            &source,
+            beside,
+            &modelfmt_safetensors::OpenOptions::new(),
+        )?),
         _ => return Err("an unknown ending".into()),
     })
 }

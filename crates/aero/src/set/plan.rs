@@ -10,7 +10,7 @@ use tensor_core::value::{Object, Value, json};
 use tensor_core::write::{NewFiles, Output, Sink, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
-use tensor_core::{NewTensor, Part, TensorInfo, TensorTable, Work};
+use tensor_core::{NewTensor, Part, TensorTable, Work};
 
 use crate::error::{Error, Fault, Result};
 use crate::layout::{Parts, Plan, Shard, WriteOptions, model_of, shards_of, table_of, unfit_metadata};
@@ -97,8 +97,9 @@ impl SetPlan {
     }
 
     /// The tensors in the order they will be written.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
-        self.tensors.iter()
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
     }
 
     /// Writes parts, `index.aero` and index. `data` numbers tensors as their descriptions were given. The same input

@@ -10,14 +10,14 @@ use tensor_core::source::{FileSource, Folder};
 use tensor_core::value::{Object, Value};
 use tensor_core::{
     AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Part, Report, Source, TensorInfo,
-    TensorView, Work,
+    TensorTable, TensorView, Work,
 };
 
 use super::{SetFile, SetIndex};
 use crate::chunks::malformed;
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
-use crate::reader::{OpenOptions, Reader, view};
+use crate::reader::{OpenOptions, Reader};
 use crate::tidx::Entry;
 use crate::verify::describe;
 use crate::wire::{FourCC, shard_name};
@@ -42,51 +42,21 @@ impl SetReader<Folder> {
     /// # Errors
     /// If index or tensor index cannot be read or break a rule; for a folder also if it has not one file `*.aeroset.json`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        OpenOptions::new().open_set(path)
+        Self::open_with(path, &OpenOptions::new())
     }
-}
 
-impl OpenOptions {
-    /// Opens the set whose index stands at `path`, or in the folder at `path`.
+    /// As [`open`](Self::open), with options of your own.
     ///
     /// # Errors
-    /// As [`SetReader::open`].
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn open_set(&self, path: impl AsRef<Path>) -> Result<SetReader<Folder>> {
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let failed = |path: &Path| {
             let path = path.display().to_string();
             move |source| Error::Open { path, source }
         };
         let path = index_path(path.as_ref()).map_err(failed(path.as_ref()))?;
         let source = FileSource::open(&path).map_err(failed(&path))?;
-        self.open_set_source(&source, Folder::of(&path))
-    }
-
-    /// Opens the set whose index `source` holds, and whose files `files` opens.
-    ///
-    /// # Errors
-    /// As [`SetReader::from_files`].
-    pub fn open_set_source<F: Files>(
-        &self,
-        source: &(impl Source + ?Sized),
-        files: F,
-    ) -> Result<SetReader<F>> {
-        self.open_set_in(source, files, String::new())
-    }
-
-    fn open_set_in<F: Files>(
-        &self,
-        source: &(impl Source + ?Sized),
-        files: F,
-        prefix: String,
-    ) -> Result<SetReader<F>> {
-        let len = source.len();
-        Limits::check("the length of the index of the set", len, self.limits_ref().metadata_len)?;
-        let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
-        let set = Arc::new(SetIndex::parse(&text, self.limits_ref())?);
-        let global = open_file(self, &files, &prefix, set.global_tidx())?;
-        let parts = set.parts().iter().map(|_| OnceLock::new()).collect();
-        Ok(SetReader { set, files, prefix, options: self.clone(), global, parts })
+        Self::from_source(&source, Folder::of(&path), options)
     }
 }
 
@@ -126,7 +96,7 @@ fn open_file<F: Files>(
 ) -> Result<Reader<F::Source>> {
     let failed = |source| Error::Open { path: file.path.clone(), source };
     let source = files.open(&format!("{prefix}{}", file.path)).map_err(failed)?;
-    options.open_source(source).map_err(|error| in_file(&file.path, error))
+    options.open_source(source).map_err(|error| error.in_file(&file_part(&file.path)))
 }
 
 /// Where a tensor is in its part.
@@ -146,7 +116,30 @@ impl<F: Files> SetReader<F> {
         let failed = |source| Error::Open { path: index.to_owned(), source };
         let source = files.open(index).map_err(failed)?;
         let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default();
-        OpenOptions::new().open_set_in(&source, files, prefix.to_owned())
+        Self::with_prefix(&source, files, prefix.to_owned(), &OpenOptions::new())
+    }
+
+    /// Opens the set whose index is what `source` holds, and whose files `files` opens.
+    ///
+    /// # Errors
+    /// As [`from_files`](Self::from_files).
+    pub fn from_source(source: &(impl Source + ?Sized), files: F, options: &OpenOptions) -> Result<Self> {
+        Self::with_prefix(source, files, String::new(), options)
+    }
+
+    fn with_prefix(
+        source: &(impl Source + ?Sized),
+        files: F,
+        prefix: String,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let (len, limits) = (source.len(), options.limits_ref());
+        Limits::check("the length of the index of the set", len, limits.metadata_len)?;
+        let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
+        let set = Arc::new(SetIndex::parse(&text, limits)?);
+        let global = open_file(options, &files, &prefix, set.global_tidx())?;
+        let parts = set.parts().iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { set, files, prefix, options: options.clone(), global, parts })
     }
 
     /// What the index of the set says.
@@ -188,7 +181,8 @@ impl<F: Files> SetReader<F> {
     }
 
     /// The tensors in the order of the global tensor index.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorInfo<'_>> + DoubleEndedIterator + Clone {
+    #[must_use]
+    pub fn tensors(&self) -> &TensorTable {
         self.global.tensors()
     }
 
@@ -212,7 +206,10 @@ impl<F: Files> SetReader<F> {
             Home::Listed(there) => part.tensor_at(there).map(TensorView::into_bytes),
             Home::Shard(extent) => part.read(extent.range()),
         };
-        view(self.info_at(position)?.0, bytes.map_err(|error| in_file(path, error))?)
+        TensorView::of_source(
+            self.info_at(position)?.0,
+            bytes.map_err(|error| error.in_file(&file_part(path)))?,
+        )
     }
 
     /// The tensor of that name with its values, verified: by the `hash_b3` of the global index, else by what hashes its
@@ -237,7 +234,10 @@ impl<F: Files> SetReader<F> {
         match home {
             Home::Listed(there) => {
                 let found = part.tensor_at_verified(there).map(TensorView::into_bytes);
-                view(info, found.map_err(|error| in_file(self.path(number), error))?)
+                TensorView::of_source(
+                    info,
+                    found.map_err(|error| error.in_file(&file_part(self.path(number))))?,
+                )
             }
             Home::Shard(_) => Err(malformed(Part::named("tensor", name), 0, Fault::NoHash)),
         }
@@ -259,7 +259,7 @@ impl<F: Files> SetReader<F> {
                 part.source().read_into(at, out).map_err(|source| Error::Io { at, len, source })
             }
         };
-        read.map_err(|error| in_file(self.path(number), error))
+        read.map_err(|error| error.in_file(&file_part(self.path(number))))
     }
 
     /// The model's metadata: the MJSN of `index.aero`.
@@ -267,7 +267,7 @@ impl<F: Files> SetReader<F> {
     /// # Errors
     /// As [`Reader::json`].
     pub fn json(&self) -> Result<Option<Object>> {
-        self.global.json().map_err(|error| in_file(&self.set.global_tidx().path, error))
+        self.global.json().map_err(|error| error.in_file(&file_part(&self.set.global_tidx().path)))
     }
 
     /// What `inspect --json` prints as metadata: `json` and `manifest` of `index.aero`.
@@ -275,7 +275,7 @@ impl<F: Files> SetReader<F> {
     /// # Errors
     /// As [`json`](Self::json).
     pub fn metadata(&self) -> Result<Object> {
-        self.global.metadata().map_err(|error| in_file(&self.set.global_tidx().path, error))
+        self.global.metadata().map_err(|error| error.in_file(&file_part(&self.set.global_tidx().path)))
     }
 
     /// Checks the index and every file, and reports every finding.
@@ -294,7 +294,7 @@ impl<F: Files> SetReader<F> {
     }
 
     fn position(&self, name: &str) -> Result<usize> {
-        self.index().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
+        self.index().tensors().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
     fn path(&self, number: usize) -> &str {
@@ -303,7 +303,7 @@ impl<F: Files> SetReader<F> {
 
     fn info_at(&self, position: usize) -> Result<(TensorInfo<'_>, Entry)> {
         let index = self.index();
-        let found = index.info(position).zip(index.entry(position));
+        let found = index.tensors().info(position).zip(index.entry(position));
         found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })
     }
 
@@ -318,8 +318,8 @@ impl<F: Files> SetReader<F> {
         };
         let part = self.part(number)?;
         let index = part.index();
-        if let Some(there) = index.find(info.name) {
-            let same = index.info(there).is_some_and(|found| found == info);
+        if let Some(there) = index.tensors().find(info.name) {
+            let same = index.tensors().info(there).is_some_and(|found| found == info);
             if same {
                 return Ok((number, part, Home::Listed(there)));
             }
@@ -349,28 +349,9 @@ impl<F: Files> SetReader<F> {
     }
 }
 
-/// An error of one file of a set, with its name.
-fn in_file(path: &str, error: Error) -> Error {
-    match error {
-        Error::Malformed { part, at, fault } => {
-            let fault = Fault::File { path: path.to_owned(), fault: fault.to_string() };
-            Error::Malformed { part, at, fault }
-        }
-        Error::Truncated { part, at, need, have } => {
-            let end = at.saturating_add(have);
-            let fault = tensor_core::Fault::OutOfBounds { offset: at, len: need, end };
-            Error::Malformed {
-                part,
-                at,
-                fault: Fault::File { path: path.to_owned(), fault: fault.to_string() },
-            }
-        }
-        Error::Io { at, len, source } => {
-            let source = std::io::Error::new(source.kind(), format!("{path}: {source}"));
-            Error::Io { at, len, source }
-        }
-        other => other,
-    }
+/// A file of the set, for errors.
+fn file_part(path: &str) -> Part {
+    Part::named("file of the set", path)
 }
 
 impl<F: Files> Container for SetReader<F> {
@@ -389,11 +370,11 @@ impl<F: Files> Container for SetReader<F> {
     }
 
     fn info(&self, tensor: usize) -> Option<TensorInfo<'_>> {
-        self.index().info(tensor)
+        self.index().tensors().info(tensor)
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.index().find(name)
+        self.index().tensors().find(name)
     }
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {

@@ -70,7 +70,7 @@ fn size(file: &SetFile, len: u64, found: &mut Findings) {
 
 /// Every tensor is in the part that has its shard, as the global index describes it.
 fn tensors<F: Files>(set: &SetReader<F>, found: &mut Findings) {
-    for (position, info) in set.tensors().enumerate() {
+    for (position, info) in set.tensors().iter().enumerate() {
         let part = set.index().entry(position).and_then(|entry| set.set().part_of_shard(entry.shard_id));
         if part.is_some_and(|number| set.part(number).is_err()) {
             continue; // that the part does not open is a finding

@@ -90,33 +90,10 @@ impl Manifest {
         self.apr_version.as_deref()
     }
 
-    /// The number of tensors.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
     /// The names of the tensors, in order.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        (0..self.len()).map(|position| self.name(position).unwrap_or_default()) // each below `len` has one
-    }
-
-    /// The name of the tensor at a position.
     #[must_use]
-    pub fn name(&self, position: usize) -> Option<&str> {
-        self.names.name(position)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.names.find(name)
+    pub const fn names(&self) -> &NameTable {
+        &self.names
     }
 
     /// The number of the shard that has the tensor at a position.
@@ -214,9 +191,9 @@ mod tests {
         let first = Shard { file: "m-00001-of-00002.apr", size: 100, crc32: Some(0xabcd) };
         assert_eq!(manifest.shard(0), Some(first));
         assert_eq!(manifest.shard(1).unwrap().crc32, None);
-        assert!(manifest.names().eq(["a", "b"]));
+        assert!(manifest.names().iter().eq(["a", "b"]));
         assert_eq!((manifest.home(0), manifest.home(1), manifest.home(2)), (Some(1), Some(0), None));
-        assert_eq!((manifest.find("b"), manifest.apr_version()), (Some(1), Some("2.0.0")));
+        assert_eq!((manifest.names().find("b"), manifest.apr_version()), (Some(1), Some("2.0.0")));
     }
 
     #[test]

@@ -27,7 +27,7 @@ struct Found {
 }
 
 pub(super) fn report<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
-    let manifest = set.manifest();
+    let manifest = set.index();
     let mut found = Found::default();
     manifest_itself(manifest, &mut found);
     let mut readers = Vec::with_capacity(manifest.shards().len());
@@ -52,7 +52,7 @@ impl Found {
     fn report(self, level: Level, manifest: &Manifest) -> Report {
         let mut report = Report::new(level);
         let shards = format!("{} shards", manifest.shards().len());
-        let tensors = format!("{} tensors in {shards}", manifest.len());
+        let tensors = format!("{} tensors in {shards}", manifest.names().len());
         report.add("structure", self.structure, tensors.clone());
         if level >= Level::Full {
             report.add("crc", self.crc, shards.clone());
@@ -161,10 +161,10 @@ fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Work<'_>, found: &mut
 
 /// Every tensor that the manifest maps to a shard is there, and the other way round.
 fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<S>>], found: &mut Found) {
-    for (position, name) in manifest.names().enumerate() {
+    for (position, name) in manifest.names().iter().enumerate() {
         let Some(home) = manifest.home(position) else { continue };
         let Some(Some(reader)) = readers.get(home) else { continue }; // a shard that does not open is a finding
-        if reader.index().find(name).is_none() {
+        if reader.tensors().find(name).is_none() {
             let (file, name) = (manifest.shard(home).map_or("", |shard| shard.file), Shortened(name));
             let what = format!("it does not have tensor {name:?}, which the manifest maps to it");
             found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
@@ -172,7 +172,7 @@ fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<S>>], found: &m
     }
     for (number, (shard, reader)) in manifest.shards().zip(readers).enumerate() {
         for tensor in reader.iter().flat_map(|reader| reader.tensors()) {
-            let home = manifest.find(tensor.name).and_then(|position| manifest.home(position));
+            let home = manifest.names().find(tensor.name).and_then(|position| manifest.home(position));
             if home != Some(number) {
                 let (file, name) = (Shortened(shard.file), Shortened(tensor.name));
                 let what = format!("it has tensor {name:?}, which the manifest does not map to it");

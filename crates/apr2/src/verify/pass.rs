@@ -263,7 +263,7 @@ fn groups_of(tensor: &Compressed<'_>, source: &impl Source) -> Result<Vec<Group>
 }
 
 fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
-    let (info, stored) = index.info(number).zip(index.tensors.stored(number))?;
+    let (info, stored) = index.tensors().info(number).zip(index.tensors.stored(number))?;
     Some(Compressed { number, name: info.name, stored })
 }
 

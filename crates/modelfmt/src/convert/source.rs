@@ -79,9 +79,9 @@ impl Content {
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
             let mut reserved = Reserved::new(model.format());
-            for number in 0..set.index().file_count() {
+            for (number, file) in set.index().files().iter().enumerate() {
                 let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
-                for (key, value) in shard.metadata().into_iter().flatten() {
+                for (key, value) in shard.index().metadata().into_iter().flatten() {
                     // The first says it; what a later one says differently is a loss.
                     match self.keys.get(key) {
                         None => {
@@ -90,7 +90,6 @@ impl Content {
                         }
                         Some(known) if known == value => {}
                         Some(_) => {
-                            let file = set.index().file(number).unwrap_or_default();
                             let why = format!("{file:?} says something else than a file before it");
                             self.losses.push(Misfit::loss("metadata key", key, why));
                         }
@@ -150,7 +149,7 @@ fn native(model: &Model) -> Result<Reserved> {
 fn exact(model: &Model) -> Result<Object> {
     #[cfg(feature = "oinf")]
     if let Some(oinf) = model.as_oinf() {
-        return Ok(oinf.metadata().map(|(key, value)| (key, value.to_value_exact())).collect());
+        return Ok(oinf.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect());
     }
     let mut keys = object(model.metadata()?);
     for (_, value) in keys.iter_mut() {

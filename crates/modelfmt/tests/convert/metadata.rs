@@ -148,7 +148,7 @@ fn what_only_the_files_of_a_set_say_stays_there() {
     let check = |model: &modelfmt::Model| {
         assert_eq!(text(&json_of(model)), index);
         let shard = model.as_safetensors_sharded().unwrap().shard(0).unwrap();
-        assert_eq!(text(shard.metadata().unwrap()), r#"{"by":"us","format":"pt"}"#);
+        assert_eq!(text(shard.index().metadata().unwrap()), r#"{"by":"us","format":"pt"}"#);
     };
     check(&source);
     let aero = convert(&source, Format::Aero, &options(|_| {}));

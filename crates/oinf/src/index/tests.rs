@@ -42,7 +42,7 @@ fn tables_are_read_in_windows_of_any_size() {
         let index = drive(parser, &Ranges(&file)).unwrap();
         assert!(index.sizevars().iter().eq(whole.sizevars().iter()), "{window}");
         assert!(index.metadata().eq(whole.metadata()), "{window}");
-        assert!(index.tensors().eq(whole.tensors()), "{window}");
+        assert!(index.tensors().iter().eq(whole.tensors()), "{window}");
         assert_eq!(index.ends, whole.ends, "{window}");
     }
 }
@@ -69,11 +69,15 @@ fn what_is_needed_lies_within_the_file_and_is_never_empty() {
 #[test]
 fn an_index_is_found_by_name_and_position() {
     let index = Index::parse(&file()).unwrap();
-    assert_eq!(index.find("nnn"), Some(2));
-    assert_eq!(index.tensor("nnn").map(|tensor| tensor.shape.len()), Some(3));
+    assert_eq!(index.tensors().find("nnn"), Some(2));
+    assert_eq!(index.tensors().tensor("nnn").map(|tensor| tensor.shape.len()), Some(3));
     assert_eq!(index.value("nnnn").unwrap().as_str(), Some("nnnn"));
     assert_eq!(index.sizevars().value("nn"), Some(2));
-    assert!(index.find("x").is_none() && index.value("x").is_none() && index.sizevars().value("x").is_none());
-    assert_eq!(index.location(30), None);
+    assert!(
+        index.tensors().find("x").is_none()
+            && index.value("x").is_none()
+            && index.sizevars().value("x").is_none()
+    );
+    assert_eq!(index.tensors().location(30), None);
     assert!(index.heap_size() < 16_384, "{}", index.heap_size());
 }

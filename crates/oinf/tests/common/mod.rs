@@ -30,12 +30,12 @@ pub(crate) fn write(
 
 /// The bytes of the file that our writer makes of what a reader sees.
 pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
-    let specs: Vec<_> = reader.tensors().map(TensorSpec::from).collect();
+    let specs: Vec<_> = reader.tensors().iter().map(TensorSpec::from).collect();
     let values = |t: oinf::TensorInfo<'_>| match t.has_data {
         true => reader.tensor(t.name).unwrap().bytes().to_vec(),
         false => Vec::new(),
     };
-    let data: Vec<_> = reader.tensors().map(values).collect();
+    let data: Vec<_> = reader.tensors().iter().map(values).collect();
     write(&specs, &reader.index().to_metadata(), &data, 2)
 }
 

@@ -56,45 +56,16 @@ impl SetIndex {
         Ok(Self { names, files, homes, metadata: metadata.unwrap_or_default(), len: json.len() as u64 })
     }
 
-    /// The number of tensors.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
     /// The names of the tensors, in order.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        (0..self.len()).map(|number| self.name(number).unwrap_or_default()) // each below `len` has one
+    #[must_use]
+    pub const fn names(&self) -> &NameTable {
+        &self.names
     }
 
-    /// The name of the tensor at a position.
+    /// The paths of the files, in the order in which they first occur.
     #[must_use]
-    pub fn name(&self, position: usize) -> Option<&str> {
-        self.names.name(position)
-    }
-
-    /// The position of the tensor of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.names.find(name)
-    }
-
-    /// The number of files.
-    #[must_use]
-    pub fn file_count(&self) -> usize {
-        self.files.len()
-    }
-
-    /// The path of a file, as the index names it; files are numbered as they first occur.
-    #[must_use]
-    pub fn file(&self, number: usize) -> Option<&str> {
-        self.files.name(number)
+    pub const fn files(&self) -> &NameTable {
+        &self.files
     }
 
     /// The number of the file that has the tensor at a position.

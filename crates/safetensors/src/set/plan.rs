@@ -166,7 +166,7 @@ fn check_unique(shards: &[Shard]) -> Result<()> {
 
 /// The text of the index, laid out as the usual writer's: indented by two, a line for each tensor.
 fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
-    let nbytes = |shard: &Shard| shard.plan.tensors().map(|t| t.nbytes).fold(0, u64::saturating_add);
+    let nbytes = |shard: &Shard| shard.plan.tensors().iter().map(|t| t.nbytes).fold(0, u64::saturating_add);
     let total = shards.iter().map(nbytes).fold(0, u64::saturating_add);
     let mut object = metadata.cloned().unwrap_or_default();
     if object.get(TOTAL_SIZE).is_none_or(|found| !matches!(found, Value::String(_))) {

@@ -55,8 +55,8 @@ pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Work<'
 
 /// The file that our writer makes of what a reader sees.
 pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
-    let specs = reader.tensors().map(TensorSpec::from);
-    let plan = Plan::new(specs, reader.metadata(), &WriteOptions::new()).unwrap();
+    let specs = reader.tensors().iter().map(TensorSpec::from);
+    let plan = Plan::new(specs, reader.index().metadata(), &WriteOptions::new()).unwrap();
     let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
     let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
     let file = MemoryFile::new();

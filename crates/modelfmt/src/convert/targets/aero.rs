@@ -53,7 +53,8 @@ fn carried_params(model: &Model, mut options: WriteOptions) -> Result<WriteOptio
     let Some(index) = index.or_else(|| model.as_aeroset().map(|set| &**set.index())) else {
         return Ok(options);
     };
-    for (position, tensor) in index.tensors().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Packed)
+    for (position, tensor) in
+        index.tensors().iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Packed)
     {
         if let Some(params) = packed_params(index, position) {
             options = options.quant_params(tensor.name, &params)?;
@@ -97,7 +98,7 @@ pub(super) fn losses(model: &Model, losses: &mut Vec<Misfit>) -> Result<()> {
 
 fn index_losses(model: &Model, index: &Index, losses: &mut Vec<Misfit>) -> Result<()> {
     chunk_losses(index, losses);
-    for (position, tensor) in index.tensors().enumerate() {
+    for (position, tensor) in index.tensors().iter().enumerate() {
         let keys = index.unknown_keys(position).map_err(|error| model.failed(error.erase()))?;
         for key in keys.keys() {
             let why = format!("the tensor index says {key:?} of it, which no target can hold");

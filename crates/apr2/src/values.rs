@@ -1,0 +1,72 @@
+//! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
+
+use tensor_core::{Bytes, Extent, Source, TensorInfo, Work};
+
+use crate::blocks::Compressed;
+use crate::error::{Error, Result};
+use crate::index::{Stored, Tensors};
+
+/// From this size on, reading a compressed tensor uses more than one thread.
+const PARALLEL: u64 = 4 << 20;
+
+impl Tensors {
+    pub(crate) fn position(&self, name: &str) -> Result<usize> {
+        self.table().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
+    }
+
+    /// The values of a tensor; decompressed on as many threads as `work` says, or as its size deserves.
+    pub(crate) fn read<'s>(
+        &self,
+        source: &'s impl Source,
+        position: usize,
+        work: Option<&Work<'_>>,
+    ) -> Result<Bytes<'s>> {
+        let (info, stored) = self.placed(position)?;
+        if stored.compressed {
+            let threads = work.map_or_else(|| default_threads(stored.nbytes), |work| work.threads);
+            let work = Work { threads, progress: None };
+            return Ok(Bytes::Owned(compressed(position, info, stored).read(source, &self.starts, &work)?));
+        }
+        if stored.len == 0 {
+            return Ok(Bytes::Borrowed(&[])); // it may stand beyond the last byte
+        }
+        let (at, len) = (stored.offset, stored.len);
+        source.read(at..stored.end()).map_err(|source| Error::Io { at, len, source })
+    }
+
+    /// Fills `out` with the values of a tensor from byte `offset` on.
+    pub(crate) fn read_into(
+        &self,
+        source: &impl Source,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (info, stored) = self.placed(position)?;
+        let len = out.len() as u64;
+        let part = Extent::new(offset, len, stored.nbytes).map_err(|_| info.out_of_range(offset, len))?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        if stored.compressed {
+            let work = Work { threads: default_threads(len), progress: None };
+            return compressed(position, info, stored).read_into(source, &self.starts, offset, out, &work);
+        }
+        let at = stored.offset + offset; // within the file, as the index has checked
+        source.read_into(at, out).map_err(|source| Error::Io { at, len, source })
+    }
+
+    fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Stored)> {
+        let found = self.table().info(position).zip(self.stored(position));
+        found.ok_or_else(|| Error::no_such_position(position))
+    }
+}
+
+const fn compressed(number: usize, info: TensorInfo<'_>, stored: Stored) -> Compressed<'_> {
+    Compressed { number, name: info.name, stored }
+}
+
+/// All cores for what is large. Asking how many there are is dear, so it is not done for what is small.
+fn default_threads(nbytes: u64) -> usize {
+    if nbytes >= PARALLEL { Work::default().threads } else { 1 }
+}
