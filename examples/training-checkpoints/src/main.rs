@@ -108,7 +108,7 @@ impl Linear {
     fn load(path: &Path) -> Result<Self, Box<dyn Error>> {
         let file = Reader::open(path)?; // a checksum that does not match is an error here
         let (Some(Number::I64(step)), Some(Number::F64(loss))) =
-            (file.metadata().get("step"), file.metadata().get("loss"))
+            (file.index().metadata().get("step"), file.index().metadata().get("loss"))
         else {
             return Err("it is no checkpoint: step and loss are missing".into());
         };
