@@ -9,9 +9,13 @@
 )]
 
 mod data;
+mod lookup;
+mod map;
 mod open;
 mod race;
 mod report;
+mod threads;
+mod verify;
 
 use std::error::Error;
 use std::fs;
@@ -59,12 +63,18 @@ struct Sizes {
     /// Tensors of the large model that is opened
     #[arg(long, default_value_t = 1_000_000)]
     many_tensors: usize,
+    /// MiB of the file of which one tensor is read
+    #[arg(long, default_value_t = 4096)]
+    lookup_mib: u64,
+    /// MiB of the files that are verified, half of that where they are compressed
+    #[arg(long, default_value_t = 1024)]
+    verify_mib: u64,
 }
 
 impl Sizes {
     /// Small enough for everything to take seconds.
     fn quick(self) -> Self {
-        Self { open_tensors: 1000, many_tensors: 2000, ..self }
+        Self { open_tensors: 1000, many_tensors: 2000, lookup_mib: 16, verify_mib: 16, ..self }
     }
 }
 
@@ -165,6 +175,8 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result {
     let mut bench = Bench::new(args)?;
     open::run(&mut bench)?;
+    lookup::run(&mut bench)?;
+    verify::run(&mut bench)?;
     let rows = &bench.rows;
     if rows.is_empty() {
         return Err("there is no row of that name".into());

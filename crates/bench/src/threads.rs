@@ -1,0 +1,21 @@
+//! The same work on one thread and on more.
+
+use crate::race::{race, seconds};
+use crate::report::{Row, Target, Unit};
+use crate::{Bench, Result};
+
+/// Times `work`, which is given a number of threads, on as many as are measured and on one.
+pub(crate) fn compare(bench: &mut Bench, id: String, case: &str, work: impl Fn(usize) -> Result) -> Result {
+    let threads = bench.sizes.threads;
+    let race = race(bench.rounds(5), || seconds(|| work(threads)), || seconds(|| work(1)))?;
+    bench.add(Row {
+        id,
+        work: format!("{threads} threads: faster than one"),
+        case: case.to_owned(),
+        samples: race.speedups(),
+        unit: Unit::Times,
+        target: Target::AtLeast(1.7),
+        note: race.times(),
+    });
+    Ok(())
+}

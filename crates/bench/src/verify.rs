@@ -1,0 +1,274 @@
+//! Checking every byte of a file, beside the bare hash, checksum or decoder over the same bytes.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use modelfmt::{Encoding, Level, Model, Status, Work};
+use tensor_core::{DType, PIECE};
+
+use crate::data::{Form, Noise, Tensors, Values};
+use crate::map::map;
+use crate::race::{on_threads, race, seconds};
+use crate::report::{Row, Target, Unit};
+use crate::{Bench, Result, ensure, threads};
+
+/// Values to an LZ4 block of APR2.
+const BLOCK: usize = 64 << 10;
+
+/// A file, and what its verification is compared with.
+struct Case {
+    id: &'static str,
+    form: Form,
+    values: Values,
+    /// Tensors in all of the usual size, or one part of it.
+    part: u64,
+    raw: Raw,
+    target: f64,
+    /// The checks that must find a byte that has been changed.
+    checks: &'static [&'static str],
+}
+
+/// The bare work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    Blake3,
+    Crc32,
+    Lz4,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        id: "aero",
+        form: Form::Aero,
+        values: Values::F32,
+        part: 1,
+        raw: Raw::Blake3,
+        target: 0.85,
+        checks: &["chunk-hashes"],
+    },
+    Case {
+        id: "aero-all",
+        form: Form::AeroAll,
+        values: Values::F32,
+        part: 1,
+        raw: Raw::Blake3,
+        target: 0.36,
+        checks: &["chunk-hashes", "tensor-hashes", "page-hashes"],
+    },
+    Case {
+        id: "apr2",
+        form: Form::Apr2,
+        values: Values::F32,
+        part: 1,
+        raw: Raw::Crc32,
+        target: 0.8,
+        checks: &["crc"],
+    },
+    Case {
+        id: "apr2-lz4-f16",
+        form: Form::Apr2Lz4,
+        values: Values::F16,
+        part: 2,
+        raw: Raw::Lz4,
+        target: 0.75,
+        checks: &["crc"],
+    },
+    Case {
+        id: "apr2-lz4-pruned",
+        form: Form::Apr2Lz4,
+        values: Values::Pruned,
+        part: 2,
+        raw: Raw::Lz4,
+        target: 0.75,
+        checks: &["crc"],
+    },
+];
+
+impl Case {
+    fn ids(&self) -> [String; 3] {
+        ["verify", "verify-path", "threads"].map(|group| match group {
+            "threads" => format!("threads/verify-{}", self.id),
+            group => format!("{group}/{}", self.id),
+        })
+    }
+
+    fn title(&self) -> &'static str {
+        match (self.values, self.form) {
+            (Values::F16, _) => "APR2 LZ4, f16 that hardly compresses",
+            (Values::Pruned, _) => "APR2 LZ4, pruned f16",
+            (Values::F32, form) => form.title(),
+        }
+    }
+}
+
+/// Verifies files from a map and by their paths, and on one thread and two.
+pub(crate) fn run(bench: &mut Bench) -> Result {
+    for case in &CASES {
+        if case.ids().iter().any(|id| bench.wants(id)) {
+            measure(bench, case)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(bench: &mut Bench, case: &Case) -> Result {
+    let path = bench.file("verify");
+    let dtype = if case.values == Values::F32 { DType::F32 } else { DType::F16 };
+    let tensors = Tensors::layers(dtype, 16, (bench.sizes.verify_mib << 20) / case.part);
+    tensors.to_file(case.form, &Noise::new(case.values), &path)?;
+    changed_bytes_are_found(case, &path)?;
+    let mapped = Model::from_source("verify", map(&path)?)?;
+    let read = Model::open(&path)?;
+    let bytes = map(&path)?;
+    let bare = Bare::new(case.raw, &mapped, &bytes)?;
+    let threads = bench.sizes.threads;
+    let [id, path_id, threads_id] = case.ids();
+    for (id, model, target, how) in [
+        (id, &mapped, Target::AtLeast(case.target), "from a map"),
+        (path_id, &read, Target::None, "by path, with positioned reads"),
+    ] {
+        if !bench.wants(&id) {
+            continue;
+        }
+        let race = race(
+            bench.rounds(7),
+            || seconds(|| verify(model, threads)),
+            || {
+                seconds(|| {
+                    bare.run(threads);
+                    Ok(())
+                })
+            },
+        )?;
+        bench.add(Row {
+            id,
+            work: format!(
+                "verify every byte {how}: speed of the bare {} on {threads} threads",
+                case.raw.name()
+            ),
+            case: case.title().to_owned(),
+            samples: race.speedups(),
+            unit: Unit::Times,
+            target,
+            note: race.times(),
+        });
+    }
+    if bench.wants(&threads_id) {
+        let case = format!("verify {}", case.title());
+        threads::compare(bench, threads_id, &case, |threads| verify(&mapped, threads))?;
+    }
+    drop((mapped, read, bare));
+    drop(bytes);
+    crate::remove(&path)
+}
+
+fn verify(model: &Model, threads: usize) -> Result {
+    let report = model.verify_with(Level::Full, &Work { threads, progress: None });
+    ensure(report.is_ok(), || format!("a good file is said to be bad: {report:?}"))
+}
+
+/// That the checks which are timed look at the values, and that all of them do.
+fn changed_bytes_are_found(case: &Case, path: &Path) -> Result {
+    let model = Model::open(path)?;
+    verify(&model, 2)?;
+    let file = File::options().read(true).write(true).open(path)?;
+    let middle = file.metadata()?.len() / 2;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, middle)?;
+    file.write_all_at(&[byte[0] ^ 1], middle)?;
+    let report = model.verify(Level::Full);
+    file.write_all_at(&byte, middle)?;
+    for check in case.checks {
+        let failed = report.check(check).is_some_and(|check| check.status == Status::Failed);
+        ensure(failed, || format!("{check} did not find a changed byte: {report:?}"))?;
+    }
+    verify(&model, 2)
+}
+
+impl Raw {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "BLAKE3",
+            Self::Crc32 => "CRC-32",
+            Self::Lz4 => "LZ4 decoder",
+        }
+    }
+}
+
+/// The bare work over one file.
+enum Bare<'a> {
+    Pieces {
+        bytes: &'a [u8],
+        hash: fn(&[u8]),
+    },
+    /// Each with the length that it expands to.
+    Blocks(Vec<(&'a [u8], usize)>),
+}
+
+impl<'a> Bare<'a> {
+    fn new(raw: Raw, model: &Model, bytes: &'a [u8]) -> Result<Self> {
+        Ok(match raw {
+            Raw::Blake3 => Self::Pieces {
+                bytes,
+                hash: |piece| {
+                    black_box(blake3::hash(piece));
+                },
+            },
+            Raw::Crc32 => Self::Pieces {
+                bytes,
+                hash: |piece| {
+                    black_box(crc32fast::hash(piece));
+                },
+            },
+            Raw::Lz4 => Self::Blocks(blocks(model, bytes)?),
+        })
+    }
+
+    fn run(&self, threads: usize) {
+        match self {
+            Self::Pieces { bytes, hash } => {
+                let pieces: Vec<_> = bytes.chunks(PIECE as usize).collect();
+                on_threads(threads, pieces.len(), || (), |(), number| hash(pieces[number]));
+            }
+            Self::Blocks(blocks) => {
+                let groups: Vec<_> = blocks.chunks(PIECE as usize / BLOCK).collect();
+                on_threads(
+                    threads,
+                    groups.len(),
+                    || vec![0; BLOCK],
+                    |buffer, number| {
+                        for &(block, len) in groups[number] {
+                            let decoded = lz4_flex::block::decompress_into(block, &mut buffer[..len]);
+                            assert_eq!(black_box(decoded).ok(), Some(len), "a block of ours decodes");
+                        }
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// The LZ4 blocks of all compressed tensors: a length of four bytes before each.
+fn blocks<'a>(model: &Model, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], usize)>> {
+    let mut blocks = Vec::new();
+    for (position, info) in model.tensors().enumerate() {
+        let location = model.location(position)?;
+        if location.encoding != Encoding::Lz4 {
+            continue;
+        }
+        let begin = location.offset.ok_or("a compressed tensor without values")? as usize;
+        let mut rest = &bytes[begin..begin + location.stored_nbytes as usize];
+        let mut values = info.nbytes as usize;
+        while let Some((header, after)) = rest.split_first_chunk() {
+            let (block, after) = after.split_at(u32::from_le_bytes(*header) as usize);
+            let len = values.min(BLOCK);
+            blocks.push((block, len));
+            values -= len;
+            rest = after;
+        }
+    }
+    ensure(!blocks.is_empty(), || "no tensor is compressed".to_owned())?;
+    Ok(blocks)
+}
