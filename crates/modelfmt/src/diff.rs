@@ -1,6 +1,6 @@
 //! What differs between two models: tensors missing, renamed, reshaped, retyped or changed, and metadata.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tensor_core::value::Value;
@@ -89,13 +89,18 @@ pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
     a.open_all()?;
     b.open_all()?;
     let mut diff = Diff { metadata: metadata(a, b)?, ..Diff::default() };
-    let mut lost = Vec::new();
+    let (mut common, mut lost) = (Vec::new(), Vec::new());
     for (position, info) in a.tensors().enumerate() {
         match b.container().find(info.name) {
-            Some(other) => diff.changed.extend(changed(a, position, b, other, work)?),
+            Some(other) => common.push((position, other)),
             None => lost.push(position),
         }
     }
+    let one = |(): &mut (), number: u64| {
+        let pair = usize::try_from(number).ok().and_then(|number| common.get(number));
+        pair.map_or(Ok(None), |&(of_a, of_b)| changed(a, of_a, b, of_b, work))
+    };
+    diff.changed = work.map(common.len() as u64, || (), one)?.into_iter().flatten().collect();
     let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());
     let new: Vec<usize> = new.map(|(position, _)| position).collect();
     renamed(&mut diff, (a, &lost), (b, &new), work)?;
@@ -123,26 +128,28 @@ fn renamed(diff: &mut Diff, a: (&Model, &[usize]), b: (&Model, &[usize]), work: 
         info.has_data.then(|| (info.dtype, info.shape.to_vec()))
     };
     // Only tensors with a counterpart of the same dtype and shape are worth hashing.
-    let mut kinds: HashMap<_, bool> = b.1.iter().filter_map(|&p| Some((kind(b.0, p)?, false))).collect();
+    let kinds = |model, positions: &[usize]| -> HashSet<_> {
+        positions.iter().filter_map(|&position| kind(model, position)).collect()
+    };
+    let (of_a, of_b) = (kinds(a.0, a.1), kinds(b.0, b.1));
+    let candidates = |model: &Model, positions: &[usize], others: &HashSet<_>| -> Result<Vec<_>> {
+        let is_wanted = |&position: &usize| kind(model, position).is_some_and(|kind| others.contains(&kind));
+        let wanted: Vec<usize> = positions.iter().copied().filter(is_wanted).collect();
+        let hashes = model.hashes(&wanted, work)?;
+        Ok(wanted.into_iter().zip(hashes).collect())
+    };
     let mut by_hash = HashMap::<_, Vec<usize>>::new();
-    for &position in a.1 {
-        let Some(kind) = kind(a.0, position) else { continue };
-        if let Some(wanted) = kinds.get_mut(&kind) {
-            *wanted = true;
-            by_hash.entry((kind, a.0.hash(position, work)?)).or_default().push(position);
-        }
+    for (position, hash) in candidates(a.0, a.1, &of_b)?.into_iter().rev() {
+        by_hash.entry((kind(a.0, position), hash)).or_default().push(position); // popped in file order
     }
-    by_hash.values_mut().for_each(|positions| positions.reverse()); // popped in file order
+    let hashes: HashMap<usize, _> = candidates(b.0, b.1, &of_a)?.into_iter().collect();
     let mut paired = vec![false; a.0.tensor_count()];
     for &position in b.1 {
         let name = |model: &Model, position| {
             model.container().info(position).map_or("", |info| info.name).to_owned()
         };
-        let mut partner = None;
-        if let Some(kind) = kind(b.0, position).filter(|kind| kinds.get(kind) == Some(&true)) {
-            let key = (kind, b.0.hash(position, work)?);
-            partner = by_hash.get_mut(&key).and_then(Vec::pop);
-        }
+        let hash = hashes.get(&position);
+        let partner = hash.and_then(|&hash| by_hash.get_mut(&(kind(b.0, position), hash))?.pop());
         match partner {
             Some(partner) => {
                 diff.renamed.push(Renamed { a: name(a.0, partner), b: name(b.0, position) });

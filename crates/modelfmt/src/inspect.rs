@@ -74,13 +74,18 @@ impl Model {
         self.open_all()?;
         let mut tensors = Vec::new();
         for (position, info) in self.tensors().enumerate() {
-            if options.tensors.as_ref().is_some_and(|glob| !glob.is_match(info.name)) {
-                continue;
+            if options.tensors.as_ref().is_none_or(|glob| glob.is_match(info.name)) {
+                let location = self.location(position)?;
+                tensors.push((position, InspectedTensor { info, location, blake3: None }));
             }
-            let location = self.location(position)?;
-            let blake3 = if options.hash && info.has_data { Some(self.hash(position, work)?) } else { None };
-            tensors.push(InspectedTensor { info, location, blake3 });
         }
+        if options.hash {
+            let wanted = tensors.iter().filter(|(_, tensor)| tensor.info.has_data);
+            let hashes = self.hashes(&wanted.map(|&(position, _)| position).collect::<Vec<_>>(), work)?;
+            let wanted = tensors.iter_mut().filter(|(_, tensor)| tensor.info.has_data);
+            wanted.zip(hashes).for_each(|((_, tensor), hash)| tensor.blake3 = Some(hash));
+        }
+        let tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
         Ok(Inspection {
             model: self,
             metadata: self.metadata()?,
@@ -101,6 +106,17 @@ impl Model {
             hasher.update(piece);
         }
         Ok(hasher.finalize())
+    }
+}
+
+impl Model {
+    /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several.
+    pub(crate) fn hashes(&self, positions: &[usize], work: &Work<'_>) -> Result<Vec<blake3::Hash>> {
+        let one = |(): &mut (), number: u64| {
+            let position = usize::try_from(number).ok().and_then(|number| positions.get(number));
+            self.hash(position.copied().unwrap_or(usize::MAX), work)
+        };
+        work.map(positions.len() as u64, || (), one)
     }
 }
 
