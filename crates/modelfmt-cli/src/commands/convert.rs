@@ -51,7 +51,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.quantize = args.quantize.as_deref().and_then(|name| name.parse().ok());
     options.lossy = args.lossy;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
-    options.sizevars = args.sizevar.iter().map(|text| sizevar(text)).collect::<Result<_>>()?;
+    options.sizevars = sizevars(&args.sizevar)?;
     options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
     options.model_name.clone_from(&args.model_name);
     options.architecture.clone_from(&args.architecture);
@@ -85,6 +85,18 @@ fn metadata(path: &Path) -> Result<modelfmt::Object> {
 }
 
 /// `NAME=N`
+fn sizevars(args: &[String]) -> Result<Vec<(String, u64)>> {
+    let mut sizevars: Vec<(String, u64)> = Vec::with_capacity(args.len());
+    for text in args {
+        let new = sizevar(text)?;
+        if sizevars.iter().any(|(name, _)| *name == new.0) {
+            return Err(Failure::Usage(format!("--sizevar {}: given twice", new.0)));
+        }
+        sizevars.push(new);
+    }
+    Ok(sizevars)
+}
+
 fn sizevar(text: &str) -> Result<(String, u64)> {
     let wrong = || Failure::Usage(format!("--sizevar {text}: give a name and a number, such as D=128"));
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -130,6 +142,7 @@ mod tests {
         for wrong in ["y", "y:i16", "y:i99[1]", "y:i16[-1]", "y:i16[1"] {
             assert!(declared(wrong).is_err(), "{wrong}");
         }
+        assert!(sizevars(&["D=1", "D=2"].map(str::to_owned)).is_err());
         assert!(sizevar("D").is_err() && sizevar("D=x").is_err() && uuid("12").is_err());
     }
 }
