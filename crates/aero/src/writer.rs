@@ -4,7 +4,7 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::Overwrite;
 use tensor_core::write::{FillError, Region, Segment, Sink, TensorData};
 use tensor_core::{Extent, Part, Work};
 
@@ -133,9 +133,6 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        let failed = |source| Error::Write { path: path.as_ref().display().to_string(), source };
-        let file = AtomicFile::create(path.as_ref(), overwrite).map_err(failed)?;
-        self.write(data, &file, work)?;
-        file.commit().map_err(failed)
+        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

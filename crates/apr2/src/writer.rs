@@ -4,7 +4,7 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::Overwrite;
 use tensor_core::write::{Region, Segment, Sink, TensorData};
 use tensor_core::{Extent, Work};
 
@@ -58,11 +58,7 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        let path = path.as_ref();
-        let failed = |source| Error::Write { path: path.display().to_string(), source };
-        let file = AtomicFile::create(path, overwrite).map_err(failed)?;
-        self.write(data, &file, work)?;
-        file.commit().map_err(failed)
+        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Writes the file and returns the CRC of all of it.

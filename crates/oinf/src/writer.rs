@@ -4,7 +4,7 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::Overwrite;
 use tensor_core::write::{Region, Sink, TensorData};
 use tensor_core::{DType, Extent, Part, Work};
 
@@ -46,11 +46,7 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        let path = path.as_ref();
-        let fail = |source| Error::Write { path: path.display().to_string(), source };
-        let file = AtomicFile::create(path, overwrite).map_err(fail)?;
-        self.write(data, &file, work)?;
-        file.commit().map_err(fail)
+        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Checks the booleans in a piece of the file: what `verify` would refuse is not written.

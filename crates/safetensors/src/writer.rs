@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tensor_core::Work;
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{AtomicFile, Output, Overwrite};
+use tensor_core::write::Overwrite;
 use tensor_core::write::{Region, Sink, TensorData};
 
 use crate::error::{Error, Result};
@@ -36,10 +36,6 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        let path = path.as_ref();
-        let refused = |source| Error::Write { path: path.display().to_string(), source };
-        let file = AtomicFile::create(path, overwrite).map_err(refused)?;
-        self.write(data, &file, work)?;
-        file.commit().map_err(refused)
+        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

@@ -1,12 +1,11 @@
 //! Descriptions to a sharded model: which tensor goes into which shard.
 
-use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{BoxError, NewFiles, Output, Sink, TensorData, TensorSpec};
+use tensor_core::write::{DataFrom, NewFiles, Output, Sink, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{NameTable, Part, Work, align_up};
@@ -104,7 +103,7 @@ impl SetPlan {
         let outputs = self.shards.iter().map(|shard| create(&shard.name)).collect::<Result<Vec<_>>>()?;
         let mut crcs = Vec::with_capacity(outputs.len());
         for (ShardPlan { plan, first, .. }, output) in self.shards.iter().zip(&outputs) {
-            crcs.push(plan.write_whole(&Numbered { data, first: *first }, output, work)?);
+            crcs.push(plan.write_whole(&DataFrom { data, first: *first }, output, work)?);
         }
         let text = self.manifest(&crcs)?;
         manifest.write_at(0, text.as_bytes()).map_err(refused(&self.manifest_name))?;
@@ -256,20 +255,4 @@ fn check_unique(shards: &[ShardPlan]) -> Result<()> {
             .map_err(|fault| unfit(Part::entry("tensor", number).with_name(tensor.name), fault))?;
     }
     Ok(())
-}
-
-/// The values of the tensors from `first` on.
-struct Numbered<'a> {
-    data: &'a dyn TensorData,
-    first: usize,
-}
-
-impl TensorData for Numbered<'_> {
-    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.data.read(self.first + tensor, offset, out)
-    }
-
-    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
-        self.data.borrow(self.first + tensor, range)
-    }
 }

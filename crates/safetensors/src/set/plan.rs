@@ -1,12 +1,11 @@
 //! Descriptions to a set: which tensor goes into which file, and the index's text.
 
-use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{BoxError, NewFiles, Output, Sink, TensorData, TensorSpec};
+use tensor_core::write::{DataFrom, NewFiles, Output, Sink, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{Part, Work};
@@ -101,7 +100,7 @@ impl SetPlan {
         let mut outputs = Vec::new();
         for Shard { name, plan, first } in &self.shards {
             let output = files.create(name).map_err(refused(name))?;
-            plan.write(&Numbered { data, first: *first }, &output, work)?;
+            plan.write(&DataFrom { data, first: *first }, &output, work)?;
             outputs.push((name, output));
         }
         let index = files.create(&self.index_name).map_err(refused(&self.index_name))?;
@@ -190,20 +189,4 @@ fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
     }
     out.extend_from_slice(if shards.is_empty() { b"}\n}\n" } else { b"\n  }\n}\n" });
     Ok(out)
-}
-
-/// The values of the tensors from `first` on.
-struct Numbered<'a> {
-    data: &'a dyn TensorData,
-    first: usize,
-}
-
-impl TensorData for Numbered<'_> {
-    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.data.read(self.first + tensor, offset, out)
-    }
-
-    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
-        self.data.borrow(self.first + tensor, range)
-    }
 }

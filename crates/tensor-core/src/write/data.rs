@@ -103,3 +103,21 @@ by_slice! {
     [] Vec<B>;
     [const N: usize,] [B; N];
 }
+
+/// The values of the tensors of a model from one on, for a file that holds only those.
+pub struct DataFrom<'a> {
+    /// Those of the whole model.
+    pub data: &'a dyn TensorData,
+    /// The number of the file's first tensor in it.
+    pub first: usize,
+}
+
+impl TensorData for DataFrom<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        self.data.read(self.first + tensor, offset, out)
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        self.data.borrow(self.first + tensor, range)
+    }
+}

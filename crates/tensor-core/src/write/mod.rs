@@ -7,7 +7,7 @@ mod fill;
 mod sink;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use atomic::{AtomicFile, NewFolder};
-pub use data::{BoxError, TensorData, TensorSpec};
+pub use atomic::{AtomicFile, NewFolder, write_file};
+pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use fill::{FillError, Region, Segment};
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
