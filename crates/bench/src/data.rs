@@ -58,6 +58,9 @@ impl Form {
     }
 }
 
+/// The columns of a matrix.
+const COLUMNS: u64 = 4096;
+
 /// The tensors of a model, without their values.
 pub(crate) struct Tensors(Vec<(String, DType, Vec<u64>)>);
 
@@ -70,13 +73,18 @@ impl Tensors {
 
     /// Layers of a matrix and a norm of 16 KiB each: `layers` matrices of `nbytes` bytes in all.
     pub(crate) fn layers(dtype: DType, layers: u64, nbytes: u64) -> Self {
-        const COLUMNS: u64 = 4096;
         let size = u64::from(dtype.size().unwrap_or(1));
         let rows = (nbytes / layers / (COLUMNS * size)).max(1);
         let layer = |number| {
             [(norm(number), DType::F32, vec![COLUMNS]), (matrix(number), dtype, vec![rows, COLUMNS])]
         };
         Self((0..layers).flat_map(layer).collect())
+    }
+
+    /// A single matrix of so many bytes.
+    pub(crate) fn one(dtype: DType, nbytes: u64) -> Self {
+        let elements = nbytes / u64::from(dtype.size().unwrap_or(1));
+        Self(vec![(matrix(0), dtype, vec![elements / COLUMNS, COLUMNS])])
     }
 
     /// How many there are.

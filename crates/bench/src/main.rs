@@ -8,12 +8,16 @@
     reason = "a tool over files of its own making: a fault in it may end it"
 )]
 
+mod convert;
 mod data;
 mod lookup;
 mod map;
+mod memory;
 mod open;
+mod quant;
 mod race;
 mod report;
+mod stats;
 mod threads;
 mod verify;
 
@@ -69,12 +73,30 @@ struct Sizes {
     /// MiB of the files that are verified, half of that where they are compressed
     #[arg(long, default_value_t = 1024)]
     verify_mib: u64,
+    /// MiB of the file that is converted, a quarter of that where it is compressed
+    #[arg(long, default_value_t = 2048)]
+    convert_mib: u64,
+    /// MiB of f32 that are quantized
+    #[arg(long, default_value_t = 64)]
+    quant_mib: usize,
+    /// MiB of f32 of which statistics are made
+    #[arg(long, default_value_t = 1024)]
+    stats_mib: u64,
 }
 
 impl Sizes {
     /// Small enough for everything to take seconds.
     fn quick(self) -> Self {
-        Self { open_tensors: 1000, many_tensors: 2000, lookup_mib: 16, verify_mib: 16, ..self }
+        Self {
+            open_tensors: 1000,
+            many_tensors: 2000,
+            lookup_mib: 16,
+            verify_mib: 16,
+            convert_mib: 64,
+            quant_mib: 1,
+            stats_mib: 4,
+            ..self
+        }
     }
 }
 
@@ -86,6 +108,8 @@ struct Bench {
     dir: Scratch,
     /// The program that measures heaps.
     heap: PathBuf,
+    /// The program `modelfmt`.
+    program: PathBuf,
     rows: Vec<Row>,
 }
 
@@ -96,8 +120,16 @@ impl Bench {
         let dir = args.dir.clone().unwrap_or_else(|| built.parent().unwrap_or(built).join("bench"));
         let (sizes, rounds) = (args.sizes.clone(), args.rounds);
         let (sizes, rounds) = if args.quick { (sizes.quick(), rounds.or(Some(1))) } else { (sizes, rounds) };
-        let heap = built.join("modelfmt-bench-heap");
-        Ok(Self { sizes, only: args.only.clone(), rounds, dir: Scratch::new(dir)?, heap, rows: Vec::new() })
+        let [heap, program] = ["modelfmt-bench-heap", "modelfmt"].map(|name| built.join(name));
+        Ok(Self {
+            sizes,
+            only: args.only.clone(),
+            rounds,
+            dir: Scratch::new(dir)?,
+            heap,
+            program,
+            rows: Vec::new(),
+        })
     }
 
     /// Whether a row was asked for.
@@ -177,6 +209,10 @@ fn run(args: &Args) -> Result {
     open::run(&mut bench)?;
     lookup::run(&mut bench)?;
     verify::run(&mut bench)?;
+    convert::run(&mut bench)?;
+    quant::run(&mut bench)?;
+    stats::run(&mut bench)?;
+    memory::run(&mut bench)?;
     let rows = &bench.rows;
     if rows.is_empty() {
         return Err("there is no row of that name".into());
