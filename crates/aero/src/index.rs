@@ -99,17 +99,15 @@ impl Index {
     }
 
     /// Where the values of the tensor at a position lie; `None` if there is no such tensor, or its shard is not in
-    /// this file (as in the index of a set).
+    /// this file (as in the index of a set) or cannot be read.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
-        let entry = self.entry(position)?;
-        let chunk = self.chunk(self.chunks.shard(entry.shard_id)?)?;
-        Some(Location {
-            file: None,
-            offset: Some(chunk.offset.checked_add(entry.data_off)?),
-            stored_nbytes: entry.data_len,
-            encoding: Encoding::Raw,
-        })
+        // DECISIONS, AERO: a shard whose chunk_length is not its chunk_ulen opens and is not read, so that a range
+        // may lie within what it claims and outside the file.
+        let place = self.place(position).ok()?;
+        let (offset, stored_nbytes) =
+            (place.chunk.offset.checked_add(place.within.offset())?, place.within.len());
+        Some(Location { file: None, offset: Some(offset), stored_nbytes, encoding: Encoding::Raw })
     }
 
     /// Bytes of heap that the index holds.

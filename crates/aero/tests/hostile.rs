@@ -520,8 +520,13 @@ fn chunks_that_are_refused_when_they_are_read() {
     let error = open(&shard).unwrap().chunk(FourCC::WTSH, "weights.shard0").unwrap_err();
     assert!(matches!(error, Error::Malformed { fault: Fault::Compressed(FourCC::WTSH), .. }), "{error}");
     let shard = patched(&good, toc(4) + 24, &u64s(1000));
-    let error = open(&shard).unwrap().tensor("t1").unwrap_err();
+    let shard = open(&shard).unwrap();
+    let error = shard.tensor("t1").unwrap_err();
     assert!(matches!(error, Error::Malformed { fault: Fault::PlainLength { .. }, .. }), "{error}");
+    // What it claims may end outside the file, so that it says of no tensor where it lies.
+    let t1 = shard.tensors().find("t1").unwrap();
+    assert_eq!(shard.index().location(t1), None);
+    assert!(open(&good).unwrap().index().location(t1).is_some());
 }
 
 /// Less than this is held while opening and verifying a file of a few kilobytes.
