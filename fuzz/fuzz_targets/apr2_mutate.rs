@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| modelfmt_fuzz::run("apr2_mutate", input));
+use modelfmt_fuzz::{Depth, targets};
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::apr2_mutate(input, Depth::of(input)));

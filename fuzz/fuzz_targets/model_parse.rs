@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| modelfmt_fuzz::run("model_parse", input));
+use modelfmt_fuzz::{Depth, targets};
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::model_parse(input, Depth::of(input)));

@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| modelfmt_fuzz::run("oinf_roundtrip", input));
+use modelfmt_fuzz::{Depth, targets};
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::oinf_roundtrip(input, Depth::of(input)));

@@ -4,7 +4,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::{ConvertOptions, Error, Format, Level, Model, Work, convert_to_sink, diff};
 use tensor_core::write::MemoryFile;
 
-use super::drill::limits;
+use super::drill::{Depth, limits};
 use super::model::Model as Made;
 use super::writers::Write;
 use super::{roundtrips, writers};
@@ -15,7 +15,7 @@ const WORK: Work<'_> = Work::sequential();
 const MAX_NBYTES: u64 = 1 << 20;
 
 /// Whatever opens becomes a sound file with as many tensors, or is refused.
-pub(crate) fn any(bytes: &[u8]) {
+pub fn any(bytes: &[u8], _: Depth) {
     let options = modelfmt::OpenOptions::new().limits(limits());
     let Ok(model) = options.open_source("input", Box::new(bytes.to_vec()), None) else { return };
     if model.tensors().fold(0u64, |sum, tensor| sum.saturating_add(tensor.nbytes)) > MAX_NBYTES {
@@ -39,7 +39,7 @@ fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<
 }
 
 /// DECISIONS, "Conversion between formats": A → AERO → A restores A.
-pub(crate) fn there_and_back(bytes: &[u8]) {
+pub fn there_and_back(bytes: &[u8], _: Depth) {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let (format, flags) = (u.int_in_range(0..=4)?, u8::arbitrary(&mut u)?);

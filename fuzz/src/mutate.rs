@@ -4,9 +4,10 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tensor_core::{DType, Work};
 
+use super::drill::Depth;
 use super::model::{Model, Taste};
 use super::writers::Write;
-use super::{readers, roundtrips, writers};
+use super::{Target, readers, roundtrips, writers};
 
 /// Numbers that parsers trip over.
 const EDGES: &[u64] = &[
@@ -96,7 +97,8 @@ pub(crate) fn number_at(file: &[u8], at: usize) -> u64 {
     bytes.enumerate().fold(0, |number, (i, &byte)| number | u64::from(byte) << (8 * i))
 }
 
-fn target(bytes: &[u8], taste: Taste, write: Write, fix: fn(&mut [u8]), read: fn(&[u8])) {
+fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]), read: Target) {
+    let (bytes, depth) = input;
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let flags = u8::arbitrary(&mut u)?;
@@ -107,7 +109,7 @@ fn target(bytes: &[u8], taste: Taste, write: Write, fix: fn(&mut [u8]), read: fn
     })();
     if let Ok(Some(mut file)) = made {
         fix(&mut file);
-        read(&file);
+        read(&file, depth);
     }
 }
 
@@ -174,33 +176,33 @@ fn rehash(file: &mut [u8], entry: usize) {
     }
 }
 
-pub(crate) fn mag(bytes: &[u8]) {
-    target(bytes, roundtrips::MAG, writers::mag, fix_mag, readers::mag);
+pub fn mag(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::MAG, writers::mag, fix_mag, readers::mag);
 }
 
-pub(crate) fn oinf(bytes: &[u8]) {
-    target(bytes, roundtrips::OINF, writers::oinf, |_| (), readers::oinf);
+pub fn oinf(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::OINF, writers::oinf, |_| (), readers::oinf);
 }
 
-pub(crate) fn safetensors(bytes: &[u8]) {
-    target(bytes, roundtrips::SAFETENSORS, writers::safetensors, |_| (), readers::safetensors);
+pub fn safetensors(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::SAFETENSORS, writers::safetensors, |_| (), readers::safetensors);
 }
 
-pub(crate) fn apr2(bytes: &[u8]) {
-    target(bytes, roundtrips::APR2, writers::apr2, fix_apr2, readers::apr2);
+pub fn apr2(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::APR2, writers::apr2, fix_apr2, readers::apr2);
 }
 
-pub(crate) fn aero(bytes: &[u8]) {
-    target(bytes, roundtrips::AERO, writers::aero, fix_aero, readers::aero);
+pub fn aero(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::AERO, writers::aero, fix_aero, readers::aero);
 }
 
-pub(crate) fn gguf(bytes: &[u8]) {
+pub fn gguf(bytes: &[u8], depth: Depth) {
     const TASTE: Taste = Taste {
         dtypes: &[DType::F32, DType::F16, DType::I8, DType::I64, DType::Q4_0, DType::Q6K, DType::Iq1S],
         plain_names: false,
         declared: false,
     };
-    target(bytes, TASTE, write_gguf, |_| (), readers::gguf);
+    target((bytes, depth), TASTE, write_gguf, |_| (), readers::gguf);
 }
 
 /// GGUF is not written by any crate of ours: as its document has it, with every type of metadata.

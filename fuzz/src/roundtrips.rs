@@ -3,6 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tensor_core::{Container, DType, Level, Work};
 
+use super::drill::Depth;
 use super::model::{Model, Taste};
 use super::writers::{self, Write};
 
@@ -107,34 +108,34 @@ pub(crate) const AERO: Taste = Taste {
     declared: false,
 };
 
-pub(crate) fn mag(bytes: &[u8]) {
+pub fn mag(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, MAG, writers::mag) else { return };
     let reader = mag::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, false);
-    assert_eq!(reader.metadata().len(), model.metadata.len());
+    assert_eq!(reader.index().metadata().len(), model.metadata.len());
 }
 
-pub(crate) fn oinf(bytes: &[u8]) {
+pub fn oinf(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, OINF, writers::oinf) else { return };
     let reader = oinf::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);
 }
 
-pub(crate) fn safetensors(bytes: &[u8]) {
+pub fn safetensors(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, SAFETENSORS, writers::safetensors) else { return };
     let reader = modelfmt_safetensors::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);
 }
 
-pub(crate) fn apr2(bytes: &[u8]) {
+pub fn apr2(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, APR2, writers::apr2) else { return };
     let reader = apr2::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, false);
-    let architecture = reader.metadata().architecture().expect("what was written");
+    let architecture = reader.index().metadata().architecture().expect("what was written");
     assert_eq!(architecture.sorted_clone(), model.metadata.sorted_clone());
 }
 
-pub(crate) fn aero(bytes: &[u8]) {
+pub fn aero(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, AERO, writers::aero) else { return };
     let reader = aero::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::fuzz::{TARGETS, run};
+use crate::fuzz::{Depth, TARGETS, run};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
@@ -40,7 +40,7 @@ fn files_of_testdata_find_nothing() {
         let bytes = fs::read(&file).unwrap();
         for (target, run) in TARGETS.iter().filter(|(name, _)| name.ends_with("_parse")) {
             println!("{target} {}", file.display());
-            run(&bytes);
+            run(&bytes, Depth::Whole);
         }
     }
 }
