@@ -66,14 +66,20 @@ enum Task {
     },
     /// Run the fuzz targets, each for so long
     Fuzz {
-        /// Seconds for each target
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
+        /// Seconds for each target [default: 60]
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// Executions of each target, instead of seconds or until they are over
+        #[arg(long)]
+        runs: Option<u64>,
         /// Only this one of fuzz/fuzz_targets/
         #[arg(long)]
         target: Option<String>,
+        /// Follow comparisons too: finds magic numbers, at half of the speed
+        #[arg(long)]
+        compares: bool,
         /// Instead: replace fuzz/corpus/ by a small set of inputs with the coverage of all that were found
-        #[arg(long, conflicts_with = "seconds")]
+        #[arg(long, conflicts_with_all = ["seconds", "runs"])]
         minimize: bool,
     },
     /// Measure speed and memory beside the bare work; --help lists the options, --write puts the tables into the documents
@@ -96,7 +102,9 @@ fn main() -> ExitCode {
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
         Task::Wasm { build_std } => wasm::run(build_std),
-        Task::Fuzz { seconds, target, minimize } => fuzz::run(&fuzz::Options { seconds, target, minimize }),
+        Task::Fuzz { seconds, runs, target, compares, minimize } => {
+            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize })
+        }
         Task::Bench { args } => bench::run(&args),
         Task::RealModel => real_model::run(),
     };
