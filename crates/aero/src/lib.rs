@@ -177,3 +177,8 @@ pub use tensor_core::write::TensorSpec;
 pub use tensor_core::{self, DType, Level, Limits, Report, Source, TensorInfo, TensorView, Work};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, can_hold};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -106,6 +106,8 @@
 //! - `mmap` (default): [`Mmap`].
 //!
 //! Everything builds for `wasm32-unknown-unknown`, and offsets are 64 bits wide there too.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod apr1;
 mod blocks;
 #[cfg(feature = "lz4")]
@@ -124,6 +126,7 @@ mod values;
 mod verify;
 mod wire;
 mod writer;
+
 pub use error::{Error, Fault, Result};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
@@ -144,3 +147,8 @@ pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
     Work,
 };
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

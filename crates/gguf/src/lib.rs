@@ -78,3 +78,8 @@ pub use tensor_core::{
     self, Bytes, Container, DType, Level, Limits, Location, Parser, Part, Report, Source, TensorInfo,
     TensorView, Work, source, value,
 };
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

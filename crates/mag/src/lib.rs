@@ -142,3 +142,8 @@ pub use reader::{OpenOptions, Reader};
 pub use tensor_core::write::TensorSpec;
 pub use tensor_core::{self, DType, Level, Limits, Report, Source, TensorInfo, TensorView, Work};
 pub use wire::Number;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

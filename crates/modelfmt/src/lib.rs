@@ -76,3 +76,8 @@ pub use tensor_core::{
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -100,3 +100,8 @@ pub use tensor_core::{
     Work,
 };
 pub use wire::ValueType;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -86,3 +86,8 @@ pub use tensor_core::{
     TensorView, Work, source, value, write,
 };
 pub use wire::MAX_HEADER_LEN;
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

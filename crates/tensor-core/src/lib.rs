@@ -76,3 +76,8 @@ pub use source::Source;
 pub use table::{Encoding, Location, NewTensor, TableIter, TensorInfo, TensorTable};
 pub use view::{Element, TensorView, ViewError};
 pub use work::{PIECE, Progress, ScanError, Work};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
