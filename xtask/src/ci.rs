@@ -2,6 +2,7 @@
 
 mod deny;
 mod features;
+mod package;
 mod sources;
 
 use std::time::Instant;
@@ -24,6 +25,7 @@ const STEPS: &[Step] = &[
     ("fixtures", fixtures::check),
     ("docs", docs::check),
     ("wasm", || wasm::run(false)),
+    ("package", package::check),
     ("deny", deny::check),
 ];
 

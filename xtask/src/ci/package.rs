@@ -1,0 +1,54 @@
+//! What would go to a registry: each package holds its own page and licences and nothing that only a clone can use, and
+//! builds from what it holds and from the other packages.
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace::{self, Package};
+
+/// What every package has beside its sources.
+const PAGES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+/// What cargo adds.
+const ADDED: [&str; 4] = ["Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"];
+
+pub(super) fn check() -> Result {
+    step("package: contents, and building from them");
+    let (published, ours): (Vec<_>, Vec<_>) =
+        workspace::packages()?.into_iter().partition(|package| package.is_published);
+    let mut faults = Vec::new();
+    for Package { name, .. } in &published {
+        let mut list = workspace::cargo("package");
+        let listed = run::output(list.args(["--quiet", "--list", "--allow-dirty", "--package", name]))?;
+        faults.extend(contents(name, &listed));
+    }
+    for fault in &faults {
+        println!("{fault}");
+    }
+    let mut cargo = workspace::cargo("package");
+    // Dirty, since this is run before a commit. Debug information is a third of the time.
+    cargo.args(["--quiet", "--workspace", "--allow-dirty"]).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    // Set, so that the packages share what they build.
+    cargo.env("CARGO_TARGET_DIR", workspace::target_dir());
+    exec(cargo.args(ours.iter().flat_map(|package| ["--exclude", &package.name])))?;
+    if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the packages", faults.len()).into()) }
+}
+
+/// What is missing in a package, or should not be there.
+fn contents(package: &str, listed: &str) -> Vec<String> {
+    let has = |file: &str| listed.lines().any(|line| line == file);
+    let missing = PAGES.iter().filter(|page| !has(page)).map(|page| format!("{package} has no {page}"));
+    let known = |line: &str| line.starts_with("src/") || PAGES.contains(&line) || ADDED.contains(&line);
+    let strange = listed.lines().filter(|line| !known(&line.replace('\\', "/")));
+    missing.chain(strange.map(|line| format!("{package} would publish {line}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_strange_is_told() {
+        let good = "Cargo.toml\nCargo.lock\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\nsrc/lib.rs\nsrc/a/b.rs\n";
+        assert!(contents("mag", good).is_empty());
+        let bad = good.replace("README.md", "tests/golden.rs");
+        assert_eq!(contents("mag", &bad), ["mag has no README.md", "mag would publish tests/golden.rs"]);
+    }
+}
