@@ -179,7 +179,8 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
             case: title.to_owned(),
             samples: race.speedups(),
             unit: Unit::Times,
-            target: if to_disk { Target::AtLeast(0.8) } else { Target::None },
+            // What hardly compresses is compressed faster than a disk takes it.
+            target: if to_disk && values == Values::F16 { Target::None } else { Target::AtLeast(0.8) },
             note: race.times(),
         });
     }

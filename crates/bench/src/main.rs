@@ -204,7 +204,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// What it is measured on, and how busy that was before.
+fn machine() -> String {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, name)| name);
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{model}, {cores} cores; load before the run {load}")
+}
+
 fn run(args: &Args) -> Result {
+    let machine = machine();
+    println!("{machine}\n");
     let mut bench = Bench::new(args)?;
     open::run(&mut bench)?;
     lookup::run(&mut bench)?;
@@ -221,7 +235,7 @@ fn run(args: &Args) -> Result {
     println!("\n{} rows, {short} short of their target", rows.len());
     if let Some(folder) = &args.tables {
         fs::create_dir_all(folder)?;
-        fs::write(folder.join("performance.md"), report::full_table(rows))?;
+        fs::write(folder.join("performance.md"), format!("{machine}\n\n{}", report::full_table(rows)))?;
         fs::write(folder.join("readme.md"), report::short_table(rows))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tensor_core::DType;
 
@@ -62,9 +62,11 @@ fn row(bench: &Bench, id: String, form: Form, what: &str, peak: u64) -> Row {
 }
 
 /// The most bytes that a process had in memory. The system keeps the peak, so looking now and then misses no more than what came
-/// after the last look.
+/// after the last look; a process that ends at once is looked at all the time.
 fn peak(command: &mut Command) -> Result<u64> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    // What it has to note is on standard error.
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let begin = Instant::now();
     let mut peak = 0;
     loop {
         peak = high_water(&child).unwrap_or(peak);
@@ -72,7 +74,9 @@ fn peak(command: &mut Command) -> Result<u64> {
             ensure(status.success() && peak > 0, || format!("{command:?}: {status}"))?;
             return Ok(peak << 10);
         }
-        sleep(Duration::from_millis(1));
+        if begin.elapsed() > Duration::from_millis(50) {
+            sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Statistics of a tensor, beside adding its values up.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tensor_core::stats::{Histogram, Stats, stats_of_bytes_parallel};
+use tensor_core::stats::{Histogram, Stats, stats_of_bytes_parallel, stats_parallel};
 use tensor_core::write::TensorData;
-use tensor_core::{DType, PIECE};
+use tensor_core::{DType, PIECE, Source};
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::open::measured;
@@ -14,8 +15,9 @@ use crate::{Bench, Result, ensure, threads};
 
 /// Time and memory.
 pub(crate) fn run(bench: &mut Bench) -> Result {
-    let [time, memory, threads_id] = ["stats/time", "stats/memory", "threads/stats"].map(str::to_owned);
-    if bench.wants(&time) || bench.wants(&threads_id) {
+    let [time, reads, memory, threads_id] =
+        ["stats/time", "stats/reads", "stats/memory", "threads/stats"].map(str::to_owned);
+    if [&time, &reads, &threads_id].into_iter().any(|id| bench.wants(id)) {
         let mut values = vec![0.0f32; ((bench.sizes.stats_mib << 20) as usize) / size_of::<f32>()];
         Noise::new(Values::F32).read(0, 0, bytemuck::cast_slice_mut(&mut values))?;
         check(&values)?;
@@ -49,6 +51,9 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
                 note: race.times(),
             });
         }
+        if bench.wants(&reads) {
+            bench.add(passes(bytemuck::cast_slice(&values), threads, reads)?);
+        }
         if bench.wants(&threads_id) {
             threads::compare(bench, threads_id, "statistics", stats)?;
         }
@@ -57,6 +62,25 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         bench.add(peak(bench, memory)?);
     }
     Ok(())
+}
+
+/// How often the values are read.
+fn passes(bytes: &[u8], threads: usize, id: String) -> Result<Row> {
+    let nbytes = AtomicU64::new(0);
+    let count = bytes.len() / size_of::<f32>();
+    stats_parallel(DType::F32, count as u64, threads, |first, out: &mut [u8]| {
+        nbytes.fetch_add(out.len() as u64, Ordering::Relaxed);
+        bytes.read_into(first * size_of::<f32>() as u64, out)
+    })?;
+    Ok(Row {
+        id,
+        work: "the same: bytes read, as a part of the tensor".to_owned(),
+        case: "f32".to_owned(),
+        samples: vec![nbytes.into_inner() as f64 / bytes.len() as f64],
+        unit: Unit::Times,
+        target: Target::None,
+        note: String::new(),
+    })
 }
 
 /// That the statistics are those of the values, computed in another way.

@@ -87,8 +87,9 @@ const CASES: [Case; 5] = [
 ];
 
 impl Case {
-    fn ids(&self) -> [String; 3] {
-        ["verify", "verify-path", "threads"].map(|group| match group {
+    /// From a map, by path, beside both things that LZ4 blocks ask for, on one thread and more.
+    fn ids(&self) -> [String; 4] {
+        ["verify", "verify-path", "verify-both", "threads"].map(|group| match group {
             "threads" => format!("threads/verify-{}", self.id),
             group => format!("{group}/{}", self.id),
         })
@@ -124,7 +125,8 @@ fn measure(bench: &mut Bench, case: &Case) -> Result {
     let bytes = map(&path)?;
     let bare = Bare::new(case.raw, &mapped, &bytes)?;
     let threads = bench.sizes.threads;
-    let [id, path_id, threads_id] = case.ids();
+    let [id, path_id, both_id, threads_id] = case.ids();
+    let crc = Bare::new(Raw::Crc32, &mapped, &bytes)?;
     for (id, model, target, how) in [
         (id, &mapped, Target::AtLeast(case.target), "from a map"),
         (path_id, &read, Target::None, "by path, with positioned reads"),
@@ -155,11 +157,36 @@ fn measure(bench: &mut Bench, case: &Case) -> Result {
             note: race.times(),
         });
     }
+    if case.raw == Raw::Lz4 && bench.wants(&both_id) {
+        // The CRC covers the stored bytes, so that no reader can do with the decoder alone.
+        let race = race(
+            bench.rounds(7),
+            || seconds(|| verify(&mapped, threads)),
+            || {
+                seconds(|| {
+                    crc.run(threads);
+                    bare.run(threads);
+                    Ok(())
+                })
+            },
+        )?;
+        bench.add(Row {
+            id: both_id,
+            work: format!(
+                "the same: speed of the bare CRC-32 and then the bare LZ4 decoder on {threads} threads"
+            ),
+            case: case.title().to_owned(),
+            samples: race.speedups(),
+            unit: Unit::Times,
+            target: Target::None,
+            note: race.times(),
+        });
+    }
     if bench.wants(&threads_id) {
         let case = format!("verify {}", case.title());
         threads::compare(bench, threads_id, &case, |threads| verify(&mapped, threads))?;
     }
-    drop((mapped, read, bare));
+    drop((mapped, read, bare, crc));
     drop(bytes);
     crate::remove(&path)
 }
