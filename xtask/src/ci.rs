@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
-use crate::{docs, fixtures, test, wasm, workspace};
+use crate::{bench, docs, fixtures, test, wasm, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     ("fixtures", fixtures::check),
     ("docs", docs::check),
     ("wasm", || wasm::run(false)),
+    ("bench", || bench::run(&["--quick".into()])),
     ("package", package::check),
     ("deny", deny::check),
 ];
