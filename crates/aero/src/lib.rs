@@ -2,8 +2,8 @@
 //! many-file form.
 //!
 //! An AERO file is a header, a table of contents with names, and chunks: metadata as JSON and MessagePack, an index of
-//! the tensors, and the weights in shards. Each chunk has a BLAKE3 hash; a file may also have hashes of the
-//! control region (IHSH), of the pages of a shard (PHSH), and of each tensor (`hash_b3`). All numbers are little-endian.
+//! the tensors, and the weights in shards. Each chunk has a BLAKE3 hash; a file may also have hashes of the control
+//! region (IHSH), of the pages of a shard (PHSH), and of each tensor (`hash_b3`). All numbers are little-endian.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -24,15 +24,125 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! # Writing
+//! # Reading
 //!
-//! Describe all tensors first; the [`Plan`] checks everything, then values are pulled in pieces and hashed as they pass,
-//! on several cores. Memory does not depend on the model's size.
+//! Opening reads the control region and the tensor index, never a weight; one tensor is one read.
 //!
 //! ```
-//! use aero::{DType, Plan, TensorSpec, WriteOptions, Work};
-//! use tensor_core::value::{Object, Value};
-//! use tensor_core::write::MemoryFile;
+//! # let path = "../../testdata/aero/hashes.aero";
+//! use aero::Reader;
+//!
+//! let model = Reader::open(path)?;    // "model.aero"
+//! let metadata = model.json()?.unwrap_or_default();
+//! assert_eq!(metadata.required_str("model_name")?, "fixture");
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("t.f32")?;     // reads one range
+//! assert_eq!(w.shape(), [3, 5]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 15);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. What this crate writes is aligned to 64
+//! bytes in the file; AERO's own tool puts tensors end to end, and then `to_vec` copies. A map is a promise about what
+//! other processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/aero/hashes.aero";
+//! use aero::Reader;
+//! use aero::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("t.f32")?;                          // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 15);              // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file, and can be checked by the pages that it touches.
+//!
+//! ```
+//! # let path = "../../testdata/aero/hashes.aero";
+//! use std::io;
+//!
+//! use aero::{Reader, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     aero::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // at most four ranges
+//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
+//! let mut row = [0; 20];                      // the second row of 5 f32
+//! model.read_into(position, 20, &mut row)?;   // and no other byte of the file
+//! assert_eq!(row, model.tensor("t.f32")?.bytes()[20..40]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`](tensor_core::Parser)).
+//!
+//! # Verifying
+//!
+//! Opening checks the structure, and hashes what it reads of the index. [`Reader::verify`] hashes everything. A tensor
+//! or a range can be checked alone, where the file has hashes for it.
+//!
+//! ```
+//! # let path = "../../testdata/aero/hashes.aero";
+//! use aero::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full);          // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                           // an error if anything was found
+//!
+//! let w = model.tensor_verified("t.f32")?;         // by its hash_b3
+//! let part = model.read_range_verified(1, 8..16)?; // by the pages that it touches
+//! assert_eq!(*part, w.bytes()[8..16]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Writing
+//!
+//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
+//! pieces, so memory does not depend on the model's size; they are hashed as they pass. Values come from a list of
+//! byte slices, or from your own [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes,
+//! but for the file's random identity ([`WriteOptions::uuid`]).
+//!
+//! ```
+//! use aero::tensor_core::value::Object;
+//! use aero::tensor_core::write::MemoryFile;
+//! use aero::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
 //! let specs = [TensorSpec::new("w", DType::F32, vec![2, 2])];
@@ -43,95 +153,21 @@
 //! let plan = Plan::new(specs, &metadata, &options)?;
 //! let file = MemoryFile::new(); // or plan.write_file("model.aero", …): the file appears when it is complete
 //! plan.write(&values, &file, &Work::default())?;
-//! # let reader = aero::Reader::from_source(file.into_bytes())?;
-//! # assert_eq!(reader.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`ChunkWriter`] writes files of chunks of your own.
+//! # Sets and chunks of your own
 //!
-//! # Reading and verifying
+//! An AEROSET is an index with the SHA-256 of its parts, and parts that hold shards: `SetReader`, `SetPlan`.
+//! [`ChunkWriter`] writes files of chunks of your own, and [`Reader::chunk`] reads any.
 //!
-//! Opening reads the control region and the tensor index, never a weight. A tensor reads one range; over a source in
-//! memory ([`Source`]: a slice, a vector, a map) it is a slice of it, without a copy.
+//! # Files that are not to be trusted
 //!
-//! ```
-//! # use aero::{DType, Plan, TensorSpec, WriteOptions, Work};
-//! # let metadata = tensor_core::value::Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
-//! # let specs = [TensorSpec::new("w", DType::F32, vec![2, 2])];
-//! # let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
-//! # let options = WriteOptions::new().control_hash(true).tensor_hashes(true).page_hashes(Some(4 << 20));
-//! # let options = options.uuid([7; 16]).zstd(None);
-//! # let file = tensor_core::write::MemoryFile::new();
-//! # Plan::new(specs, &metadata, &options)?.write(&values, &file, &Work::default())?;
-//! # let bytes = tensor_core::AlignedBuf::copy_of(&file.into_bytes())?;
-//! use aero::{Level, Reader};
-//!
-//! let reader = Reader::from_source(bytes)?; // or Reader::open("model.aero")?
-//! for tensor in reader.tensors() {
-//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
-//! }
-//! let w = reader.tensor("w")?;
-//! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?, [1.0, 2.0, 3.0, 4.0]); // zero-copy; files by others may not be aligned: to_vec
-//!
-//! let w = reader.tensor_verified("w")?; // by its hash_b3
-//! let last = reader.read_range_verified(0, 12..16)?; // by the pages that it touches
-//! assert_eq!(*last, 4.0f32.to_le_bytes());
-//!
-//! reader.verify(Level::Full).into_result()?;
-//! assert_eq!(reader.json()?.unwrap_or_default().required_str("model_name")?, "tiny");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Reading over a network
-//!
-//! Anything that answers "give me this range" is a [`Source`]: two methods. Opening a file takes at most four ranges.
-//!
-//! ```
-//! use std::io;
-//!
-//! use aero::{Reader, Source};
-//! # use aero::{DType, Plan, TensorSpec, WriteOptions, Work};
-//!
-//! struct Remote {
-//!     len: u64, // from a HEAD request
-//! #   bytes: Vec<u8>,
-//! }
-//!
-//! # impl Remote {
-//! #     fn get(&self, offset: u64, out: &mut [u8]) -> io::Result<()> { self.bytes.read_into(offset, out) }
-//! # }
-//! impl Source for Remote {
-//!     fn len(&self) -> u64 {
-//!         self.len
-//!     }
-//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//!         // GET with `Range: bytes=offset-…`
-//!         self.get(offset, out)
-//!     }
-//! }
-//!
-//! # let metadata = tensor_core::value::Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
-//! # let specs = [TensorSpec::new("w", DType::U8, vec![2])];
-//! # let file = tensor_core::write::MemoryFile::new();
-//! # let options = WriteOptions::new().uuid([7; 16]).zstd(None).page_hashes(Some(1));
-//! # Plan::new(specs, &metadata, &options)?.write(&[[1u8, 2]], &file, &Work::default())?;
-//! # let bytes = file.into_bytes();
-//! # let remote = Remote { len: bytes.len() as u64, bytes };
-//! let reader = Reader::from_source(remote)?;
-//! let part = reader.read_range_verified(0, 1..2)?; // reads and hashes one page
-//! # assert_eq!(*part, [2]);
-//!
-//! let index = reader.index().clone(); // shareable: with it, the next open reads nothing
-//! # let bytes = reader.source().bytes.clone();
-//! # let remote = Remote { len: bytes.len() as u64, bytes };
-//! let again = Reader::with_index(index, remote)?;
-//! # assert_eq!(again.tensor("w")?.bytes(), [1, 2]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next.
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
@@ -139,8 +175,10 @@
 //!   needs [`WriteOptions::zstd`]`(None)`.
 //! - `set` (default): AEROSET.
 //! - `uuid` (default): random identities; native only.
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor.
-//! - `parallel` (default): hashing and writing use more than one thread; the bytes do not depend on it.
+//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod chunk_writer;

@@ -1,111 +1,171 @@
-//! APR2 model files: read, written and verified. APR1 files are read through the same types.
+//! Reads, writes and verifies APR2 model files (version 2.0), alone or sharded. APR1 files are read through the same
+//! types.
+//!
+//! An APR2 file is a header, metadata as a JSON object, an index of the tensors, their values at multiples of 64 (or
+//! 32) bytes, raw or in LZ4 blocks of 64 KiB, and a footer with the CRC of all before it. All numbers are
+//! little-endian.
 //!
 //! ```text
-//! byte 0  ┌──────────────────────────────────────────────────────────────┐
-//!         │ header, 32 bytes: magic APR2, version, flags, five offsets   │
-//!     32  │ metadata: a JSON object                                      │
-//!         │ tensor index: count, then name, dtype, dims, offset, sizes   │
-//!         │ zeros up to a multiple of 64                                 │
-//!  data   │ tensor 0, at a multiple of 64 (or 32): raw, or LZ4 blocks    │
-//!         │ tensor 1 …                                                   │
-//!         │ footer, 16 bytes: CRC-32 of all before it, 2RPA, file size   │
-//!         └──────────────────────────────────────────────────────────────┘
+//! ┌──────────────────────────────┐ 0
+//! │ header (32 bytes)            │ magic "APR2", version, flags, offsets
+//! ├──────────────────────────────┤ 32
+//! │ metadata                     │ a JSON object
+//! │ tensor index                 │ count, then name, dtype, dims, offset, sizes of each
+//! ├──────────────────────────────┤ zeros to a multiple of 64 (or 32)
+//! │ values of tensor 0           │ raw, or LZ4 blocks
+//! ├──────────────────────────────┤ zeros to a multiple of 64 (or 32)
+//! │ …                            │
+//! ├──────────────────────────────┤ right behind the last value
+//! │ footer (16 bytes)            │ CRC-32 of all before it, magic "2RPA", file size
+//! └──────────────────────────────┘
 //! ```
 //!
 //! # Reading
 //!
-//! Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read. A file may be
-//! sharded: then its manifest is opened, see [`shards`].
+//! Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read,
+//! decompressed.
 //!
 //! ```
-//! # let plan = apr2::Plan::new([apr2::TensorSpec::new("encoder.conv1.weight", apr2::DType::F32, vec![2, 2])],
-//! #     &apr2::Metadata::new("tiny", Default::default()), &apr2::WriteOptions::new())?;
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("model.apr");
-//! # plan.write_file(&path, Default::default(), &[[0u8; 16]], &Default::default())?;
-//! let model = apr2::Reader::open(&path)?;
-//! println!("{}", model.index().metadata().model_type()?);
+//! # let path = "../../testdata/apr2/dtypes.apr";
+//! use apr2::Reader;
+//!
+//! let model = Reader::open(path)?;    // "model.apr"
+//! assert_eq!(model.index().metadata().model_type()?, "whisper");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let weight = model.tensor("encoder.conv1.weight")?;
-//! let weight: &[f32] = weight.as_slice()?;
-//! assert_eq!(weight.len(), 4);
-//!
-//! let mut part = [0; 8]; // the second row; of a compressed tensor, only the blocks that hold it are decoded
-//! model.read_into(0, 8, &mut part)?;
+//! let w = model.tensor("t.f32")?;     // reads one range
+//! assert_eq!(w.shape(), [3, 64]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 192);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Without a copy
 //!
-//! Over bytes in memory or a map, raw tensors are views of the source. A map is a promise about what other processes do to
-//! the file, so making one is `unsafe`: [`Mmap`].
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
+//! the file, or to 32; a compressed one is decoded into a buffer of its own. A map is a promise about what other
+//! processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
 //!
 //! ```
-//! # let plan = apr2::Plan::new([apr2::TensorSpec::new("w", apr2::DType::U8, vec![3])],
-//! #     &apr2::Metadata::new("tiny", Default::default()), &apr2::WriteOptions::new())?;
-//! # let file = apr2::write::MemoryFile::new();
-//! # plan.write(&[[1u8, 2, 3]], &file, &apr2::Work::default())?;
-//! # let bytes = file.into_bytes();
-//! let model = apr2::Reader::from_source(&bytes[..])?;
-//! let values: &[u8] = model.tensor_slice("w")?;
-//! assert_eq!(values, [1, 2, 3]);
-//! # Ok::<(), apr2::Error>(())
+//! # let path = "../../testdata/apr2/dtypes.apr";
+//! use apr2::Reader;
+//! use apr2::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("t.f32")?;                          // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 192);             // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # From far away
+//! # Ranges
 //!
-//! [`Source`] is all that a browser's file handle or an HTTP client has to implement. [`StreamingLoader`] loads metadata
-//! alone, the index alone, one tensor, and [prefetches](prefetch()) several in few reads; [`IndexParser`] parses
-//! without doing I/O, for asynchronous callers.
-//!
-//! # Writing
-//!
-//! A [`Plan`] is made from descriptions and metadata; then values are pulled in pieces, so memory does not grow with the
-//! model. The CRC is computed in that same pass, and compression uses every core. The same input gives the same bytes.
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file; of a compressed tensor, only the blocks that hold it are decoded.
 //!
 //! ```
-//! # #[cfg(feature = "lz4")] {
-//! use apr2::{Compression, DType, Metadata, Plan, TensorSpec, Work, WriteOptions, write::MemoryFile};
+//! # let path = "../../testdata/apr2/dtypes.apr";
+//! use std::io;
 //!
-//! let metadata = Metadata::new("whisper", [("n_mels", 80)].into_iter().collect());
-//! let specs = [TensorSpec::new("a", DType::F32, vec![256]), TensorSpec::new("b", DType::I8, vec![3])];
-//! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
-//! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
-//! let file = MemoryFile::new(); // or `plan.write_file("model.apr", …)`
-//! plan.write(&values, &file, &Work::default())?;
+//! use apr2::{Reader, Source};
 //!
-//! let model = apr2::Reader::from_source(file.into_bytes())?;
-//! assert_eq!(model.tensor("b")?.bytes(), [1, 2, 3]);
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     apr2::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
-//! # Ok::<(), apr2::Error>(())
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // header, metadata, index, footer
+//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
+//! let mut row = [0; 256];                     // the second row of 64 f32
+//! model.read_into(position, 256, &mut row)?;  // and no other byte of the file
+//! assert_eq!(row, model.tensor("t.f32")?.bytes()[256..512]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`](tensor_core::Parser)). [`StreamingLoader`] loads metadata alone, the index alone, one tensor, and
+//! [`prefetch()`] several tensors in few reads.
 //!
 //! # Verifying
 //!
+//! Opening checks the structure. [`Reader::verify`] also computes the CRC of every byte, decodes every LZ4 block, and
+//! looks at padding and overlaps.
+//!
 //! ```
-//! # use apr2::{Level, Metadata, Plan, WriteOptions, Work, write::MemoryFile};
-//! # let plan = Plan::new([], &Metadata::new("tiny", Default::default()), &WriteOptions::new())?;
-//! # let file = MemoryFile::new();
-//! # plan.write(&[[0u8; 0]; 0], &file, &Work::default())?;
-//! # let mut bytes = file.into_bytes();
-//! # bytes[40] ^= 32;
-//! let report = apr2::Reader::from_source(bytes)?.verify(Level::Full);
-//! assert!(!report.is_ok());
-//! for finding in &report.errors {
-//!     println!("{finding}");
+//! # let path = "../../testdata/apr2/dtypes.apr";
+//! use apr2::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
-//! # Ok::<(), apr2::Error>(())
+//! report.into_result()?;                  // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Writing
+//!
+//! Describe all tensors first; the [`Plan`] checks everything, then values are pulled in pieces, so memory does not
+//! depend on the model's size; they are compressed, on all cores, and summed as they pass. Values come from a list of
+//! byte slices, or from your own [`TensorData`]. The same input gives the same bytes.
+//!
+//! ```
+//! # #[cfg(feature = "lz4")] {
+//! use apr2::tensor_core::write::MemoryFile;
+//! use apr2::{Compression, DType, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
+//!
+//! let metadata = Metadata::new("whisper", [("n_mels", 80)].into_iter().collect());
+//! let specs = [TensorSpec::new("a", DType::F32, vec![256]), TensorSpec::new("b", DType::I8, vec![3])];
+//! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
+//!
+//! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
+//! let file = MemoryFile::new(); // or plan.write_file("model.apr", …): the file appears when it is complete
+//! plan.write(&values, &file, &Work::default())?;
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! assert_eq!(model.tensor("b")?.to_vec::<i8>()?, [1, 2, 3]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sets
+//!
+//! A sharded model is a manifest, and files that hold its tensors: [`SetReader`], [`SetPlan`]; see [`shards`].
+//!
+//! # Files that are not to be trusted
+//!
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `lz4` (default): compressed tensors. Without it they are listed, and reading one is an error.
-//! - `parallel` (default): blocks and CRCs on more than one core. Results never depend on it.
-//! - `mmap` (default): [`Mmap`].
+//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, and offsets are 64 bits wide there too.
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr1;

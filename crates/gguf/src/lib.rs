@@ -1,11 +1,18 @@
 //! Reads and verifies [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files of versions 2 and 3.
 //!
+//! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. All numbers are little-endian.
+//!
 //! ```text
-//! byte 0   "GGUF", u32 version, u64 number of tensors, u64 number of metadata entries; all little-endian
-//!     24   metadata: key, type, value — text and arrays with their lengths before them
-//!          records: name, u32 rank, u64 dimensions (fastest first), u32 type, u64 offset from the start of the data
-//!          zeros to a multiple of general.alignment (32 without it)
-//!          the data: tensors, each at a multiple of the alignment
+//! ┌──────────────────────────────┐ 0
+//! │ header (24 bytes)            │ magic "GGUF", u32 version, u64 tensors, u64 metadata entries
+//! ├──────────────────────────────┤ 24
+//! │ metadata entry × n           │ key, type, value; text and arrays with their lengths before them
+//! │ tensor record × n            │ name, u32 rank, u64 dimensions (fastest first), u32 type, u64 offset
+//! ├──────────────────────────────┤ zeros to a multiple of general.alignment (32 without it): offsets count from here
+//! │ values of tensor 0           │
+//! ├──────────────────────────────┤ zeros to a multiple of the alignment
+//! │ …                            │
+//! └──────────────────────────────┘
 //! ```
 //!
 //! Shapes are given slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32, 4096]` here.
@@ -13,50 +20,122 @@
 //!
 //! # Reading
 //!
+//! Opening reads header, metadata and records, never the values; one tensor is one read.
+//!
 //! ```
-//! use modelfmt_gguf::{DType, Reader};
+//! # let path = "../../testdata/gguf/types.gguf";
+//! use modelfmt_gguf::Reader;
 //!
-//! # let mut bytes = b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
-//! # bytes.extend(b"\x0c\0\0\0\0\0\0\0general.name\x08\0\0\0\x04\0\0\0\0\0\0\0tiny");
-//! # bytes.extend(b"\x01\0\0\0\0\0\0\0w\x02\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0");
-//! # bytes.extend([0; 12]);
-//! # bytes.resize(128, 0);
-//! # bytes.extend([0, 0, 128, 63, 0, 0, 0, 64]);
-//! let reader = Reader::from_source(&bytes[..])?; // Reader::open(path) for a file
-//! assert_eq!(reader.index().metadata().get("general.name").and_then(|v| v.as_str()), Some("tiny"));
-//!
-//! let w = reader.tensor("w")?; // borrowed: `bytes` are in memory
-//! assert_eq!((w.dtype(), w.shape()), (DType::F32, &[1, 2][..]));
-//! assert_eq!(w.to_vec::<f32>()?, [1.0, 2.0]);
-//!
-//! let mut second = [0; 4];
-//! reader.read_into(0, 4, &mut second)?; // a part of a tensor
-//! assert_eq!(f32::from_le_bytes(second), 2.0);
+//! let model = Reader::open(path)?;    // "model.gguf"
+//! println!("{:?}", model.index().metadata().get("general.name"));
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("f32")?;       // reads one range
+//! assert_eq!(w.shape(), [2, 256]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 512);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 32 bytes in
+//! the file, or to what `general.alignment` says. A map is a promise about what other processes do to the file, so
+//! making one is `unsafe`: `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/gguf/types.gguf";
+//! use modelfmt_gguf::Reader;
+//! use modelfmt_gguf::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("f32")?;                            // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file.
+//!
+//! ```
+//! # let path = "../../testdata/gguf/types.gguf";
+//! use std::io;
+//!
+//! use modelfmt_gguf::{Reader, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     modelfmt_gguf::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // what stands before the values
+//! let position = model.tensors().find("f32").ok_or("no such tensor")?;
+//! let mut row = [0; 1024];                    // the second row of 256 f32
+//! model.read_into(position, 1024, &mut row)?; // and no other byte of the file
+//! assert_eq!(row, model.tensor("f32")?.bytes()[1024..2048]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`]).
+//!
 //! # Verifying
 //!
-//! The format has no checksum. What would make a tensor unreadable is refused when a file is opened; [`Reader::verify`] looks at
-//! the rest: alignment, overlaps, padding, names, booleans.
+//! What would make a tensor unreadable is refused when a file is opened; the format has no checksum.
+//! [`Reader::verify`] looks at the rest: alignment, overlaps, padding, names, booleans.
 //!
 //! ```
-//! # use modelfmt_gguf::{Level, Reader};
-//! # let bytes = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-//! let report = Reader::from_source(&bytes[..])?.verify(Level::Full);
-//! assert!(report.is_ok());
-//! # Ok::<(), modelfmt_gguf::Error>(())
+//! # let path = "../../testdata/gguf/types.gguf";
+//! use modelfmt_gguf::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                  // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Without I/O
+//! # Writing
 //!
-//! [`Index`] is what stands before the data: owned, checked, shareable. [`IndexParser`] makes one from ranges that somebody
-//! else fetches, and [`Reader::with_index`] opens a source with one for free.
+//! This crate reads only; `modelfmt` converts what it reads to another format.
+//!
+//! # Files that are not to be trusted
+//!
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
-//! - `mmap` (default): [`tensor_core::Mmap`], to read from a memory map.
-//! - `parallel` (default): verifying uses more than one thread.
+//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): verifying on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;

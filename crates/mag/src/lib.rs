@@ -19,15 +19,118 @@
 //! The checksum covers header and records, not the values. Two kinds exist: CRC-32 as the document has it, and the
 //! CRC-32C that magnetron writes; both are read and written ([`Checksum`]).
 //!
+//! # Reading
+//!
+//! Opening reads header and records, never the values; one tensor is one read.
+//!
+//! ```
+//! # let path = "../../testdata/reference/trained.mag";
+//! use mag::{Number, Reader};
+//!
+//! let model = Reader::open(path)?;     // "model.mag"
+//! assert_eq!(model.index().metadata().get("epoch"), Some(Number::I64(7)));
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("fc1.weight")?; // reads one range
+//! assert_eq!(w.shape(), [4, 4]);
+//! let values: Vec<f32> = w.to_vec()?;  // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 16);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
+//! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
+//! `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/reference/trained.mag";
+//! use mag::Reader;
+//! use mag::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("fc1.weight")?;                     // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 16);              // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file.
+//!
+//! ```
+//! # let path = "../../testdata/reference/trained.mag";
+//! use std::io;
+//!
+//! use mag::{Reader, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     mag::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // little more than the records
+//! let position = model.tensors().find("fc1.weight").ok_or("no such tensor")?;
+//! let mut row = [0; 16];                      // the second row of 4 f32
+//! model.read_into(position, 16, &mut row)?;   // and no other byte of the file
+//! assert_eq!(row, model.tensor("fc1.weight")?.bytes()[16..32]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`](tensor_core::Parser)).
+//!
+//! # Verifying
+//!
+//! Opening refuses what would make a tensor unreadable, and a checksum that does not match. What can be read but
+//! should not be so (overlapping or unaligned buffers) is for [`Reader::verify`]. No checksum covers the values.
+//!
+//! ```
+//! # let path = "../../testdata/reference/trained.mag";
+//! use mag::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                  // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] fixes every offset, then values are pulled in pieces, so memory does not
-//! depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`](tensor_core::write::TensorData).
+//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
+//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes.
 //!
 //! ```
 //! use mag::tensor_core::write::MemoryFile;
-//! use mag::{DType, Metadata, Number, Plan, TensorSpec, Work, WriteOptions};
+//! use mag::{DType, Metadata, Number, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let mut metadata = Metadata::new();
 //! metadata.push("epoch", Number::I64(7))?;
@@ -37,92 +140,26 @@
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
 //! let file = MemoryFile::new(); // or plan.write_file("model.mag", …): the file appears when it is complete
 //! plan.write(&values, &file, &Work::default())?;
-//! # let bytes = file.into_bytes();
-//! # assert_eq!(bytes.len() as u64, plan.file_len());
-//! # let reader = mag::Reader::from_source(bytes)?;
-//! # assert_eq!(reader.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! magnetron itself expects `WriteOptions::new().checksum(Checksum::Crc32c)`.
 //!
-//! # Reading and verifying
-//!
-//! Opening reads header and records, never the values. A tensor reads one range; over a source in memory
-//! ([`Source`]: a slice, a vector, a map) it is a slice of it, without a copy.
-//!
-//! ```
-//! # let mut metadata = mag::Metadata::new();
-//! # metadata.push("epoch", mag::Number::I64(7))?;
-//! # let specs = [mag::TensorSpec::new("w", mag::DType::F32, vec![2, 2])];
-//! # let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
-//! # let file = mag::tensor_core::write::MemoryFile::new();
-//! # mag::Plan::new(specs, &metadata, &mag::WriteOptions::new())?.write(&values, &file, &mag::Work::default())?;
-//! # let bytes = mag::tensor_core::AlignedBuf::copy_of(&file.into_bytes())?;
-//! use mag::{Level, Number, Reader};
-//!
-//! let reader = Reader::from_source(bytes)?; // or Reader::open("model.mag")?
-//! assert_eq!(reader.index().metadata().get("epoch"), Some(Number::I64(7)));
-//! for tensor in reader.tensors() {
-//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
-//! }
-//! let w = reader.tensor("w")?;
-//! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?, [1.0, 2.0, 3.0, 4.0]); // zero-copy, or an error that says why not
-//! assert_eq!(w.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]); // always works
-//!
-//! let mut last = [0; 4]; // a range: bytes 12 to 16 of the tensor at position 0
-//! reader.read_into(0, 12, &mut last)?;
-//! assert_eq!(f32::from_le_bytes(last), 4.0);
-//!
-//! reader.verify(Level::Full).into_result()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Sources of your own
-//!
-//! A browser's file handle or an object store implements [`Source`]: a length, and "fill this buffer from here".
-//! Opening asks for little more than the records, and an [`Index`] that is kept makes the next open free.
-//!
-//! ```
-//! # let specs = [mag::TensorSpec::new("w", mag::DType::I8, vec![2])];
-//! # let file = mag::tensor_core::write::MemoryFile::new();
-//! # let plan = mag::Plan::new(specs, &mag::Metadata::new(), &mag::WriteOptions::new())?;
-//! # plan.write(&[[1, 2]], &file, &mag::Work::default())?;
-//! # let bytes = file.into_bytes();
-//! use mag::{Reader, Source};
-//!
-//! struct Bucket(Vec<u8>);
-//!
-//! impl Source for Bucket {
-//!     fn len(&self) -> u64 {
-//!         self.0.len() as u64
-//!     }
-//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-//!         self.0.read_into(offset, out) // fetch `offset..offset + out.len()`
-//!     }
-//! }
-//!
-//! let first = Reader::from_source(Bucket(bytes.clone()))?;
-//! let again = Reader::with_index(first.index().clone(), Bucket(bytes))?; // reads nothing
-//! assert_eq!(again.tensor("w")?.as_slice::<i8>()?, [1, 2]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`](tensor_core::Parser)).
-//!
 //! # Files that are not to be trusted
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
 //! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]). A file whose
-//! checksum does not match is refused unless [`OpenOptions::ignore_checksum`] asks to look at what is left of it. What
-//! can be read but should not be so (overlapping or unaligned buffers) is for [`Reader::verify`].
+//! checksum does not match is refused unless [`OpenOptions::ignore_checksum`] asks to look at what is left of it.
 //!
 //! # Features
 //!
 //! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
-//! - `parallel` (default): writing uses more than one thread; the bytes do not depend on it.
+//! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod checksum;

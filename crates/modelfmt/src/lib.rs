@@ -1,43 +1,174 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR2, safetensors and GGUF.
 //!
-//! A [`Model`] is an open file of any format, told by its content. Opening reads the index and checks all of it; a tensor
-//! reads one range. What the program `modelfmt` does is here: [`Model::inspect`], [`show()`], [`verify()`], [`convert()`],
-//! [`extract()`], [`diff()`].
+//! A [`Model`] is an open file of any format, told by its content. What the program `modelfmt` does is here:
+//! [`Model::inspect`], [`show()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
 //!
-//! ```
-//! use modelfmt::{ConvertOptions, Format, Level, Model, Work, convert_to_sink};
-//! use modelfmt::tensor_core::write::MemoryFile;
-//!
-//! # let header = br#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  "#;
-//! # let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-//! # bytes.extend(header);
-//! # bytes.extend([1.0f32, 2.0].map(f32::to_le_bytes).concat());
-//! let model = Model::from_source("tiny.safetensors", bytes)?; // or Model::open("model.safetensors")?
-//! for tensor in model.tensors() {
-//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
-//! }
-//! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0]); // as_slice is zero-copy, or says why not
-//! model.verify(Level::Full).into_result()?;
-//!
-//! let file = MemoryFile::new(); // or convert(&model, Format::Aero, "tiny.aero", …): the file appears when complete
-//! convert_to_sink(&model, Format::Aero, &file, &ConvertOptions::default(), &Work::default())?;
-//! let aero = Model::from_source("tiny.aero", file.into_bytes())?;
-//! assert!(modelfmt::diff(&model, &aero, &Work::default())?.changed.is_empty());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```text
+//!      path, bytes, or a Source of your own
+//!                       │
+//!                       ▼
+//!             Format::detect  (by content)
+//!                       │
+//!  ┌──────┬──────┬──────┼───────┬─────────────┬──────┐
+//!  ▼      ▼      ▼      ▼       ▼             ▼      │
+//! aero   mag    oinf   apr2   safetensors   gguf     │ each its own crate and feature
+//!  └──────┴──────┴──────┼───────┴─────────────┴──────┘
+//!                       ▼
+//!    Model: tensors, values, metadata, verify
+//!                       │
+//!    inspect   show   extract   diff   convert ──▶ any format but GGUF and APR1
 //! ```
 //!
 //! What is peculiar to a format is reached through its own reader: [`Model::as_aero`] and its siblings. Who needs one
-//! format depends on its crate alone.
+//! format depends on its crate alone; the words are the same.
+//!
+//! # Reading
+//!
+//! Opening reads the index and checks all of it, never a value; one tensor is one read. A set of files is opened by
+//! its index.
+//!
+//! ```
+//! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::{Format, Model};
+//!
+//! let model = Model::open(path)?;             // "model.aero", or whatever it is
+//! assert_eq!(model.format(), Format::Aero);
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("embed.weight")?;      // reads one range
+//! let values: Vec<f32> = w.to_vec()?;         // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 128);
+//! let decoded = model.tensor("blk.0.q4_0")?.to_f32()?;
+//! assert_eq!(decoded.len(), 64);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A map is a promise about what other
+//! processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::Model;
+//! use modelfmt::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Model::from_source("model.aero", bytes)?;
+//! let w = model.tensor("embed.weight")?;                   // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 128);             // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file; where tensors are compressed, only the blocks that hold it are
+//! decoded.
+//!
+//! ```
+//! # let path = "../../testdata/reference/one-shard.aero";
+//! use std::io;
+//!
+//! use modelfmt::{Model, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     modelfmt::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let remote = Remote { url: path.to_owned(), len: std::fs::metadata(path)?.len() };
+//! let model = Model::from_source("https://example.org/model.aero", remote)?; // reads the index
+//! let position = model.find("embed.weight")?;
+//! let mut row = [0; 32];                                                     // the second row of 8 f32
+//! model.read_into(position, 32, &mut row)?;                                  // and no other byte of the file
+//! assert_eq!(row, model.tensor("embed.weight")?.bytes()[32..64]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Verifying
+//!
+//! Opening refuses what would make a tensor unreadable. Verification looks at every checksum, every hash and every
+//! rule of the format; [`verify()`] also takes files that cannot be opened.
+//!
+//! ```
+//! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::{Level, Work};
+//!
+//! let file = modelfmt::verify(path, Level::Full, &Work::default()); // on all cores; every finding, not the first alone
+//! for check in &file.report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! file.report.into_result()?;                                       // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Writing
+//!
+//! A model becomes one of another format by [`convert()`], which loses nothing silently; [`mod@convert`] says what
+//! each format can hold. Values that are no file's yet are written by the format crates: each has a `Plan`.
+//!
+//! ```
+//! # let path = "../../testdata/reference/one-shard.aero";
+//! use modelfmt::tensor_core::write::MemoryFile;
+//! use modelfmt::{ConvertOptions, Format, Model, Work, convert_to_sink, diff};
+//!
+//! let model = Model::open(path)?;
+//! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
+//! let mut options = ConvertOptions::default();
+//! options.cast = Some(modelfmt::DType::F32); // APR2 has neither f64 nor unsigned integers beyond u8
+//! options.widen = true;
+//! convert_to_sink(&model, Format::Apr2, &file, &options, &Work::default())?;
+//!
+//! let apr2 = Model::from_source("model.apr", file.into_bytes())?;
+//! assert_eq!(apr2.tensor("embed.weight")?.bytes(), model.tensor("embed.weight")?.bytes());
+//! for changed in diff(&model, &apr2, &Work::default())?.changed {
+//!     println!("{}", changed.name);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Files that are not to be trusted
+//!
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further ([`OpenOptions::limits`]). An error names the file and says which record, which byte
+//! and which rule.
 //!
 //! # Features
 //!
-//! All are on by default, and they only add.
+//! All are on by default, and they only add: results and bytes never depend on them. With none the crate builds
+//! everywhere, `wasm32-unknown-unknown` too.
 //!
-//! - `all-formats`, or of it `aero`, `mag`, `oinf`, `apr2`, `safetensors`, `gguf`. A format that is switched off is
-//!   still told ([`Error::NotEnabled`]).
-//! - `mmap`: [`tensor_core::Mmap`], for [`Model::from_source`]; an explicit `unsafe` constructor.
-//! - `parallel`: work is done on more than one core; results never depend on it.
-//! - `npy`: [`ExtractAs::Npy`].
+//! | feature | adds | pulls in |
+//! | --- | --- | --- |
+//! | `aero` | AERO, AEROSET | `modelfmt-aero`: blake3, rmp-serde, sha2, uuid; zstd, a C library (on wasm32 ruzstd, which reads only) |
+//! | `mag` | MAG | `modelfmt-mag`: crc32c, crc32fast |
+//! | `oinf` | OINF | `modelfmt-oinf` |
+//! | `apr2` | APR2, alone and sharded; APR1 | `modelfmt-apr2`: crc32fast, lz4_flex |
+//! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
+//! | `gguf` | GGUF | `modelfmt-gguf` |
+//! | `all-formats` | the six above | |
+//! | `mmap` | [`tensor_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
+//! | `parallel` | work on more than one core | nothing |
+//! | `npy` | [`ExtractAs::Npy`] | npyz |
+//!
+//! A format that is switched off is still told ([`Error::NotEnabled`]). The formats have features of their own, of
+//! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod convert;

@@ -1,38 +1,137 @@
 //! Reads, writes and verifies OINF files: the Open Infer Neural Format, version 1.
 //!
-//! A file holds size variables (names for dimensions), typed metadata and tensors, each table sorted by name when we
-//! write it:
+//! An OINF file is a header, three tables (size variables, which are names for dimensions; metadata; tensors, with or
+//! without data), each sorted by name when we write it, and the values. All numbers are little-endian.
 //!
 //! ```text
-//! 0         72                                                       offset_data                      file_size
-//! ├─ header ┼─ size variables ─┼─ metadata entries ─┼─ tensor entries ─┼─ metadata values ─┼─ tensors ─┤
-//! │ OINF\0  │ name, value      │ key, type, extent  │ name, dtype,     │ each padded with zeros to a   │
-//! │ counts, │                  │                    │ dims, extent or  │ multiple of 8 bytes           │
-//! │ offsets │                  │                    │ no data          │                               │
+//! ┌──────────────────────────────┐ 0
+//! │ header (72 bytes)            │ magic "OINF\0", version, counts, offsets, file size
+//! ├──────────────────────────────┤ 72
+//! │ size variable × n            │ name, value
+//! │ metadata entry × n           │ key, type, where its value stands
+//! │ tensor entry × n             │ name, dtype, dims, where its values stand or that it has none
+//! ├──────────────────────────────┤ zeros to a multiple of 8, here and behind each value
+//! │ metadata values              │
+//! ├──────────────────────────────┤
+//! │ values of tensor 0           │
+//! │ …                            │
+//! └──────────────────────────────┘ the file size that the header states
 //! ```
+//!
+//! Value types 1 to 15 are those of version 1. Later revisions write bf16, f8 and packed integers (16 to 25) under the
+//! same version number; such a file is refused with an error that names the type.
 //!
 //! # Reading
 //!
-//! Opening takes three reads: header, tables, metadata. A tensor is read when it is asked for.
+//! Opening takes three reads: header, tables, metadata; one tensor is one read.
 //!
-//! ```no_run
-//! let model = oinf::Reader::open("model.oinf")?;
+//! ```
+//! # let path = "../../testdata/oinf/model.oinf";
+//! use oinf::Reader;
+//!
+//! let model = Reader::open(path)?;   // "model.oinf"
 //! for (name, value) in model.index().sizevars().iter() {
 //!     println!("{name} := {value}");
 //! }
-//! for (key, value) in model.index().metadata() {
-//!     println!("{key}: {} = {value:?}", value.value_type());
+//! assert_eq!(model.index().value("mode").map(|mode| mode.value_type()), Some(oinf::ValueType::Str));
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let tensor = model.tensor("W.0")?;
-//! let values: &[f32] = tensor.as_slice()?; // no copy, or an error that says why
-//! # let _ = values;
-//! model.verify(oinf::Level::Full).into_result()?;
+//! let w = model.tensor("kernel")?;   // reads one range
+//! assert_eq!(w.shape(), [8, 8]);
+//! let values: Vec<u8> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 64);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 8 bytes in
+//! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
+//! `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/oinf/model.oinf";
+//! use oinf::Reader;
+//! use oinf::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("kernel")?;                         // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<u8>()?.len(), 64);               // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file.
+//!
+//! ```
+//! # let path = "../../testdata/oinf/model.oinf";
+//! use std::io;
+//!
+//! use oinf::{Reader, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     oinf::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // three ranges
+//! let position = model.tensors().find("kernel").ok_or("no such tensor")?;
+//! let mut row = [0; 8];                       // the second row of 8 u8
+//! model.read_into(position, 8, &mut row)?;    // and no other byte of the file
+//! assert_eq!(row, model.tensor("kernel")?.bytes()[8..16]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`]).
+//!
+//! # Verifying
+//!
+//! Opening checks the structure; the format has no checksum. [`Reader::verify`] also looks at padding, overlaps, and
+//! values that the format forbids, such as a boolean of 2.
+//!
+//! ```
+//! # let path = "../../testdata/oinf/model.oinf";
+//! use oinf::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                  // an error if anything was found
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Writing
 //!
-//! A [`Plan`] is made of descriptions, checks everything and fixes every offset; then values are pulled in pieces.
+//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
+//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes.
 //!
 //! ```
 //! use oinf::tensor_core::write::MemoryFile;
@@ -40,17 +139,16 @@
 //!
 //! let metadata = Metadata::new().sizevar("D", 2).value("mode", "clamp_up").value("eps", 1e-5f32);
 //! let specs = [
-//!     TensorSpec::new("w", DType::U16, [2u64].to_vec()),
-//!     TensorSpec::declared("y", DType::I16, Vec::new()),
+//!     TensorSpec::new("w", DType::U16, vec![2]),
+//!     TensorSpec::declared("y", DType::I16, vec![]),
 //! ];
-//! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
 //! let values: [&[u8]; 2] = [&[1, 0, 2, 0], &[]]; // little-endian, row-major; a declared tensor has none
-//! let file = MemoryFile::new();
+//!
+//! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
+//! let file = MemoryFile::new(); // or plan.write_file("model.oinf", …): the file appears when it is complete
 //! plan.write(&values, &file, &Work::default())?;
 //!
-//! let bytes = file.into_bytes();
-//! assert_eq!(bytes.len() as u64, plan.file_len());
-//! let model = Reader::from_source(&bytes[..])?; // from memory: tensors are borrowed
+//! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.index().sizevars().value("D"), Some(2));
 //! assert_eq!(model.index().value("mode"), Some(MetaValue::from("clamp_up")));
 //! assert_eq!(model.tensor("w")?.to_vec::<u16>()?, [1, 2]);
@@ -58,24 +156,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Parts of tensors
+//! # Files that are not to be trusted
 //!
-//! ```no_run
-//! # let model = oinf::Reader::open("model.oinf")?;
-//! let position = model.index().tensors().find("W.0").ok_or("no such tensor")?;
-//! let mut row = [0; 512];
-//! model.read_into(position, 4 * 512, &mut row)?; // the fifth row, and no other byte of the file
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # What is read and what is not
-//!
-//! Value types 1 to 15 are those of version 1. Later revisions write bf16, f8 and packed integers (16 to 25) under the
-//! same version number; such a file is refused with an error that names the type.
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
-//! `mmap` and `parallel` (both default) are those of [`tensor_core`].
+//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): writing and verifying on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;

@@ -1,67 +1,170 @@
-//! Reads, writes and verifies [safetensors](https://github.com/huggingface/safetensors) files, alone or as a sharded set.
+//! Reads, writes and verifies [safetensors](https://github.com/huggingface/safetensors) files, alone or as a sharded
+//! set.
+//!
+//! A safetensors file is the length of a header, the header as JSON, and the values. All numbers are little-endian.
 //!
 //! ```text
-//! byte 0      u64, little-endian: length of the header
-//!      8      JSON: {"__metadata__": {text: text, …}, name: {"dtype", "shape", "data_offsets": [begin, end]}, …}
-//!             spaces to a multiple of 8 (when we write)
-//!      8 + n  the data: every byte belongs to one tensor; offsets count from here
+//! ┌──────────────────────────────┐ 0
+//! │ length of the header n       │ u64
+//! ├──────────────────────────────┤ 8
+//! │ header: JSON                 │ {"__metadata__": {text: text, …},
+//! │                              │  name: {"dtype", "shape", "data_offsets": [begin, end]}, …}
+//! │                              │ spaces to a multiple of 8 (when we write)
+//! ├──────────────────────────────┤ 8 + n: offsets count from here
+//! │ values of tensor 0           │ every byte belongs to one tensor: no holes, no overlaps
+//! │ values of tensor 1           │
+//! │ …                            │
+//! └──────────────────────────────┘
 //! ```
-//!
-//! A set is such files, `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json` that says which
-//! tensor is in which: [`SetReader`], [`SetPlan`].
 //!
 //! The reference implementation sorts tensors, keeps the last of two with the same name and writes from memory. Here
 //! order is kept, duplicates are refused, and writing streams. What it reads is read here but for duplicates, and it
-//! reads what is written here. A tensor may begin at any byte; then [`TensorView::as_slice`] says so, and
-//! [`TensorView::to_vec`] works.
+//! reads what is written here.
 //!
-//! # Writing and reading
+//! # Reading
+//!
+//! Opening reads the header, never the values; one tensor is one read.
 //!
 //! ```
-//! use modelfmt_safetensors::write::MemoryFile;
-//! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! # let path = "../../testdata/safetensors/dtypes.safetensors";
+//! use modelfmt_safetensors::Reader;
 //!
-//! let specs = [TensorSpec::new("w", DType::F32, &[2, 1]), TensorSpec::new("b", DType::U8, &[3])];
-//! let plan = Plan::new(specs, None, &WriteOptions::new())?;
-//! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
-//! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
-//!
-//! let bytes = file.into_bytes();
-//! let reader = Reader::from_source(&bytes[..])?; // Reader::open(path) for a file
-//! let names: Vec<&str> = reader.tensors().iter().map(|t| t.name).collect();
-//! assert_eq!(names, ["w", "b"]);
-//! let w = reader.tensor("w")?; // borrowed: `bytes` are in memory
-//! assert_eq!(w.to_vec::<f32>()?, [1.0, 2.0]);
-//!
-//! let mut two = [0; 2];
-//! reader.read_into(1, 1, &mut two)?; // a part of the second tensor
-//! assert_eq!(two, [2, 3]);
+//! let model = Reader::open(path)?;    // "model.safetensors"
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("f32.x")?;     // reads one range
+//! assert_eq!(w.shape(), [3, 4]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! assert_eq!(values.len(), 12);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A tensor may begin at any byte; then
+//! [`as_slice`](TensorView::as_slice) says so, and [`to_vec`](TensorView::to_vec) copies. A map is a promise about
+//! what other processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/safetensors/dtypes.safetensors";
+//! use modelfmt_safetensors::Reader;
+//! use modelfmt_safetensors::tensor_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("f32.x")?;                          // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 12);              // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
+//! store. A part of a tensor is a range of the file.
+//!
+//! ```
+//! # let path = "../../testdata/safetensors/dtypes.safetensors";
+//! use std::io;
+//!
+//! use modelfmt_safetensors::{Reader, Source};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//! #     modelfmt_safetensors::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! # }
+//! # let len = std::fs::metadata(path)?.len();
+//! # let remote = || Remote { url: path.to_owned(), len };
+//! let model = Reader::from_source(remote())?; // two ranges: the length, the header
+//! let position = model.tensors().find("f32.x").ok_or("no such tensor")?;
+//! let mut row = [0; 16];                      // the second row of 4 f32
+//! model.read_into(position, 16, &mut row)?;   // and no other byte of the file
+//! assert_eq!(row, model.tensor("f32.x")?.bytes()[16..32]);
+//!
+//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let again = Reader::with_index(index, remote())?;
+//! # assert_eq!(again.tensors().len(), model.tensors().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
+//! ([`Parser`]).
+//!
 //! # Verifying
 //!
-//! The format has no checksum: what opens is sound. [`Reader::verify`] says so; [`SetReader::verify`] also looks whether
-//! the index and the files agree.
+//! The format has no checksum: what opens is sound, and [`Reader::verify`] says so. [`SetReader::verify`] also looks
+//! whether the index and the files agree.
 //!
 //! ```
-//! # use modelfmt_safetensors::{Level, Reader};
-//! # let bytes = b"\x02\0\0\0\0\0\0\0{}";
-//! let report = Reader::from_source(&bytes[..])?.verify(Level::Full);
-//! assert!(report.is_ok());
-//! # Ok::<(), modelfmt_safetensors::Error>(())
+//! # let path = "../../testdata/safetensors/dtypes.safetensors";
+//! use modelfmt_safetensors::{Level, Reader};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                  // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Without I/O
+//! # Writing
 //!
-//! [`Index`] is what a header says: owned, checked, shareable. [`IndexParser`] makes one from ranges that somebody else
-//! fetches, and [`Reader::with_index`] opens a source with one for free.
+//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
+//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes.
+//!
+//! ```
+//! use modelfmt_safetensors::tensor_core::value::Object;
+//! use modelfmt_safetensors::tensor_core::write::MemoryFile;
+//! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
+//!
+//! let metadata = Object::from_iter([("format", "pt")]);
+//! let specs = [TensorSpec::new("w", DType::F32, &[2, 1]), TensorSpec::new("b", DType::U8, &[3])];
+//! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
+//!
+//! let plan = Plan::new(specs, Some(&metadata), &WriteOptions::new())?;
+//! let file = MemoryFile::new(); // or plan.write_file("model.safetensors", …): the file appears when it is complete
+//! plan.write(&values, &file, &Work::default())?;
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! let names: Vec<&str> = model.tensors().iter().map(|tensor| tensor.name).collect();
+//! assert_eq!(names, ["w", "b"]);
+//! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sets
+//!
+//! A sharded model is files `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json` that says
+//! which tensor is in which: [`SetReader`], [`SetPlan`].
+//!
+//! # Files that are not to be trusted
+//!
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
-//! - `mmap` (default): [`tensor_core::Mmap`], to read from a memory map.
-//! - `parallel` (default): writing uses more than one thread. The bytes never depend on it.
+//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;

@@ -1,35 +1,145 @@
 //! The vocabulary that the modelfmt format crates share: what a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]),
 //! where bytes come from ([`Source`], [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken
-//! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
+//! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one
+//! ([`Error`], [`Report`]).
 //!
 //! Depend on a format crate instead if you want to read files; they re-export what of this you need.
 //!
-//! # Example
+//! ```text
+//!  reading                                      writing
 //!
-//! A view is a typed slice without a copy, or says why it cannot be one:
+//!  Source: "give me this range"                 TensorSpec × n: what is to be written
+//!     │                                            │
+//!  Parser: bytes → the format's Index           the format's Plan: every offset
+//!     │    (Cursor, Extent, Limits)                │
+//!  FileIndex: a TensorTable, and where          TensorData: values, pulled in pieces
+//!     │       values lie                           │    (Region)
+//!  Reader: Index + Source                       Sink: "these bytes, at this offset"
+//!     │                                            │
+//!  TensorView: info + Bytes                     AtomicFile: complete, or not there
+//! ```
+//!
+//! # Reading
+//!
+//! A tensor is what it is ([`TensorInfo`]) and its bytes, little-endian and row-major. Copies and conversions always work.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
 //!
-//! let bytes = AlignedBuf::copy_of(&[0, 0, 128, 63, 0, 0, 0, 64])?; // 1.0 and 2.0, little-endian
+//! let bytes = AlignedBuf::copy_of(&[0, 0, 128, 63, 0, 0, 0, 64])?; // 1.0 and 2.0
 //! let tensor = TensorView::new(TensorInfo::new("w", DType::F32, &[2])?, Bytes::Owned(bytes))?;
-//! assert_eq!(tensor.as_slice::<f32>()?, [1.0, 2.0]);
-//! assert!(tensor.as_slice::<i32>().is_err());
-//! assert_eq!(tensor.to_f64()?, [1.0, 2.0]);
+//! assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0]);
+//! assert_eq!(tensor.to_f64()?, [1.0, 2.0]); // numbers of any type, and blocks, decoded as ggml does it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Platforms
+//! # Without a copy
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files and maps are left out and offsets stay 64 bits wide. On
-//! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
-//! ([`ViewError::Endianness`]); copying and decoding swap bytes.
+//! A view is a typed slice of the bytes themselves, or says why it cannot be one: another type, not aligned, not this
+//! machine's byte order.
+//!
+//! ```
+//! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, ViewError};
+//!
+//! let file = AlignedBuf::copy_of(&[0, 0, 0, 0, 128, 63, 0, 0, 0, 64])?;
+//! let info = TensorInfo::new("w", DType::F32, &[2])?;
+//! let tensor = TensorView::new(info, Bytes::Borrowed(&file[2..]))?; // at byte 2, where f32 needs a multiple of 4
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(tensor.as_slice::<f32>(), Err(ViewError::Unaligned { alignment: 4 }));
+//! assert!(matches!(tensor.as_slice::<i32>(), Err(ViewError::DType { .. })));
+//! assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object store.
+//! Slices, buffers, files and maps are sources already. [`contract_test`](source::contract_test) tests one of your own.
+//!
+//! ```
+//! use std::io;
+//!
+//! use tensor_core::Source;
+//! use tensor_core::source::{checked_len, contract_test};
+//!
+//! struct Remote {
+//!     url: String,
+//!     len: u64, // from a HEAD request
+//! }
+//!
+//! impl Source for Remote {
+//!     fn len(&self) -> u64 {
+//!         self.len
+//!     }
+//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+//!         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+//!         checked_len(&(offset..end), self.len)?; // a range past the end is an error before anybody is asked
+//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
+//!     }
+//! }
+//!
+//! # fn get(text: &str, offset: u64, out: &mut [u8]) -> io::Result<()> { text.as_bytes().read_into(offset, out) }
+//! # let remote = Remote { url: "the quick brown fox".to_owned(), len: 19 };
+//! assert_eq!(*remote.read(4..9)?, *b"quick");
+//! contract_test(&remote, b"the quick brown fox")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Verifying
+//!
+//! A [`Report`] is every check that was made, and every finding of each; heavy work ([`Work`]) is done in pieces, on several
+//! cores where the source may be shared.
+//!
+//! ```
+//! use tensor_core::{Level, Report, Work};
+//!
+//! let values = [0u8, 1, 1, 2, 0];
+//! let look = |at: u64, piece: &[u8]| {
+//!     let bad = piece.iter().zip(at..).filter(|(value, _)| **value > 1);
+//!     bad.map(|(value, at)| format!("byte {at}: {value} is no boolean")).collect::<Vec<_>>()
+//! };
+//! let findings = Work::default().scan(&&values[..], 0..5, 4, look)?.concat();
+//!
+//! let mut report = Report::new(Level::Full);
+//! report.add("values", findings, "5 booleans");
+//! assert_eq!(report.errors, ["byte 3: 2 is no boolean"]);
+//! assert!(report.into_result().is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Writing
+//!
+//! Bytes go to a [`Sink`](write::Sink), at positions. An [`AtomicFile`](write::AtomicFile) is written beside its target,
+//! flushed and renamed; dropped before that, it leaves nothing behind.
+//!
+//! ```
+//! use tensor_core::write::{AtomicFile, Output, Overwrite, Sink};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.bin");
+//! let file = AtomicFile::create(&path, Overwrite::Refuse)?;
+//! file.write_at(4, &2.0f32.to_le_bytes())?; // in any order, from several threads
+//! file.write_at(0, &1.0f32.to_le_bytes())?;
+//! assert!(!path.exists());
+//! file.commit()?;
+//! assert_eq!(std::fs::read(&path)?.len(), 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Files that are not to be trusted
+//!
+//! Only a [`Cursor`] indexes bytes of a file, every range passes through [`Extent::new`], every count through [`Limits`], and
+//! nothing is allocated before the bytes that a number claims exist.
 //!
 //! # Features
 //!
-//! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor with its contract.
+//! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): [`Work`] uses more than one thread. Results never depend on it.
 //! - `json`: [`value::json`], metadata from and to JSON text.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
+//! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
+//! ([`ViewError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
