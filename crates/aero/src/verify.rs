@@ -332,8 +332,8 @@ impl<S: Source> Verifier<'_, S> {
         let pass = Pass::new(chunk.length, Wanted { tensors, page_size: pages.map(PageHashes::page_size) });
         let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
         let look = |at: u64, bytes: &[u8]| pass.look(at.saturating_sub(chunk.offset), bytes);
-        match work.scan(self.reader.source(), range, PIECE, look) {
-            Ok(_) => self.compare(chunk, &shard, pages, &pass.finish()),
+        match work.scan(self.reader.source(), range, PIECE, look, drop) {
+            Ok(()) => self.compare(chunk, &shard, pages, &pass.finish()),
             Err(error) => {
                 let stopped = matches!(error, ScanError::Cancelled);
                 self.found.chunks.push(format!("{}: {}", chunk.part(), describe(&error.into())));
@@ -466,12 +466,12 @@ impl<S: Source> Verifier<'_, S> {
             let position = bytes.iter().position(|&byte| byte != 0)?;
             Some(at.saturating_add(position as u64))
         };
-        let what = match work.scan(self.reader.source(), start..end, PIECE, look) {
-            Ok(seen) => match seen.into_iter().flatten().next() {
-                Some(at) => finding(&Part::new("padding"), at, "is not zero"),
-                None => return,
-            },
-            Err(error) => describe(&error.into()),
+        let mut first = None;
+        let read = work.scan(self.reader.source(), start..end, PIECE, look, |at| first = first.or(at));
+        let what = match (read, first) {
+            (Ok(()), Some(at)) => finding(&Part::new("padding"), at, "is not zero"),
+            (Ok(()), None) => return,
+            (Err(error), _) => describe(&error.into()),
         };
         self.found.padding.push(what);
     }

@@ -79,7 +79,7 @@ impl Plan {
         let pass = Pass::new(shard.len, Wanted { tensors, page_size: self.page_size });
         let region = Region { extent, fill: 0, segments: &segments };
         region
-            .write(data, sink, work, |at, bytes| pass.look(at.saturating_sub(begin), bytes))
+            .write(data, sink, work, |at, bytes| pass.look(at.saturating_sub(begin), bytes), drop)
             .map_err(|error| self.named(error))?;
         Ok(pass.finish())
     }

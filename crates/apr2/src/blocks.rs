@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use tensor_core::{AlignedBuf, Bytes, Source, Work};
+use tensor_core::{AlignedBuf, Bytes, PIECE, Source, Work};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Stored;
@@ -17,7 +17,7 @@ pub(crate) const BLOCK_HEADER: u64 = 4;
 /// No block that expands to 65,536 bytes is longer: literals cost one byte in 255, and a few at the end.
 pub(crate) const MAX_BLOCK: u64 = BLOCK + BLOCK / 255 + 16;
 /// Blocks that are decoded by one thread at a time, and whose beginnings are remembered: one piece of values.
-pub(crate) const GROUP: u64 = 64;
+pub(crate) const GROUP: u64 = PIECE / BLOCK;
 /// The least that is read where the end of a block is not known.
 const LEAST: u64 = 16 << 10;
 /// From here on, blocks are decoded on several threads.
@@ -338,7 +338,7 @@ impl Clone for BlockStarts {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Where the blocks 64, 128, … begin.
+    /// Where the blocks 8, 16, … begin.
     groups: Vec<u64>,
     /// The last block that was read, and where it begins.
     last: Option<(u64, u64)>,

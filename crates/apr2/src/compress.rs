@@ -163,9 +163,11 @@ impl Writer<'_> {
         let tried = !self.plan.keep_raw.contains(&tensor);
         let only_ask = |_| self.work.advance(0);
         let work = Work { progress: if tried { Some(&only_ask) } else { self.work.progress }, ..*self.work };
-        let pieces = region.write(self.data, self.sink, &work, |_, bytes| Crc::of(bytes));
-        let pieces = pieces.map_err(|error| error.named(&self.plan.table))?;
-        self.crc = before.then(Crc::join(pieces));
+        let mut crc = before;
+        let join = |next| crc = crc.then(next);
+        let written = region.write(self.data, self.sink, &work, |_, bytes| Crc::of(bytes), join);
+        written.map_err(|error| error.named(&self.plan.table))?;
+        self.crc = crc;
         self.at = end;
         self.places.push(Place { offset: start, size: nbytes, compressed: false });
         self.current = None;

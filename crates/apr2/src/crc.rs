@@ -25,11 +25,6 @@ impl Crc {
         hasher.combine(&Hasher::new_with_initial_len(next.value, next.len));
         Self { value: hasher.finalize(), len: self.len + next.len }
     }
-
-    /// That of pieces that follow each other.
-    pub(crate) fn join(pieces: impl IntoIterator<Item = Self>) -> Self {
-        pieces.into_iter().fold(Self::default(), Self::then)
-    }
 }
 
 #[cfg(test)]
@@ -41,7 +36,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
         for cut in [0, 1, 500, 1000] {
             let (head, tail) = bytes.split_at(cut);
-            assert_eq!(Crc::join([Crc::of(head), Crc::of(tail)]), Crc::of(&bytes));
+            assert_eq!(Crc::of(head).then(Crc::of(tail)), Crc::of(&bytes));
         }
     }
 }

@@ -97,9 +97,10 @@ impl Plan {
             }
         };
         let region = Region { extent, fill: 0, segments: &segments };
-        let pieces = region.write(data, sink, work, |_, bytes| Crc::of(bytes));
-        let pieces = pieces.map_err(|error| error.named(&self.table))?;
-        Ok(Written { crc: Crc::join(pieces), places: None })
+        let mut crc = Crc::default();
+        let written = region.write(data, sink, work, |_, bytes| Crc::of(bytes), |next| crc = crc.then(next));
+        written.map_err(|error| error.named(&self.table))?;
+        Ok(Written { crc, places: None })
     }
 
     /// Writes everything before the data section, now that it is known, and returns its CRC.

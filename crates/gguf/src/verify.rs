@@ -88,17 +88,15 @@ fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>,
         }
         looked_at += end - begin;
         // Padding is shorter than the alignment, but that may be gigabytes.
-        let read = work.scan(source, begin..end, tensor_core::PIECE, |at, bytes: &[u8]| {
+        let filled = |at: u64, bytes: &[u8]| {
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
-        });
-        match read {
-            Ok(pieces) => findings.borrow_mut().extend(
-                pieces
-                    .into_iter()
-                    .flatten()
-                    .take(1)
-                    .map(|at| format!("padding after {after} at byte {at}: is not zero")),
-            ),
+        };
+        let mut first = None;
+        match work.scan(source, begin..end, tensor_core::PIECE, filled, |at| first = first.or(at)) {
+            Ok(()) => {
+                let finding = first.map(|at| format!("padding after {after} at byte {at}: is not zero"));
+                findings.borrow_mut().extend(finding);
+            }
             Err(error) => {
                 findings.borrow_mut().push(Error::from(error).to_string());
                 stopped.replace(true);

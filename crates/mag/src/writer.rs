@@ -24,8 +24,7 @@ impl Plan {
         let extent = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
             .map_err(|fault| crate::wire::common(tensor_core::Part::new("data"), begin, fault))?;
         let region = Region { extent, fill: FILL, segments: &self.segments };
-        region.write(data, sink, work, |_, _| ()).map_err(|error| error.named(&self.tensors))?;
-        Ok(())
+        region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
     }
 
     /// Writes the file at `path`. It appears there when it is complete; on any error nothing is left behind.

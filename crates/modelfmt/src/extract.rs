@@ -63,7 +63,7 @@ pub fn extract(
     let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
     let segments = [Segment { tensor: position, extent }];
     let region = Region { extent, fill: 0, segments: &segments };
-    let done = region.write(&Values(model), &file, work, |_, _| ());
+    let done = region.write(&Values(model), &file, work, |_, _| (), drop);
     done.map_err(|error| match error {
         tensor_core::write::FillError::Write { source, .. } => write(source),
         tensor_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),

@@ -183,11 +183,15 @@ impl File<'_> {
             let Fault::Bool { value, count } = bool_fault(bytes)? else { return None };
             Some((at + first as u64, value, count))
         };
-        let pieces = self.work.scan(self.source, extent.range(), tensor_core::PIECE, look)?;
-        let mut found = pieces.into_iter().flatten();
-        let Some((at, value, first)) = found.next() else { return Ok(None) };
-        let count = found.map(|(_, _, count)| count).sum::<u64>() + first;
-        Ok(Some((at, Fault::Bool { value, count })))
+        let mut found = None;
+        let add = |seen: Option<(u64, u8, u64)>| {
+            if let Some((at, value, count)) = seen {
+                let (at, value, before) = found.unwrap_or((at, value, 0));
+                found = Some((at, value, before + count));
+            }
+        };
+        self.work.scan(self.source, extent.range(), tensor_core::PIECE, look, add)?;
+        Ok(found.map(|(at, value, count)| (at, Fault::Bool { value, count })))
     }
 
     /// Every byte belongs to one part, and parts follow each other (DECISIONS, OINF 1).

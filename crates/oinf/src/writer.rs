@@ -26,10 +26,15 @@ impl Plan {
         let extent = extent.map_err(|_| too_long())?;
         // OINF 1, "High-Level Layout": payloads are padded with 0x00.
         let region = Region { extent, fill: 0, segments: &self.segments };
-        let seen = region.write(data, sink, work, |at, bytes| self.bools(at, bytes));
-        for fault in seen.map_err(|error| error.named(&self.table))? {
-            fault?;
-        }
+        let mut first = Ok(());
+        let keep = |seen: Result<()>| {
+            if first.is_ok() {
+                first = seen;
+            }
+        };
+        let written = region.write(data, sink, work, |at, bytes| self.bools(at, bytes), keep);
+        written.map_err(|error| error.named(&self.table))?;
+        first?;
         // The header last: until then these are no bytes of an OINF file.
         sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })
     }

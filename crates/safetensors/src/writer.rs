@@ -20,8 +20,7 @@ impl Plan {
     pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
         sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })?;
         let region = Region { extent: self.data, fill: 0, segments: &self.segments };
-        region.write(data, sink, work, |_, _| ()).map_err(|error| error.named(&self.tensors))?;
-        Ok(())
+        region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
     }
 
     /// Writes the file at `path`, where it appears only when it is complete.

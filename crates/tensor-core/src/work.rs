@@ -1,16 +1,18 @@
 //! Heavy work in pieces: on several cores where that is allowed, with progress, and stopped when asked.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::buffer::AlignedBuf;
 use crate::error::Error;
 use crate::source::Source;
 
-/// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, small
-/// enough that memory does not depend on the model's size.
-pub const PIECE: u64 = 4 << 20;
+/// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, and small enough
+/// to stay in a core's own cache from being read to being written.
+pub const PIECE: u64 = 512 << 10;
 
 /// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
@@ -61,58 +63,56 @@ impl Work<'_> {
         state: impl Fn() -> S + Sync,
         run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
+        let mut results = Vec::new();
+        self.each(count, state, run, |result| results.push(result))?;
+        Ok(results)
+    }
+
+    /// As [`map`](Self::map), but gives the results to `take`, in order and as soon as all before them are there, so that
+    /// memory does not grow with `count`.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn each<S, T: Send, E: Send>(
+        &self,
+        count: u64,
+        state: impl Fn() -> S + Sync,
+        run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
+        mut take: impl FnMut(T) + Send,
+    ) -> Result<(), E> {
         let threads =
             if cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) { self.threads } else { 1 };
         let threads = u64::try_from(threads).unwrap_or(1).min(count);
         if threads <= 1 {
             let mut state = state();
-            return (0..count).map(|number| run(&mut state, number)).collect();
+            return (0..count).try_for_each(|number| run(&mut state, number).map(&mut take));
         }
         let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let order = Mutex::new(Order { next: 0, early: BTreeMap::new(), take, error: None });
         let worker = || {
-            let (mut state, mut done) = (state(), Vec::new());
+            let mut state = state();
             while !failed.load(Ordering::Relaxed) {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= count {
                     break;
                 }
-                match run(&mut state, number) {
-                    Ok(result) => done.push((number, result)),
-                    Err(error) => {
-                        failed.store(true, Ordering::Relaxed);
-                        return (done, Some((number, error)));
-                    }
-                }
+                let result = run(&mut state, number);
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                order.lock().unwrap_or_else(PoisonError::into_inner).put(number, result);
             }
-            (done, None)
         };
-        let outcomes: Vec<_> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
-            let own = worker();
-            let join = |helper: std::thread::ScopedJoinHandle<'_, _>| match helper.join() {
-                Ok(outcome) => outcome,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            helpers.into_iter().map(join).chain([own]).collect()
-        });
-        let mut results = Vec::new();
-        let mut first_error: Option<(u64, E)> = None;
-        for (done, error) in outcomes {
-            results.extend(done);
-            if let Some((number, error)) = error
-                && first_error.as_ref().is_none_or(|(first, _)| number < *first)
-            {
-                first_error = Some((number, error));
+            worker();
+            for helper in helpers {
+                helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             }
-        }
-        if let Some((_, error)) = first_error {
-            return Err(error);
-        }
-        results.sort_unstable_by_key(|&(number, _)| number);
-        Ok(results.into_iter().map(|(_, result)| result).collect())
+        });
+        let order = order.into_inner().unwrap_or_else(PoisonError::into_inner);
+        order.error.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Reads `range` of a source once, in pieces of `piece` bytes, and returns what `look` says of each, in order.
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
     /// `look` is given the piece's offset in the source and its bytes.
     ///
     /// # Errors
@@ -123,7 +123,8 @@ impl Work<'_> {
         range: Range<u64>,
         piece: u64,
         look: impl Fn(u64, &[u8]) -> T + Sync,
-    ) -> Result<Vec<T>, ScanError> {
+        mut take: impl FnMut(T) + Send,
+    ) -> Result<(), ScanError> {
         let len = range.end.saturating_sub(range.start);
         let piece = piece.max(1);
         let count = len.div_ceil(piece);
@@ -142,10 +143,39 @@ impl Work<'_> {
             if self.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(result) }
         };
         if let Some(shared) = source.shared() {
-            return self.map(count, AlignedBuf::default, |buffer, number| one(shared, buffer, number));
+            return self.each(count, AlignedBuf::default, |buffer, number| one(shared, buffer, number), take);
         }
         let mut buffer = AlignedBuf::default();
-        (0..count).map(|number| one(source, &mut buffer, number)).collect()
+        (0..count).try_for_each(|number| one(source, &mut buffer, number).map(&mut take))
+    }
+}
+
+/// Puts results in order that threads have done out of order.
+struct Order<T, E, F> {
+    /// The number of the result that comes next.
+    next: u64,
+    /// Results that have to wait for one before them: a few for each thread.
+    early: BTreeMap<u64, T>,
+    take: F,
+    /// The error of the smallest number.
+    error: Option<(u64, E)>,
+}
+
+impl<T, E, F: FnMut(T)> Order<T, E, F> {
+    fn put(&mut self, number: u64, result: Result<T, E>) {
+        match result {
+            Ok(result) => {
+                self.early.insert(number, result);
+                while let Some(result) = self.early.remove(&self.next) {
+                    (self.take)(result);
+                    self.next += 1;
+                }
+            }
+            Err(error) if self.error.as_ref().is_none_or(|(first, _)| number < *first) => {
+                self.error = Some((number, error));
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -201,13 +231,14 @@ mod tests {
     fn a_scan_reads_everything_once_and_can_be_stopped() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
-        let total = Work::default().scan(&bytes, 3..9_999, 64, sum).unwrap().into_iter().sum::<u64>();
+        let mut total = 0;
+        Work::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
         assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
         let stop = |_| ControlFlow::Break(());
         let work = Work { threads: 2, progress: Some(&stop) };
-        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum), Err(ScanError::Cancelled)));
+        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum, drop), Err(ScanError::Cancelled)));
         assert!(matches!(
-            Work::default().scan(&bytes, 0..10_001, 64, sum),
+            Work::default().scan(&bytes, 0..10_001, 64, sum, drop),
             Err(ScanError::Io { at: 9984, .. })
         ));
     }

@@ -2,14 +2,19 @@
 
 use std::ops::Range;
 
-use tensor_core::{AlignedBuf, Bytes, Cursor, PIECE, Source, Work};
+use tensor_core::{AlignedBuf, Bytes, Cursor, Source, Work};
 
 use super::{crc_mismatch, message};
-use crate::blocks::{Compressed, GROUP};
+use crate::blocks::{BLOCK, Compressed};
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result};
 use crate::index::{Generation, Index, Stored};
 use crate::wire::Footer;
+
+/// The bytes that one thread reads at once. They are looked at twice (CRC, blocks) and should still be in its cache then.
+const PIECE: u64 = 1 << 20;
+/// Blocks that are decoded from one piece.
+const GROUP: u64 = PIECE / BLOCK;
 
 /// What reading every byte of a file showed.
 #[derive(Default)]
@@ -29,15 +34,13 @@ pub(crate) struct Pass {
 pub(super) fn run(index: &Index, source: &impl Source, work: &Work<'_>) -> Pass {
     let mut pass = Pass::default();
     let plan = Plan::new(index, source, &mut pass);
-    match plan.read(index, source, work) {
-        Ok(seen) => {
-            for piece in seen {
-                pass.seen = pass.seen.then(piece.crc);
-                pass.lz4.extend(piece.lz4);
-                pass.padding.extend(piece.padding);
-            }
-            check_crc(index, source, &mut pass);
-        }
+    let take = |piece: Piece| {
+        pass.seen = pass.seen.then(piece.crc);
+        pass.lz4.extend(piece.lz4);
+        pass.padding.extend(piece.padding);
+    };
+    match plan.read(index, source, work, take) {
+        Ok(()) => check_crc(index, source, &mut pass),
         Err(error) => pass.crc.push(message(&error)),
     }
     pass
@@ -121,8 +124,14 @@ impl Plan {
         flush(&mut self.units, &mut unit, self.groups.len());
     }
 
-    /// Reads all units, and returns what they showed, in order.
-    fn read(&self, index: &Index, source: &impl Source, work: &Work<'_>) -> Result<Vec<Piece>> {
+    /// Reads all units, and tells what they showed, in order.
+    fn read(
+        &self,
+        index: &Index,
+        source: &impl Source,
+        work: &Work<'_>,
+        mut take: impl FnMut(Piece) + Send,
+    ) -> Result<()> {
         let one = |source: &dyn Source, state: &mut (AlignedBuf, Vec<u8>), number: u64| {
             let Some(unit) = usize::try_from(number).ok().and_then(|number| self.units.get(number)) else {
                 return Ok(Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() });
@@ -136,10 +145,10 @@ impl Plan {
         };
         let count = self.units.len() as u64;
         if let Some(shared) = source.shared() {
-            return work.map(count, Default::default, |state, number| one(shared, state, number));
+            return work.each(count, Default::default, |state, number| one(shared, state, number), take);
         }
         let mut state = Default::default();
-        (0..count).map(|number| one(source, &mut state, number)).collect()
+        (0..count).try_for_each(|number| one(source, &mut state, number).map(&mut take))
     }
 
     fn look(
@@ -162,7 +171,7 @@ impl Plan {
             source.read_into(start, buffer).map_err(failed)?;
             buffer
         };
-        let mut piece = Piece { crc: Crc::of(bytes), lz4: Vec::new(), padding: Vec::new() };
+        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
         self.check_gaps(start, bytes, &mut piece.padding);
         for group in self.groups.get(unit.groups.clone()).unwrap_or_default() {
             let Some(tensor) = compressed(index, group.tensor) else { continue };
@@ -175,6 +184,7 @@ impl Plan {
             );
             piece.lz4.extend(faults.iter().map(message));
         }
+        piece.crc = Crc::of(bytes); // after decoding, which is the slower one to fetch bytes
         Ok(piece)
     }
 

@@ -71,8 +71,8 @@ impl FillError {
 }
 
 impl Region<'_> {
-    /// Pulls every tensor's values once, writes them and the padding between them to `sink`, and returns what `look`
-    /// says of each piece, in order. Pieces are [`PIECE`] bytes, the last one what is left; `look` is given a piece's
+    /// Pulls every tensor's values once, writes them and the padding between them to `sink`, and gives what `look`
+    /// says of each piece to `take`, in order. Pieces are [`PIECE`] bytes, the last one what is left; `look` is given a piece's
     /// offset in the file and its bytes, so checksums need no second pass.
     ///
     /// # Errors
@@ -83,16 +83,18 @@ impl Region<'_> {
         sink: &dyn Sink,
         work: &Work<'_>,
         look: impl Fn(u64, &[u8]) -> T + Sync,
-    ) -> Result<Vec<T>, FillError> {
+        take: impl FnMut(T) + Send,
+    ) -> Result<(), FillError> {
         let count = self.extent.len().div_ceil(PIECE);
-        work.map(count, AlignedBuf::default, |buffer, number| {
+        let one = |buffer: &mut AlignedBuf, number: u64| {
             let offset = self.extent.offset() + number * PIECE;
             let len = PIECE.min(self.extent.end() - offset);
             let bytes = self.piece(data, buffer, offset, len)?;
             let seen = look(offset, bytes);
             sink.write_at(offset, bytes).map_err(|source| FillError::Write { path: sink.name(), source })?;
             if work.advance(len).is_break() { Err(FillError::Cancelled) } else { Ok(seen) }
-        })
+        };
+        work.each(count, AlignedBuf::default, one, take)
     }
 
     /// The bytes of the file from `offset` on, borrowed if one tensor in memory has them all.
@@ -125,12 +127,12 @@ impl Region<'_> {
                 break;
             }
             let begin = extent.offset().max(at);
-            rest = take(rest, begin - at, |gap| {
+            rest = split(rest, begin - at, |gap| {
                 gap.fill(self.fill);
                 Ok(())
             })?;
             let stop = extent.end().min(end);
-            rest = take(rest, stop - begin, |out| {
+            rest = split(rest, stop - begin, |out| {
                 let read = data.read(*tensor, begin - extent.offset(), out);
                 read.map_err(|source| FillError::Data { tensor: *tensor, source })
             })?;
@@ -142,7 +144,7 @@ impl Region<'_> {
 }
 
 /// Lets `f` fill the first `len` bytes and returns the others.
-fn take(
+fn split(
     rest: &mut [u8],
     len: u64,
     f: impl FnOnce(&mut [u8]) -> Result<(), FillError>,
@@ -175,7 +177,8 @@ mod tests {
         for threads in [1, 2] {
             let file = MemoryFile::new();
             let work = Work { threads, progress: None };
-            let seen = region.write(&values, &file, &work, |at, bytes| (at, bytes.to_vec())).unwrap();
+            let mut seen = Vec::new();
+            region.write(&values, &file, &work, |at, bytes| (at, bytes.to_vec()), |p| seen.push(p)).unwrap();
             let bytes = file.into_bytes();
             assert_eq!(bytes.len() as u64, end);
             assert_eq!(
@@ -194,7 +197,8 @@ mod tests {
         let segments = [segment(0, 0, 8)];
         let region = Region { extent: Extent::new(0, 8, 8).unwrap(), fill: 0, segments: &segments };
         let values: [&[u8]; 1] = [&[1; 5]];
-        let error = region.write(&values, &MemoryFile::new(), &Work::sequential(), |_, _| ()).unwrap_err();
+        let error =
+            region.write(&values, &MemoryFile::new(), &Work::sequential(), |_, _| (), drop).unwrap_err();
         assert!(matches!(error, FillError::Data { tensor: 0, .. }), "{error:?}");
     }
 }
