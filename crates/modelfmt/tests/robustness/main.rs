@@ -19,5 +19,11 @@ mod memory;
 
 /// The targets themselves: what the fuzzer runs and what is replayed here is the same.
 #[path = "../../../../fuzz/src/lib.rs"]
-#[allow(unreachable_pub, unused_imports, missing_docs, dead_code, reason = "it is a library of its own elsewhere")]
+#[allow(
+    unreachable_pub,
+    unused_imports,
+    missing_docs,
+    dead_code,
+    reason = "it is a library of its own elsewhere"
+)]
 mod fuzz;
