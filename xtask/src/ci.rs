@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::builder::PossibleValuesParser;
 
 use crate::run::{Result, exec, step};
-use crate::{bench, docs, fixtures, test, wasm, workspace};
+use crate::{bench, docs, fixtures, fuzz, test, wasm, workspace};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn() -> Result);
@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     ("bench", || bench::run(&["--quick".into()])),
     ("package", package::check),
     ("deny", deny::check),
+    ("fuzz", fuzz::smoke),
 ];
 
 /// The names of the steps.

@@ -34,7 +34,7 @@ const KEPT_FILES: usize = 16;
 const KEPT_LEN: usize = 700;
 
 /// How long and what.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// For each target; without either of them, until a minute is over.
     pub(crate) seconds: Option<u64>,
@@ -44,6 +44,11 @@ pub(crate) struct Options {
     pub(crate) compares: bool,
     /// Keep what brought new coverage: `fuzz/corpus/TARGET` is replaced by a small set that covers as much.
     pub(crate) minimize: bool,
+}
+
+/// Every target for a moment: that it builds, runs, and finds nothing near the inputs that are kept.
+pub(crate) fn smoke() -> Result {
+    run(&Options { seconds: Some(1), ..Options::default() })
 }
 
 /// Runs the targets in turn, and fails if one of them finds anything.
@@ -186,8 +191,11 @@ impl Fuzzer {
         if takes_files {
             command.arg(workspace::root().join("testdata"));
         }
-        let log = self.log(&mut command)?;
-        let row = Row::parse(&self.name, &log);
+        let (log, succeeded) = self.log(&mut command)?;
+        let mut row = Row::parse(&self.name, &log);
+        if !succeeded || row.executions == 0 {
+            row.finding.get_or_insert_with(|| "it did not run to its end".to_owned());
+        }
         println!("{}", row.line());
         Ok(row)
     }
@@ -201,7 +209,7 @@ impl Fuzzer {
         }
         fs::create_dir_all(&merged)?;
         let mut command = self.command();
-        let log =
+        let (log, _) =
             self.log(command.arg("-set_cover_merge=1").arg(&merged).arg(&self.kept).arg(&self.found))?;
         let mut inputs = Vec::new();
         for entry in fs::read_dir(&merged)? {
@@ -219,15 +227,15 @@ impl Fuzzer {
         Ok(Row::parse(&self.name, &log))
     }
 
-    /// Runs the program and returns what it wrote, which is also kept beside its inputs.
-    fn log(&self, command: &mut Command) -> Result<String> {
+    /// Runs the program and returns what it wrote, which is also kept beside its inputs, and whether it succeeded.
+    fn log(&self, command: &mut Command) -> Result<(String, bool)> {
         let output = command.stdin(Stdio::null()).output()?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         fs::write(self.found.with_extension("log"), &log)?;
         if !output.status.success() {
             println!("{log}");
         }
-        Ok(log)
+        Ok((log, output.status.success()))
     }
 }
 
