@@ -3,7 +3,7 @@
 use std::thread;
 
 use modelfmt::{Level, Model, Work};
-use tensor_core::source::{AnyFiles, AnySource, FileSource};
+use tensor_core::source::{AnyFiles, AnySource, FileSource, Folder};
 
 use crate::fuzz::samples;
 
@@ -18,9 +18,11 @@ const SHAREABLE: () = {
     is_shareable::<aero::Reader<AnySource>>();
     is_shareable::<aero::Reader<FileSource>>();
     is_shareable::<aero::SetReader<AnyFiles>>();
+    is_shareable::<aero::SetReader<Folder>>();
     is_shareable::<(aero::Index, aero::Plan, aero::Error)>();
     is_shareable::<apr2::Reader<AnySource>>();
     is_shareable::<apr2::SetReader<AnyFiles>>();
+    is_shareable::<apr2::SetReader<Folder>>();
     is_shareable::<(apr2::Index, apr2::Plan, apr2::Error)>();
     is_shareable::<mag::Reader<AnySource>>();
     is_shareable::<(mag::Index, mag::Plan, mag::Error)>();
@@ -28,6 +30,8 @@ const SHAREABLE: () = {
     is_shareable::<(oinf::Index, oinf::Plan, oinf::Error)>();
     is_shareable::<modelfmt_safetensors::Reader<AnySource>>();
     is_shareable::<modelfmt_safetensors::SetReader<AnyFiles>>();
+    is_shareable::<modelfmt_safetensors::SetReader<Folder>>();
+    is_shareable::<(aero::SetPlan, apr2::SetPlan, modelfmt_safetensors::SetPlan)>();
     is_shareable::<(modelfmt_safetensors::Index, modelfmt_safetensors::Plan, modelfmt_safetensors::Error)>();
     is_shareable::<modelfmt_gguf::Reader<AnySource>>();
     is_shareable::<(modelfmt_gguf::Index, modelfmt_gguf::Error)>();
