@@ -119,6 +119,7 @@ pub fn drill(container: &dyn Container, depth: Depth) -> Seen<'_> {
     seen
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
 fn text(error: AnyError) -> String {
     error.to_string()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{NewFiles, Output, Sink, TensorData, TensorSpec};
+use tensor_core::write::{NewFiles, Output, Sink, TensorData, TensorSpec, commit_set};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{NewTensor, Part, TensorTable, Work};
@@ -139,12 +139,8 @@ impl SetPlan {
         };
         let text = self.index_text(&parts, &listed)?;
         index.write_at(0, text.as_bytes()).map_err(failed(&self.index_name))?;
-        for (output, part) in outputs.into_iter().zip(&parts) {
-            output.commit().map_err(failed(&part.path))?;
-        }
-        global.commit().map_err(failed(GLOBAL))?;
-        // It comes last: a set that has an index is complete.
-        index.commit().map_err(failed(&self.index_name))
+        let parts = parts.iter().map(|part| part.path.as_str()).zip(outputs);
+        commit_set(parts.chain([(GLOBAL, global)]), (&self.index_name, index))
     }
 
     /// Writes the set into a folder, which must exist.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, Output, Sink, TensorData, TensorSpec};
+use tensor_core::write::{DataFrom, NewFiles, Sink, TensorData, TensorSpec, commit_set};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{NameTable, Part, Work, align_up};
@@ -107,11 +107,8 @@ impl SetPlan {
         }
         let text = self.manifest(&crcs)?;
         manifest.write_at(0, text.as_bytes()).map_err(refused(&self.manifest_name))?;
-        for (shard, output) in self.shards.iter().zip(outputs) {
-            output.commit().map_err(refused(&shard.name))?;
-        }
-        // It comes last: a model that has a manifest is complete.
-        manifest.commit().map_err(refused(&self.manifest_name))
+        let shards = self.shards.iter().map(|shard| shard.name.as_str()).zip(outputs);
+        commit_set(shards, (&self.manifest_name, manifest))
     }
 
     /// Writes the model into a folder, which must exist.

@@ -53,6 +53,14 @@ impl<S: Output> Output for Counted<S> {
         self.sink.read_back(offset, out)
     }
 
+    fn flush(&self) -> io::Result<()> {
+        self.sink.flush()
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        self.sink.remove_old()
+    }
+
     fn commit(self) -> io::Result<()> {
         self.sink.commit()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, Output, Sink, TensorData, TensorSpec};
+use tensor_core::write::{DataFrom, NewFiles, Sink, TensorData, TensorSpec, commit_set};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{Part, Work};
@@ -101,13 +101,11 @@ impl SetPlan {
         for Shard { name, plan, first } in &self.shards {
             let output = files.create(name).map_err(refused(name))?;
             plan.write(&DataFrom { data, first: *first }, &output, work)?;
-            outputs.push((name, output));
+            outputs.push((name.as_str(), output));
         }
         let index = files.create(&self.index_name).map_err(refused(&self.index_name))?;
         index.write_at(0, &self.index).map_err(refused(&self.index_name))?;
-        outputs.push((&self.index_name, index));
-        // The index comes last: a set that has one is complete.
-        outputs.into_iter().try_for_each(|(name, output)| output.commit().map_err(refused(name)))
+        commit_set(outputs, (&self.index_name, index))
     }
 
     /// Writes the set into a folder, which must exist.

@@ -199,6 +199,21 @@ impl Output for AtomicFile {
         crate::source::read_exact_at(&self.file, offset, out)
     }
 
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        if self.overwrite == Overwrite::Refuse {
+            return Ok(()); // there was none, and one that has appeared is somebody's
+        }
+        refuse_existing(&self.target, self.overwrite)?;
+        match fs::remove_file(&self.target) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => sync_folder(&self.target),
+        }
+    }
+
     fn commit(mut self) -> io::Result<()> {
         self.publish()?;
         self.committed = true;

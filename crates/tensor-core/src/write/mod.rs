@@ -10,4 +10,4 @@ mod sink;
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use fill::{FillError, Region, Segment};
-pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
+pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink, commit_set};

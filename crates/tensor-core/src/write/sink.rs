@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::error::Error;
+
 /// Takes bytes at positions, from several threads. Bytes that are never written are zero.
 pub trait Sink: Sync {
     /// Writes all of `bytes` from `offset` on.
@@ -35,11 +37,49 @@ pub trait Output: Sink + Sized {
     /// If they cannot be read, or there are fewer.
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
+    /// Flushes the bytes to where they stay, so that what can fail has failed before the file appears.
+    ///
+    /// # Errors
+    /// If that fails.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Takes the file away that this one is going to replace, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    fn remove_old(&self) -> io::Result<()>;
+
     /// Flushes the bytes and lets the file appear. Without this nothing is left behind.
     ///
     /// # Errors
     /// If that fails; then nothing is left behind either.
     fn commit(self) -> io::Result<()>;
+}
+
+/// Lets the files of a set appear, each given with its name, and the index last: a set that has an index is complete.
+/// The index of a set that is replaced goes before the first of its files does, so that a writer which dies in between leaves no
+/// index, rather than an old one over files of which some are new.
+///
+/// # Errors
+/// [`Error::Write`] for the first file that cannot appear; those after it do not.
+pub fn commit_set<'a, O: Output, F>(
+    files: impl IntoIterator<Item = (&'a str, O)>,
+    (index_name, index): (&'a str, O),
+) -> Result<(), Error<F>> {
+    let failed = |name: &str| {
+        let path = name.to_owned();
+        move |source| Error::Write { path, source }
+    };
+    let files: Vec<(&str, O)> = files.into_iter().collect();
+    for (name, file) in &files {
+        file.flush().map_err(failed(name))?;
+    }
+    index.flush().map_err(failed(index_name))?;
+    index.remove_old().map_err(failed(index_name))?;
+    for (name, file) in files {
+        file.commit().map_err(failed(name))?;
+    }
+    index.commit().map_err(failed(index_name))
 }
 
 /// Whether a file that exists may be replaced.
@@ -112,6 +152,17 @@ impl Output for MemoryFile {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let file = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         crate::source::Source::read_into(&*file, offset, out)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        if let Some((path, folder)) = &self.home {
+            folder.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        }
+        Ok(())
     }
 
     fn commit(mut self) -> io::Result<()> {
