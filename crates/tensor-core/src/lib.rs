@@ -98,7 +98,8 @@
 //!     let bad = piece.iter().zip(at..).filter(|(value, _)| **value > 1);
 //!     bad.map(|(value, at)| format!("byte {at}: {value} is no boolean")).collect::<Vec<_>>()
 //! };
-//! let findings = Work::default().scan(&&values[..], 0..5, 4, look)?.concat();
+//! let mut findings = Vec::new(); // pieces come in order, whatever the threads
+//! Work::default().scan(&&values[..], 0..5, 4, look, |found| findings.extend(found))?;
 //!
 //! let mut report = Report::new(Level::Full);
 //! report.add("values", findings, "5 booleans");

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::Model;
 
-/// Small enough for memory, large enough for speed. Where tensors are compressed, pieces that begin at multiples of 4 MiB
-/// decompress no block twice.
+/// Small enough for memory, large enough for speed; a multiple of `tensor_core::PIECE`, so that where tensors are compressed
+/// no block is decompressed twice.
 const PIECE: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
