@@ -2,12 +2,20 @@
 #![allow(
     dead_code,
     clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
     reason = "each test uses some of it; lengths of test inputs"
 )]
 
+use aero::tensor_core::Status;
 use aero::tensor_core::value::{Object, Value};
 use aero::tensor_core::write::MemoryFile;
-use aero::{ChunkFlags, ChunkWriter, DType, FourCC, NewChunk, Plan, TensorSpec, Work, WriteOptions};
+use aero::{
+    ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, NewChunk, Plan, Reader, Report, TensorSpec, Work,
+    WriteOptions,
+};
+use testkit::CountingSource;
 
 /// MJSN of a small model.
 pub(crate) fn metadata() -> Object {
@@ -99,4 +107,41 @@ pub(crate) fn rehashed(mut file: Vec<u8>, n: usize) -> Vec<u8> {
     let hash = blake3::hash(&file[offset..offset + length]);
     file[toc(n) + 48..toc(n) + 80].copy_from_slice(hash.as_bytes());
     file
+}
+
+/// Opens in memory and by ranges, which must agree.
+pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
+    let in_memory = Reader::from_source(file);
+    let by_ranges = Reader::from_source(CountingSource::new(file.to_vec()));
+    match (&in_memory, &by_ranges) {
+        (Ok(_), Ok(_)) => {}
+        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
+        _ => panic!("ranges and memory disagree: {:?}, {:?}", in_memory.is_ok(), by_ranges.is_ok()),
+    }
+    in_memory
+}
+
+pub(crate) fn malformed(rule: &str, file: &[u8]) -> (u64, Fault) {
+    match open(file) {
+        Err(Error::Malformed { at, fault, .. }) => (at, fault),
+        Err(other) => panic!("{rule}: {other}"),
+        Ok(_) => panic!("{rule}: opens"),
+    }
+}
+
+pub(crate) fn number(file: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
+}
+
+/// Entries: 0 MJSN, 1 MMSG, 2 TIDX, 3 WTSH, 4 WTSH. Names at 512.
+pub(crate) fn good() -> Vec<u8> {
+    let file = model(&[100, 200], &WriteOptions::new().zstd(None).shard_size(100));
+    assert_eq!((&file[toc(0)..][..4], &file[toc(4)..][..4]), (&b"MJSN"[..], &b"WTSH"[..]));
+    assert_eq!(&file[NAMES..][..9], b"meta.json");
+    file
+}
+pub(crate) const NAMES: usize = 512;
+
+pub(crate) fn failed(report: &Report, check: &str) -> bool {
+    report.check(check).is_some_and(|check| check.status == Status::Failed)
 }

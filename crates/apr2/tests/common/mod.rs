@@ -1,12 +1,15 @@
 //! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
 #![allow(dead_code, unreachable_pub, reason = "each suite uses its part")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::sync::Arc;
 
 use apr2::write::{MemoryFile, MemoryFolder};
-use apr2::{Alignment, Compression, DType, Metadata, Plan, SetPlan, TensorSpec, Work, WriteOptions};
+use apr2::{
+    Alignment, Compression, DType, Level, Metadata, Plan, Reader, SetPlan, TensorSpec, Work, WriteOptions,
+};
 use tensor_core::source::MemoryFiles;
+use testkit::CountingSource;
 
 pub const METADATA: &str = r#"{"apr_version":"2.0.0","architecture":{"n_mels":80},"model_type":"tiny"}"#;
 
@@ -274,4 +277,38 @@ pub fn patched_files(files: &MemoryFiles, name: &str, from: &str, to: &str) -> M
     let changed = text.replacen(from, to, 1);
     assert_ne!(changed, text, "a patch that does not land proves nothing");
     replaced(files, name, changed.into_bytes())
+}
+
+/// A file that is like `base` but for one thing.
+pub(crate) fn changed(base: &File, change: impl FnOnce(&mut File)) -> Vec<u8> {
+    let mut file = base.clone();
+    change(&mut file);
+    file.build()
+}
+
+/// Verifies, and expects one finding, of that check, with those words.
+pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
+    for threads in [1, 2] {
+        let reader = Reader::from_source(file).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let report = reader.verify_with(Level::Full, &Work { threads, progress: None });
+        let failed: Vec<_> = report
+            .checks
+            .iter()
+            .filter(|c| c.status == tensor_core::Status::Failed)
+            .map(|c| c.name)
+            .collect();
+        assert_eq!(failed, [check], "{name}: {:?}", report.errors);
+        assert!(report.errors.iter().any(|e| e.contains(words)), "{name}: {:?}", report.errors);
+        let far = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
+        assert_eq!(far.verify_with(Level::Full, &self::threads(threads)), report, "{name}");
+    }
+}
+
+/// The compressed file with other stored bytes; `raw` values are claimed.
+pub(crate) fn stored(data: Vec<u8>, raw: u64) -> Vec<u8> {
+    changed(&File::compressed(), |file| {
+        let entry = &mut file.entries[0];
+        (entry.size, entry.raw_size, entry.dims) = (data.len() as u64, raw, vec![raw]);
+        file.data = data;
+    })
 }

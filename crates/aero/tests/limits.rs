@@ -1,0 +1,213 @@
+//! Files that claim more than they hold, ask for the same bytes again and again, or break off.
+#![cfg(feature = "zstd")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests"
+)]
+
+mod common;
+
+use aero::tensor_core::Fault as Common;
+use aero::tensor_core::value::Value;
+use aero::{Error, Fault, Level, Limits, OpenOptions, Reader, WriteOptions};
+use common::{
+    entry, failed, file, good, index, malformed, model, msgpack, number, object, open, toc, with, with_index,
+};
+use testkit::{CountingSource, FaultySource, patched, peak};
+
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
+
+/// Less than this is held while opening and verifying a file of a few kilobytes.
+const LITTLE: usize = 16 << 20;
+
+fn opened_with_little(what: &str, file: &[u8]) {
+    let (_, held) = peak(|| {
+        if let Ok(reader) = Reader::from_source(CountingSource::new(file.to_vec())) {
+            let _ = reader.verify_with(Level::Full, &aero::Work::sequential());
+            let _ = reader.metadata();
+        }
+    });
+    assert!(held < LITTLE + 20 * file.len(), "{what}: {held} bytes are held for {}", file.len());
+}
+
+#[test]
+fn bombs_are_refused_with_little_memory() {
+    let bomb = {
+        let chunk = file(&[(b"DATA", "d", 1, &[0; 1 << 20])]);
+        let (offset, length) = (number(&chunk, toc(0) + 8) as usize, number(&chunk, toc(0) + 16) as usize);
+        chunk[offset..offset + length].to_vec()
+    };
+    for fourcc in [b"TIDX", b"MMSG", b"MJSN", b"DATA"] {
+        for claim in [1u64 << 20, (1 << 20) - 1, 1 << 25, 1 << 31, 1 << 40, u64::MAX] {
+            let file = patched(&file(&[(fourcc, "d", 0, &bomb)]), toc(0) + 4, &[1]);
+            let file = patched(&file, toc(0) + 24, &claim.to_le_bytes());
+            opened_with_little(&format!("{fourcc:?} of {claim}"), &file);
+            if fourcc == b"TIDX" {
+                assert!(open(&file).is_err(), "{claim}");
+            }
+        }
+    }
+    // What is believed is bounded by what is stored.
+    let claims = patched(
+        &patched(&file(&[(b"TIDX", "d", 0, &bomb)]), toc(0) + 4, &[1]),
+        toc(0) + 24,
+        &(1u64 << 30).to_le_bytes(),
+    );
+    assert!(matches!(open(&claims), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn claimed_lengths_and_depths_are_refused_with_little_memory() {
+    let mut tensors = msgpack(object([("tensors", Value::Array(Vec::new()))]));
+    tensors.pop();
+    for head in
+        [[0xdd, 0xff, 0xff, 0xff, 0xff], [0xdf, 0xff, 0xff, 0xff, 0xff], [0xdb, 0xff, 0xff, 0xff, 0xff]]
+    {
+        for content in
+            [head.to_vec(), [&tensors[..], &head].concat(), [&tensors[..], &[0x91], &head].concat()]
+        {
+            let file = with_index(&content);
+            assert!(open(&file).is_err(), "{content:x?}");
+            opened_with_little("index", &file);
+            for fourcc in [b"MMSG", b"PHSH"] {
+                opened_with_little("chunk", &common::file(&[(fourcc, "weights.shard0.phsh", 0, &content)]));
+            }
+        }
+    }
+    let deep = [vec![0x91; 10_000], vec![0xc0]].concat();
+    let (_, fault) = malformed("deep", &with_index(&[&[0x81, 0xa1, b'x'], &deep[..]].concat()));
+    assert_eq!(fault, Fault::MessagePack("the MessagePack is nested too deep"));
+    let key = [&msgpack(entry("a"))[..], &[0xa1, b'x'], &deep].concat();
+    let mut in_entry = [&tensors[..], &[0x91], &key].concat();
+    in_entry[10] = 0x88;
+    let (_, fault) = malformed("deep in an entry", &with_index(&in_entry));
+    assert_eq!(fault, Fault::MessagePack("the MessagePack is nested too deep"));
+    for fourcc in [b"MMSG", b"PHSH", b"IHSH"] {
+        let plain = patched(&file(&[(b"XXXX", "weights.shard0.phsh", 0, &deep)]), toc(0), fourcc);
+        assert!(!open(&plain).unwrap().verify(Level::Full).is_ok());
+    }
+    let json = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
+    let plain = file(&[(b"MJSN", "meta.json", 0, &json)]);
+    assert!(!open(&plain).unwrap().verify(Level::Control).is_ok());
+}
+
+#[test]
+fn a_toc_of_a_million_entries_needs_a_million_entries() {
+    let good = good();
+    let length = 16 + 80 * 1_000_000u64;
+    let file = patched(&patched(&good, 96, &1_000_000u32.to_le_bytes()), 20, &length.to_le_bytes());
+    assert!(matches!(
+        open(&file),
+        Err(Error::Malformed { fault: Fault::Common(Common::OutOfBounds { .. }), .. })
+    ));
+    opened_with_little("TOC", &file);
+    // And with them, one more is too many.
+    let mut file = patched(&good[..96], 20, &(length + 80).to_le_bytes());
+    file = patched(&patched(&file, 28, &96u64.to_le_bytes()), 36, &0u64.to_le_bytes());
+    file.extend(1_000_001u32.to_le_bytes());
+    file.resize(96 + (length + 80) as usize, 0);
+    assert!(matches!(Reader::from_source(file), Err(Error::Limit { found: 1_000_001, max: 1_000_000, .. })));
+}
+
+#[test]
+fn files_that_ask_for_the_same_bytes_again_and_again_are_not_quadratic() {
+    // 20,000 tensors that each cover nearly all of a shard of 1 MiB, each with a hash.
+    let len = 1u64 << 20;
+    let entries = (0..20_000u64).map(|n| {
+        let of = with(with(entry(&format!("t{n}")), "data_off", n), "data_len", len - n);
+        with(
+            with(with(of, "dtype", 5), "shape", [len - n].into_iter().collect::<Value>()),
+            "hash_b3",
+            "0".repeat(64),
+        )
+    });
+    let content = index(entries);
+    let file =
+        file(&[(b"WTSH", "weights.shard0", 2, &vec![0; len as usize]), (b"TIDX", "tensors", 4, &content)]);
+    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    assert!(failed(&report, "extents") && report.errors.len() >= 19_999);
+    // 20,000 chunks over the same bytes.
+    let names: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    let chunks: Vec<_> = names.iter().map(|name| (b"DATA", name.as_str(), 0, &b""[..])).collect();
+    let mut file = common::file(&chunks);
+    file.resize(file.len() + (1 << 20), 0);
+    let (offset, length) = (1000u64.to_le_bytes(), (file.len() as u64 - 1000).to_le_bytes());
+    for n in 0..20_000 {
+        file[toc(n) + 8..][..8].copy_from_slice(&offset);
+        file[toc(n) + 16..][..8].copy_from_slice(&length);
+        file[toc(n) + 24..][..8].copy_from_slice(&length);
+    }
+    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    assert!(failed(&report, "extents"));
+}
+
+#[test]
+fn every_length_of_a_file_opens_or_is_refused() {
+    for options in
+        [WriteOptions::new().zstd(None), WriteOptions::new().control_hash(true).tensor_hashes(true)]
+    {
+        let file = model(&[100, 3, 0, 50], &options.page_hashes(Some(64)).shard_size(100));
+        for len in 0..file.len() {
+            let error = open(&file[..len]).map(|_| ()).unwrap_err();
+            assert!(matches!(error, Error::Truncated { .. } | Error::Malformed { .. }), "{len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn limits_can_be_lowered() {
+    let file = model(&[100, 200], &WriteOptions::new().shard_size(100));
+    type Lower = fn(&mut Limits);
+    let rows: &[(&str, Lower)] = &[
+        ("tensors", |limits| limits.tensors = 1),
+        ("entries", |limits| limits.entries = 4),
+        ("name_len of chunks", |limits| limits.name_len = 5),
+        ("index_len", |limits| limits.index_len = 100),
+        ("metadata_len", |limits| limits.metadata_len = 50),
+    ];
+    for (what, lower) in rows {
+        let mut limits = Limits::default();
+        lower(&mut limits);
+        let opened = OpenOptions::new().limits(limits).open_source(&*file);
+        assert!(matches!(opened, Err(Error::Limit { .. })), "{what}: {:?}", opened.map(|_| ()));
+    }
+    let limited = |content: &[u8], lower: Lower| {
+        let mut limits = Limits::default();
+        lower(&mut limits);
+        OpenOptions::new().limits(limits).open_source(with_index(content)).map(|_| ())
+    };
+    let long = index([entry("a name that is longer than that of any chunk")]);
+    assert!(matches!(limited(&long, |limits| limits.name_len = 20), Err(Error::Limit { .. })));
+    assert!(matches!(limited(&long, |limits| limits.rank = 1), Err(Error::Limit { .. })));
+    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(Vec::new())]))]);
+    assert!(limited(&nested, |_| ()).is_ok());
+    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(vec![1.into()])]))]);
+    let error = limited(&nested, |limits| limits.depth = 4).unwrap_err();
+    assert!(matches!(error, Error::Malformed { fault: Fault::MessagePack(_), .. }), "{error}");
+    // More than 1 MiB of zeros.
+    let zeros = model(&[10; 30_000], &WriteOptions::new());
+    assert!(open(&zeros).is_ok());
+    let mut limits = Limits::default();
+    limits.expansion = 1;
+    assert!(matches!(OpenOptions::new().limits(limits).open_source(&*zeros), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn a_source_that_fails_is_an_io_error() {
+    let good = good();
+    let weights = number(&good, toc(3) + 8);
+    let reader = Reader::from_source(FaultySource::new(good.clone(), weights..weights + 1)).unwrap();
+    let error = reader.tensor("t0").unwrap_err();
+    assert!(matches!(error, Error::Io { at, len: 100, .. } if at == weights), "{error}");
+    assert!(reader.tensor("t1").is_ok());
+    let report = reader.verify(Level::Full);
+    assert!(failed(&report, "chunk-hashes") && report.errors.len() == 1, "{report:?}");
+    assert!(
+        report.errors[0].contains("weights.shard0") && report.errors[0].contains("this sector is broken")
+    );
+    assert!(matches!(Reader::from_source(FaultySource::new(good, 0..1)), Err(Error::Io { .. })));
+}
