@@ -19,8 +19,9 @@
 //!    inspect   show   extract   diff   convert ──▶ any format but GGUF and APR1
 //! ```
 //!
-//! What is peculiar to a format is reached through its own reader: [`Model::as_aero`] and its siblings. Who needs one
-//! format depends on its crate alone; the words are the same.
+//! What is peculiar to a format is reached through its own reader ([`Model::as_aero`] and its siblings) and its own
+//! crate, which is re-exported ([`aero`] and its siblings). Who needs one format depends on its crate alone; the words
+//! are the same.
 //!
 //! # Reading
 //!
@@ -205,6 +206,24 @@ pub use tensor_core::{
     TensorView, Work,
 };
 pub use verify::FileReport;
+#[cfg(feature = "aero")]
+#[doc(no_inline)]
+pub use aero;
+#[cfg(feature = "apr2")]
+#[doc(no_inline)]
+pub use apr2;
+#[cfg(feature = "mag")]
+#[doc(no_inline)]
+pub use mag;
+#[cfg(feature = "gguf")]
+#[doc(no_inline)]
+pub use modelfmt_gguf as gguf;
+#[cfg(feature = "safetensors")]
+#[doc(no_inline)]
+pub use modelfmt_safetensors as safetensors;
+#[cfg(feature = "oinf")]
+#[doc(no_inline)]
+pub use oinf;
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
 
