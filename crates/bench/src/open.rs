@@ -1,5 +1,6 @@
 //! Opening models of very many tensors, and what their indexes hold.
 
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -128,7 +129,7 @@ fn heap(bench: &mut Bench) -> Result {
         }
         let tensors = Tensors::many(bench.sizes.many_tensors);
         std::fs::write(&path, tensors.to_memory(form, &Noise::new(Values::F32))?)?;
-        let [held, peak] = measured(&bench.heap, &["open", form.name()], &path)?;
+        let [held, peak] = measured(&bench.heap, &["open".as_ref(), form.name().as_ref(), path.as_os_str()])?;
         let mib = |nbytes: f64| nbytes / f64::from(1 << 20);
         // The target is for a million tensors; fewer may hold as much less.
         let share = tensors.len() as f64 / 1e6;
@@ -149,8 +150,8 @@ fn heap(bench: &mut Bench) -> Result {
 }
 
 /// The numbers that the program for measuring memory prints.
-pub(crate) fn measured<const N: usize>(program: &Path, args: &[&str], path: &Path) -> Result<[f64; N]> {
-    let output = Command::new(program).args(args).arg(path).output()?;
+pub(crate) fn measured<const N: usize>(program: &Path, args: &[&OsStr]) -> Result<[f64; N]> {
+    let output = Command::new(program).args(args).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let numbers = numbers.try_into();

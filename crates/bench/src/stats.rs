@@ -131,7 +131,10 @@ fn peak(bench: &Bench, id: String) -> Result<Row> {
     let path = bench.file("stats.safetensors");
     let tensors = Tensors::one(DType::F32, bench.sizes.stats_mib << 20);
     tensors.to_file(Form::Safetensors, &Noise::new(Values::F32), &path)?;
-    let [peak] = measured(&bench.heap, &["stats", &bench.sizes.threads.to_string()], &path)?;
+    let [peak] = measured(
+        &bench.heap,
+        &["stats".as_ref(), bench.sizes.threads.to_string().as_ref(), path.as_os_str()],
+    )?;
     crate::remove(&path)?;
     Ok(Row {
         id,

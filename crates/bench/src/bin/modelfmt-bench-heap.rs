@@ -1,9 +1,11 @@
-//! How much memory an open model or its statistics take: a program of its own, because its allocator counts, which would slow the
-//! others down.
+//! How much memory an open model, its statistics or another program takes: a program of its own, because its allocator counts,
+//! which would slow the others down, and because it is small: a process begins with the peak of who starts it.
 
 use std::error::Error;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use nix::sys::resource::{UsageWho, getrusage};
 use tensor_core::Container;
 use testkit::{CountingAllocator, held, peak};
 
@@ -15,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", format, path] => open(format, &std::fs::read(path)?),
         ["stats", threads, path] => stats(threads.parse()?, Path::new(path)),
-        _ => Err("open FORMAT PATH, or stats THREADS PATH".into()),
+        ["run", program, ref args @ ..] => run(program, args),
+        _ => Err("open FORMAT PATH, stats THREADS PATH, or run PROGRAM ARGUMENTS".into()),
     }
 }
 
@@ -37,13 +40,24 @@ fn reader<'a>(format: &str, bytes: &'a [u8]) -> Result<Box<dyn Container + 'a>, 
     })
 }
 
-/// Computes the statistics of the first tensor and prints the most memory that the process held, in bytes.
+/// Computes the statistics of the first tensor and prints the most bytes that this process held.
 fn stats(threads: usize, path: &Path) -> Result<(), Box<dyn Error>> {
     let model = modelfmt::Model::open(path)?;
     modelfmt::stats(&model, 0, &modelfmt::Work { threads, progress: None })?;
+    // What the system calls usage begins with that of who started us; this does not.
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
     println!("{}", kib.parse::<u64>()? << 10);
+    Ok(())
+}
+
+/// Runs a program and prints the most bytes that it held.
+fn run(program: &str, args: &[&str]) -> Result<(), Box<dyn Error>> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    println!("{}", getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss() << 10); // Linux counts in KiB
     Ok(())
 }
