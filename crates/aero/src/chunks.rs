@@ -226,17 +226,20 @@ impl ChunkTable {
         Ok(())
     }
 
-    /// The chunks whose type and name an earlier one has.
-    pub(crate) fn twins(&self) -> impl Iterator<Item = usize> {
+    /// The chunks whose type and name an earlier one has, in their order.
+    pub(crate) fn twins(&self) -> Vec<usize> {
         // Equal chunks have equal hashes, and among those the numbers ascend.
         let same = |a: u32, b: u32| {
             let pair = self.entries.get(a as usize).zip(self.entries.get(b as usize));
             pair.is_some_and(|(a, b)| a.fourcc == b.fourcc && self.name_bytes(a) == self.name_bytes(b))
         };
-        self.lookup
-            .iter()
-            .zip(self.lookup.iter().skip(1))
-            .filter_map(move |(&(hash, a), &(next, b))| (hash == next && same(a, b)).then_some(b as usize))
+        let neighbours = self.lookup.iter().zip(self.lookup.iter().skip(1));
+        let twin = |(&(hash, a), &(next, b)): (&(_, u32), &(_, u32))| {
+            (hash == next && same(a, b)).then_some(b as usize)
+        };
+        let mut twins: Vec<usize> = neighbours.filter_map(twin).collect();
+        twins.sort_unstable(); // the hashes have a seed, other in each reader
+        twins
     }
 
     pub(crate) fn len(&self) -> usize {
