@@ -2,6 +2,7 @@
 
 mod deny;
 mod features;
+mod outcomes;
 mod package;
 mod sources;
 
@@ -21,6 +22,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("test", || test::all(&[])),
     ("features", features::check),
+    ("outcomes", outcomes::check),
     ("doc", doc),
     ("fixtures", fixtures::check),
     ("docs", docs::check),

@@ -1,6 +1,8 @@
 //! Opens files of every format by name, from wherever they come.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::source::{AnyFiles, AnySource, Files, any_files};
@@ -22,9 +24,21 @@ pub fn describe(name: &str, files: &AnyFiles) -> String {
 #[must_use]
 pub fn open(name: &str, files: &AnyFiles) -> Box<dyn Container> {
     let source = files.open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    open_source(name, source, files).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Opens a file that `source` gives, as if it were the one of that name in `files`.
+///
+/// # Errors
+/// Those of the format's reader.
+pub fn open_source(
+    name: &str,
+    source: AnySource,
+    files: &AnyFiles,
+) -> Result<Box<dyn Container>, Box<dyn std::error::Error>> {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
     let beside = any_files(Below { files: Arc::clone(files), folder: folder.to_owned() });
-    open_as(name, source, beside).unwrap_or_else(|error| panic!("{name}: {error}"))
+    open_as(name, source, beside)
 }
 
 /// Whether [`open`] knows the name's ending.
@@ -41,6 +55,28 @@ pub fn is_model(name: &str) -> bool {
         ".gguf",
     ];
     ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The names of all models below a folder.
+///
+/// # Errors
+/// If a folder cannot be listed.
+pub fn models_below(root: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().map_err(|_| io::ErrorKind::InvalidData)?;
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if is_model(&path) {
+                names.insert(path);
+            }
+        }
+    }
+    Ok(names)
 }
 
 fn open_as(

@@ -9,4 +9,4 @@ mod exports;
 pub mod far;
 mod files;
 
-pub use files::{Below, describe, is_model, open};
+pub use files::{Below, describe, is_model, models_below, open, open_source};
