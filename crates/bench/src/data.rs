@@ -44,7 +44,16 @@ impl Form {
         }
     }
 
-    /// What people call it.
+    /// The format alone.
+    pub(crate) const fn format(self) -> &'static str {
+        match self {
+            Self::Apr2Lz4 => Self::Apr2.title(),
+            Self::Aero | Self::AeroAll => "AERO",
+            other => other.title(),
+        }
+    }
+
+    /// What people call it, with what matters of its options.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",

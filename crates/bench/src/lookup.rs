@@ -90,7 +90,7 @@ fn faster(
             bench.sizes.lookup_mib as f64 / 1024.0,
             LAYERS * 2,
         ),
-        case: form.title().to_owned(),
+        case: form.format().to_owned(),
         samples: race.speedups(),
         unit: Unit::Times,
         target,
@@ -107,8 +107,8 @@ fn bytes_read(form: Form, path: &Path, tensors: &Tensors) -> Result<Row> {
     let beyond = source.nbytes() as f64 - index as f64 - tensor as f64;
     Ok(Row {
         id: format!("lookup-bytes/{}", form.name()),
-        work: "the same: bytes read beyond the index and the tensor".to_owned(),
-        case: form.title().to_owned(),
+        work: "bytes that this reads beyond the index and the tensor".to_owned(),
+        case: form.format().to_owned(),
         samples: vec![beyond / 1024.0],
         unit: Unit::KiB,
         target: Target::AtMost(64.0),

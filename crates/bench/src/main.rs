@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use report::Row;
+use report::{Row, Target};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -103,6 +103,7 @@ impl Sizes {
 /// What all measurements share.
 struct Bench {
     sizes: Sizes,
+    quick: bool,
     only: Option<String>,
     rounds: Option<usize>,
     dir: Scratch,
@@ -121,15 +122,8 @@ impl Bench {
         let (sizes, rounds) = (args.sizes.clone(), args.rounds);
         let (sizes, rounds) = if args.quick { (sizes.quick(), rounds.or(Some(1))) } else { (sizes, rounds) };
         let [heap, program] = ["modelfmt-bench-heap", "modelfmt"].map(|name| built.join(name));
-        Ok(Self {
-            sizes,
-            only: args.only.clone(),
-            rounds,
-            dir: Scratch::new(dir)?,
-            heap,
-            program,
-            rows: Vec::new(),
-        })
+        let (quick, only) = (args.quick, args.only.clone());
+        Ok(Self { sizes, quick, only, rounds, dir: Scratch::new(dir)?, heap, program, rows: Vec::new() })
     }
 
     /// Whether a row was asked for.
@@ -148,7 +142,10 @@ impl Bench {
         self.dir.0.join(name)
     }
 
-    fn add(&mut self, row: Row) {
+    fn add(&mut self, mut row: Row) {
+        if self.quick {
+            row.target = Target::None; // so little work says nothing
+        }
         println!("{row}");
         self.rows.push(row);
     }
@@ -211,7 +208,10 @@ fn machine() -> String {
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("unknown processor", |(_, name)| name);
     let load = read("/proc/loadavg");
-    let load = load.split(' ').next().unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN);
+    if load > 0.5 {
+        eprintln!("warning: the machine is busy (load {load}): what uses several threads cannot be told");
+    }
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{model}, {cores} cores; load before the run {load}")
 }

@@ -76,7 +76,7 @@ fn row(
             "open and index {} tensors in memory, one by name: faster than `SafeTensors::deserialize`",
             crate::grouped(scale.tensors)
         ),
-        case: if form == Form::Aero { "AERO, TIDX plain" } else { form.title() }.to_owned(),
+        case: if form == Form::Aero { "AERO, TIDX plain" } else { form.format() }.to_owned(),
         samples: race.speedups(),
         unit: Unit::Times,
         target: Target::AtLeast(target),
@@ -139,7 +139,7 @@ fn heap(bench: &mut Bench) -> Result {
                 "heap that the index of {} tensors holds, with names of 20 bytes and rank 2",
                 crate::grouped(tensors.len())
             ),
-            case: form.title().to_owned(),
+            case: form.format().to_owned(),
             samples: vec![mib(held)],
             unit: Unit::MiB,
             target: Target::AtMost(if form == Form::Aero { 270.0 } else { 100.0 } * share),

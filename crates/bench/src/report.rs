@@ -124,13 +124,22 @@ impl fmt::Display for Row {
     }
 }
 
+/// The rows of a group one after the other, groups in the order of their first row.
+fn by_group(rows: &[Row]) -> Vec<&Row> {
+    let group = |row: &Row| row.id.split('/').next().unwrap_or_default().to_owned();
+    let first = |row: &Row| rows.iter().position(|other| group(other) == group(row));
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by_key(|row| first(row));
+    sorted
+}
+
 /// Every row, in Markdown.
 pub(crate) fn full_table(rows: &[Row]) -> String {
     let mut table = String::from(
         "| work | of | median (range) | target | reached | times |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     let mut last = "";
-    for row in rows {
+    for row in by_group(rows) {
         let work = if row.work == last { "" } else { &row.work };
         last = &row.work;
         let cells = [work, &row.case, &row.measured(), &row.asked(), row.verdict(), &row.note];
@@ -144,13 +153,14 @@ pub(crate) fn short_table(rows: &[Row]) -> String {
     let mut table =
         String::from("| work | least favourable case | target | reached |\n| --- | --- | --- | --- |\n");
     let mut done: Vec<(&str, String)> = Vec::new();
+    let rows = by_group(rows);
     for row in rows.iter().filter(|row| !matches!(row.target, Target::None)) {
         let key = (row.work.as_str(), row.asked());
         if done.contains(&key) {
             continue;
         }
         let alike = rows.iter().filter(|other| other.work == row.work && other.asked() == key.1);
-        let margin = |row: &&Row| row.target.margin(row.median());
+        let margin = |row: &&&Row| row.target.margin(row.median());
         let Some(worst) = alike.min_by(|a, b| margin(a).total_cmp(&margin(b))) else { continue };
         let measured = format!("{}, {}", worst.case, worst.unit.print(worst.median()));
         table.push_str(&format!("| {} | {measured} | {} | {} |\n", row.work, key.1, worst.verdict()));
@@ -182,6 +192,15 @@ mod tests {
         assert_eq!(lines, ["| open | b, 11.5 × | ≥ 12 × | **no** |", "| open | c, 6.00 × | ≥ 5 × | yes |"]);
         assert!(!rows[1].is_reached() && rows[3].is_reached());
         assert_eq!(full_table(&rows).lines().count(), 2 + 4);
+    }
+
+    #[test]
+    fn groups_stay_together() {
+        let mut rows =
+            [row("a", &[1.0], Target::None), row("b", &[1.0], Target::None), row("c", &[1.0], Target::None)];
+        rows[1].id = "threads/b".to_owned();
+        let ids: Vec<_> = by_group(&rows).iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids, ["open/a", "open/c", "threads/b"]);
     }
 
     #[test]
