@@ -32,10 +32,12 @@ fn files_that_are_no_models_say_so() {
     let folder = folder_with_models();
     fs::write(folder.path().join("empty"), "").unwrap();
     fs::write(folder.path().join("text.mag"), "just some text\n").unwrap();
+    fs::write(folder.path().join("pointer.gguf"), "version https://git-lfs.github.com/spec/v1\n").unwrap();
     fs::create_dir(folder.path().join("folder")).unwrap();
     for (file, why) in [
         ("empty", "it is empty"),
         ("text.mag", "of no format that modelfmt knows"),
+        ("pointer.gguf", "`git lfs pull` fetches"),
         ("folder", "it is a folder without a file *.aeroset.json"),
         ("missing.mag", "No such file"),
     ] {

@@ -41,7 +41,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The format is known, but this build cannot read it.
-    #[error("{}: is an {format} file, but this build has the feature `{feature}` of modelfmt switched off", path.display())]
+    #[error("{}: is of the format {format}, but this build has the feature `{feature}` of modelfmt switched off", path.display())]
     NotEnabled {
         /// The file.
         path: PathBuf,

@@ -183,9 +183,16 @@ mod model;
 mod open;
 mod printable;
 mod show;
+mod stranger;
 mod values;
 mod verify;
 
+#[cfg(feature = "aero")]
+#[doc(no_inline)]
+pub use aero;
+#[cfg(feature = "apr2")]
+#[doc(no_inline)]
+pub use apr2;
 #[cfg(not(target_arch = "wasm32"))]
 pub use convert::convert;
 pub use convert::{Conversion, ConvertOptions, Converted, convert_to_sink};
@@ -196,25 +203,10 @@ pub use extract::{ExtractAs, extract};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globset;
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
-pub use model::{Model, OpenOptions};
-pub use printable::Printable;
-pub use show::{show, show_tensors, stats};
-pub use tensor_core::value::{Object, Value, json};
-pub use tensor_core::write::Overwrite;
-pub use tensor_core::{
-    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, Work,
-};
-pub use verify::FileReport;
-#[cfg(feature = "aero")]
-#[doc(no_inline)]
-pub use aero;
-#[cfg(feature = "apr2")]
-#[doc(no_inline)]
-pub use apr2;
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
+pub use model::{Model, OpenOptions};
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
@@ -224,6 +216,15 @@ pub use modelfmt_safetensors as safetensors;
 #[cfg(feature = "oinf")]
 #[doc(no_inline)]
 pub use oinf;
+pub use printable::Printable;
+pub use show::{show, show_tensors, stats};
+pub use tensor_core::value::{Object, Value, json};
+pub use tensor_core::write::Overwrite;
+pub use tensor_core::{
+    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
+    TensorView, Work,
+};
+pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
 

@@ -12,6 +12,7 @@ use tensor_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::open::{Opened, OpenedSource};
+use crate::stranger;
 
 /// How a model is opened.
 #[derive(Clone, Debug, Default)]
@@ -74,11 +75,7 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.clone(), source };
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
-            let hint = if source.is_empty() {
-                "it is empty"
-            } else {
-                "its content is of no format that modelfmt knows"
-            };
+            let hint = stranger::hint(&source).map_err(failed)?;
             return Err(Error::UnknownFormat { path, hint });
         };
         if !format.is_enabled() {
@@ -93,20 +90,27 @@ impl OpenOptions {
     }
 }
 
-/// The index of the set in a folder: the one file whose name ends in `.aeroset.json`.
+/// The index of the AEROSET in a folder: the one file whose name ends in `.aeroset.json`.
 #[cfg(not(target_arch = "wasm32"))]
 fn index_in_folder(folder: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut found = None;
+    let mut has_other_index = false;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_index = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".aeroset.json"));
+        let ends = |ending| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending));
+        let is_index = ends(".aeroset.json");
+        has_other_index |= ends(".index.json");
         if is_index && found.replace(path).is_some() {
             let hint = "the folder has several files *.aeroset.json; name the one you mean";
             return Err(Error::UnknownFormat { path: folder.to_owned(), hint });
         }
     }
-    let hint = "it is a folder without a file *.aeroset.json; name a file, or the index of a set";
+    let hint = if has_other_index {
+        "it is a folder; name the file *.index.json in it"
+    } else {
+        "it is a folder without a file *.aeroset.json; name a file, or the index of a set"
+    };
     found.ok_or_else(|| Error::UnknownFormat { path: folder.to_owned(), hint })
 }
 

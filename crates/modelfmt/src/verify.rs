@@ -42,18 +42,25 @@ pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileRepo
         }
         Err(error) => {
             let format = FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
-            FileReport { path: path.to_owned(), format, report: Report::unreadable(level, reason(&error)) }
+            FileReport {
+                path: path.to_owned(),
+                format,
+                report: Report::unreadable(level, reason(path, &error)),
+            }
         }
     }
 }
 
 /// The error without the file's name, which the report carries, and with its causes.
 #[cfg(not(target_arch = "wasm32"))]
-fn reason(error: &Error) -> String {
+fn reason(path: &Path, error: &Error) -> String {
     let mut text = match error {
         Error::File { error, .. } => error.to_string(),
         other => other.to_string(),
     };
+    if let Some(rest) = text.strip_prefix(&format!("{}: ", path.display())) {
+        text = rest.to_owned();
+    }
     let mut cause = match error {
         Error::File { error, .. } => std::error::Error::source(error),
         _ => None,
