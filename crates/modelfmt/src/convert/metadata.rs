@@ -305,7 +305,9 @@ impl Asked<'_> {
             if keys.get(key).is_some_and(is_good) {
                 return;
             }
-            if let Some(note) = note {
+            // What `--metadata` says replaces this later.
+            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.get(key).is_some());
+            if let Some(note) = note.filter(|_| !is_given) {
                 let text = json::to_string(&value).unwrap_or_default();
                 notes.push(format!("{key} is {text}, {note}"));
             }

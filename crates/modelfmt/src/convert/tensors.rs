@@ -228,7 +228,8 @@ impl<'a> Chooser<'a> {
     /// A tensor without values, for a target that cannot declare it.
     fn list(&mut self, declared: Declared) {
         if self.target.metadata != Metadata::Json {
-            let why = format!("it has no values, and {} cannot hold a tensor without", self.target.format);
+            let why =
+                format!("it has no values, and {} cannot hold a tensor without values", self.target.format);
             self.misfits.push(Misfit::tensor(&declared.name, why, Some("--exclude".into())));
             return;
         }

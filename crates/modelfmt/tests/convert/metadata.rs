@@ -45,6 +45,11 @@ fn names_come_from_what_the_source_says() {
     let (apr2, done) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"unknown".into()));
     assert_eq!(done.notes, ["model_type is \"unknown\", because the source does not say"]);
+
+    let given = options(|o| o.metadata = Some(Object::from_iter([("model_type", "bert")])));
+    let (apr2, done) = try_convert(&source, Format::Apr2, &given).unwrap();
+    assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
+    assert_eq!(done.notes, Vec::<String>::new());
 }
 
 #[test]
