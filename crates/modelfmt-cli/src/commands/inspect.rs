@@ -51,7 +51,7 @@ fn text(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     totals(inspection, out)
 }
 
-/// The top level of a tree, a line a key, long values cut.
+/// The top level of a tree, a line a key; what is too long for a line gets several, and what is longer still is cut.
 fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     let Value::Object(entries) = tree else { return Ok(()) };
     if entries.iter().all(|(_, value)| value.is_null()) {
@@ -61,13 +61,68 @@ fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     let mut table = table();
     let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
     for (key, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => json::to_string(other).unwrap_or_default(),
-        };
-        table.add_row([format!("  {}", name(key)), cut(&Printable(&text).to_string(), value_width(longest))]);
+        table.add_row([format!("  {}", name(key)), branch(value, value_width(longest))]);
     }
     Ok(writeln!(out, "{}", table.trim_fmt())?)
+}
+
+/// A value of the top level: a table if it is a long object or a long list of objects, else one line.
+fn branch(value: &Value, width: usize) -> String {
+    const MOST_ROWS: usize = 32;
+    const MOST_COLUMNS: usize = 12;
+    const LINE: usize = 80;
+    let is_long = || json::to_string(value).is_ok_and(|text| text.chars().count() > LINE);
+    let mut table = table();
+    let rows = match value {
+        Value::Object(entries) if is_long() => {
+            let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
+            let width = width.saturating_sub(longest).max(LINE / 2);
+            for (key, value) in entries.iter().take(MOST_ROWS) {
+                table.add_row([name(key), leaf(value, width)]);
+            }
+            entries.len()
+        }
+        Value::Array(records) if is_long() && records.iter().all(|record| record.as_object().is_some()) => {
+            let records: Vec<_> = records.iter().filter_map(Value::as_object).collect();
+            let keys = || {
+                records.iter().take(1).flat_map(|record| record.iter()).map(|(key, _)| key).take(MOST_COLUMNS)
+            };
+            table.add_row(keys().map(|key| cut(&name(key), CELL)));
+            for record in records.iter().take(MOST_ROWS) {
+                table.add_row(keys().map(|key| record.get(key).map_or_else(String::new, cell)));
+            }
+            records.len()
+        }
+        other => return leaf(other, width),
+    };
+    let mut text = table
+        .trim_fmt()
+        .lines()
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n");
+    if let Some(more) = rows.checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+        text.push_str(&format!("\n… and {} more; --json has them", count(more as u64)));
+    }
+    text
+}
+
+/// Characters of a cell in a table of objects.
+const CELL: usize = 32;
+
+/// A value in such a cell: a list of words without brackets and quotes.
+fn cell(value: &Value) -> String {
+    let words = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    words.map_or_else(|| leaf(value, CELL), |words| cut(&Printable(&words.join(" ")).to_string(), CELL))
+}
+
+/// A value in one line.
+fn leaf(value: &Value, width: usize) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => json::to_string(other).unwrap_or_default(),
+    };
+    cut(&Printable(&text).to_string(), width)
 }
 
 /// Characters of a value that are shown beside keys of up to `key`: on a terminal what a line has room for.
@@ -157,7 +212,7 @@ fn totals(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     let (shown, elements, nbytes) = (count(shown), count(elements), size(nbytes));
     write!(out, "\n{shown}{of} tensor{s}, {elements} parameter{z}, {nbytes}")?;
     for (i, (dtype, (tensors, bytes))) in by_dtype.iter().enumerate() {
-        write!(out, "{} {dtype} {} × {}", if i == 0 { ":" } else { "," }, size(*bytes), count(*tensors))?;
+        write!(out, "{} {dtype} × {} ({})", if i == 0 { ":" } else { "," }, count(*tensors), size(*bytes))?;
     }
     Ok(writeln!(out)?)
 }
