@@ -21,6 +21,7 @@ use modelfmt::{DType, Format, Level};
   modelfmt extract model.aero embed.weight -o embed.npy
 
 Formats are told by content: aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded, gguf.
+A model of several files is named by its index: the JSON that lists them.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
 pub(crate) struct Cli {
     /// No progress bars and no notes; errors are still printed
@@ -58,7 +59,8 @@ pub(crate) struct Inspect {
     /// Add the BLAKE3 hash of each tensor's values, which reads them all
     #[arg(long)]
     pub(crate) hash: bool,
-    /// Only tensors whose names match, such as 'layers.*.weight'
+    /// Only tensors whose names match, such as 'layers.*.weight'; * and ? and [a-z] and {a,b} mean what they do in a shell, but
+    /// * also stands for dots and slashes
     #[arg(long, value_name = "GLOB")]
     pub(crate) tensors: Option<String>,
 }
@@ -67,7 +69,9 @@ pub(crate) struct Inspect {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt show model.oinf
-  modelfmt show model.safetensors embeddings.LayerNorm.bias")]
+  modelfmt show model.safetensors embeddings.LayerNorm.bias
+
+`inspect` lists the names of the tensors.")]
 pub(crate) struct Show {
     /// A model file, or the index of a set
     #[arg(value_hint = ValueHint::FilePath)]
@@ -82,7 +86,13 @@ pub(crate) struct Show {
 #[command(after_help = "Examples:
   modelfmt verify model.aero
   modelfmt verify --level header models/*
-  modelfmt verify --json model.apr part.apr")]
+  modelfmt verify --json model.apr part.apr
+
+Each file has a line with the checks that its format has at this level; a `!`
+marks those that failed, and every finding follows.
+AERO, MAG and APR2 have hashes or checksums. OINF, safetensors and GGUF have none:
+there `ok` means that the file is well-formed, not that no value has changed;
+`diff` with a good copy tells.")]
 pub(crate) struct Verify {
     /// Model files, or indexes of sets
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -127,10 +137,12 @@ pub(crate) struct Convert {
     /// The model to read: a file, or the index of a set
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
-    /// The file to write, or the index of the set to write
+    /// The file to write, or the index of the set to write: .aero .mag .oinf .apr .safetensors, .aeroset.json
+    /// .safetensors.index.json
     #[arg(value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// The format to write, if OUT's ending does not say it
+    /// The format to write, if OUT's ending does not say it: aero, aeroset, mag, oinf, apr2, apr2-sharded, safetensors,
+    /// safetensors-sharded
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<Format>,
     /// Replace OUT if it exists
@@ -146,13 +158,13 @@ pub(crate) struct Convert {
     /// Decode block-quantized tensors to f32 or f16
     #[arg(long, value_name = "f32|f16", help_heading = "Values", value_parser = ["f32", "f16"])]
     pub(crate) dequantize: Option<String>,
-    /// Quantize tensors of floats
+    /// Quantize matrices of floats; what has rank 0 or 1 stays as it is
     #[arg(long, value_name = "TYPE", help_heading = "Values", value_parser = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1"])]
     pub(crate) quantize: Option<String>,
-    /// Only tensors whose names match
+    /// Only tensors whose names match, such as 'layers.*'; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) include: Vec<String>,
-    /// Leave out tensors whose names match
+    /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
 
@@ -184,7 +196,7 @@ pub(crate) struct Convert {
     /// AERO: add the hash of header, table of contents and names (IHSH)
     #[arg(long, help_heading = "Layout")]
     pub(crate) control_hash: bool,
-    /// AERO: add the hash of every page of the weights (PHSH)
+    /// AERO: add the hash of every page of the weights (PHSH); a page has 4MiB if no size is given
     #[arg(long, value_name = "SIZE", help_heading = "Layout", num_args = 0..=1, require_equals = true,
           default_missing_value = "4MiB", value_parser = crate::units::parse_size)]
     pub(crate) page_hashes: Option<u64>,
@@ -197,13 +209,13 @@ pub(crate) struct Convert {
     /// AERO: do not compress metadata
     #[arg(long, help_heading = "Layout")]
     pub(crate) no_zstd: bool,
-    /// APR2: compress tensors in LZ4 blocks
+    /// APR2: compress tensors in LZ4 blocks; not done by default
     #[arg(long, value_name = "lz4|none", help_heading = "Layout", value_parser = ["lz4", "none"])]
     pub(crate) compress: Option<String>,
-    /// APR2: alignment of tensors
+    /// APR2: alignment of tensors, 64 by default
     #[arg(long, value_name = "32|64", help_heading = "Layout", value_parser = ["32", "64"])]
     pub(crate) align: Option<String>,
-    /// MAG: kind of checksum; crc32c is what magnetron writes
+    /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
     #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
     pub(crate) checksum: Option<String>,
 }
@@ -229,7 +241,10 @@ pub(crate) struct Extract {
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  modelfmt diff before.safetensors after.aero")]
+  modelfmt diff before.safetensors after.aero
+
+The formats may differ. A line begins with `-` for what only A has, with `+` for
+what only B has, with `~` for what differs, with `>` for a tensor whose name is new.")]
 pub(crate) struct Diff {
     /// The first model
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]

@@ -1,6 +1,7 @@
 //! `modelfmt completions` and `modelfmt man`
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
 
 use crate::args::{Cli, Completions};
 use crate::failure::Result;
@@ -11,8 +12,44 @@ pub(crate) fn run(args: &Completions) -> Result {
     super::print(|out| Ok(out.write_all(&script)?))
 }
 
+/// One page for all commands.
 pub(crate) fn man() -> Result {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-    super::print(|out| Ok(out.write_all(&page)?))
+    let mut program = Cli::command();
+    program.build();
+    let page = Man::new(program.clone());
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
+        if command.get_name() != "help" {
+            text.extend(section(command.clone())?);
+        }
+    }
+    page.render_options_section(&mut text)?;
+    text.extend(extra(&page)?);
+    super::print(|out| Ok(out.write_all(&text)?))
+}
+
+/// A command's section of the page: what would be a page of its own, a level deeper.
+fn section(command: Command) -> Result<Vec<u8>> {
+    let heading = format!(".SH \"{}\"\n", command.get_bin_name().unwrap_or_default().to_uppercase());
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render_description_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    text.extend(extra(&page)?);
+    let text = String::from_utf8_lossy(&text).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
+    Ok((heading + &text).into_bytes())
+}
+
+/// Examples and exit status, with their line ends.
+fn extra(page: &Man) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    page.render_extra_section(&mut text)?;
+    let text = String::from_utf8_lossy(&text)
+        .replace(".SH EXTRA\n", ".SH EXAMPLES\n.nf\n")
+        .replace("Examples:\n", "");
+    Ok(format!("{text}.fi\n").into_bytes())
 }

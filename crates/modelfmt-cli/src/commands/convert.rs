@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         anstream::eprintln!("warning: {}", Printable(clipped));
     }
     for dropped in &converted.dropped {
-        anstream::eprintln!("warning: dropped {}", Printable(&dropped.to_string()));
+        anstream::eprintln!("warning: dropped {}: {}", Printable(&dropped.what), Printable(&dropped.why));
     }
     Ok(())
 }
@@ -37,9 +37,11 @@ fn target(args: &Convert) -> Result<Format> {
     let name = args.output.to_string_lossy();
     Format::of_output(&name).ok_or_else(|| {
         let endings = ".aero, .mag, .oinf, .apr, .safetensors, .aeroset.json or .safetensors.index.json";
-        Failure::Usage(format!(
-            "{name}: the ending does not say which format; name it {endings}, or use --to"
-        ))
+        let why = match Path::new(&*name).extension() {
+            Some(ending) if ending == "gguf" => "gguf is read and never written",
+            _ => "the ending does not say which format",
+        };
+        Failure::Usage(format!("{name}: {why}; name it {endings}, or use --to"))
     })
 }
 

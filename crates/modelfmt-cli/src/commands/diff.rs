@@ -44,12 +44,13 @@ fn text(diff: &Differences, out: &mut dyn Write) -> Result {
         writeln!(out, "~ tensor {}: {}", Printable(&changed.name), how(changed))?;
     }
     for entry in &diff.metadata {
-        let json = |value: &Option<modelfmt::Value>| match value {
-            Some(value) => modelfmt::json::to_string(value).unwrap_or_default(),
-            None => "nothing".to_owned(),
+        let json = |value| modelfmt::json::to_string(value).unwrap_or_default();
+        let (sign, text) = match (&entry.a, &entry.b) {
+            (Some(a), Some(b)) => ('~', format!("{} is now {}", json(a), json(b))),
+            (Some(a), None) => ('-', json(a)),
+            (None, b) => ('+', b.as_ref().map(json).unwrap_or_default()),
         };
-        let (a, b) = (json(&entry.a), json(&entry.b));
-        writeln!(out, "~ metadata {}: {} is now {}", Printable(&entry.key), Printable(&a), Printable(&b))?;
+        writeln!(out, "{sign} metadata {}: {}", Printable(&entry.key), Printable(&text))?;
     }
     Ok(())
 }
@@ -64,9 +65,17 @@ fn how(changed: &Changed) -> String {
     }
     if let Some(values) = changed.values {
         parts.push(match (values.max_abs, values.max_rel) {
-            (Some(abs), Some(rel)) => format!("values differ by up to {abs:.3e}, relative {rel:.3e}"),
+            (Some(abs), Some(rel)) => {
+                format!("values differ by up to {}, relative {}", digits(abs), digits(rel))
+            }
             _ => "values differ".to_owned(),
         });
     }
     parts.join("; ")
+}
+
+/// Four significant digits, with an exponent only where there is one.
+fn digits(number: f64) -> String {
+    let text = format!("{number:.3e}");
+    text.strip_suffix("e0").map_or(text.clone(), str::to_owned)
 }
