@@ -80,6 +80,9 @@ impl AtomicFile {
 fn take_over(partial: &Path) -> io::Result<File> {
     const ATTEMPTS: usize = 16;
     for _ in 0..ATTEMPTS {
+        if fs::symlink_metadata(partial).is_ok_and(|metadata| metadata.is_symlink()) {
+            fs::remove_file(partial)?; // no writer of ours makes links, and what it leads to is somebody's
+        }
         // Not truncated before the lock is held: another writer may be at work on it.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial)?;
         match file.try_lock() {
@@ -93,10 +96,17 @@ fn take_over(partial: &Path) -> io::Result<File> {
             Err(TryLockError::Error(e)) => return Err(e),
         }
         // Between open and lock the other writer may have renamed or removed what we hold.
-        if is_same_file(&file, partial) {
-            file.set_len(0)?;
-            return Ok(file);
+        if !is_same_file(&file, partial) {
+            continue;
         }
+        // The file has another name, such as its target's if a writer was killed between giving it that and taking this one
+        // away: only the name is ours.
+        if has_other_names(&file) {
+            fs::remove_file(partial)?;
+            continue;
+        }
+        file.set_len(0)?;
+        return Ok(file);
     }
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process keeps creating the same file"))
 }
@@ -108,6 +118,17 @@ fn is_same_file(file: &File, path: &Path) -> bool {
         (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino() && b.is_file(),
         _ => false,
     }
+}
+
+#[cfg(unix)]
+fn has_other_names(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 1)
+}
+
+#[cfg(not(unix))]
+const fn has_other_names(_: &File) -> bool {
+    false // the standard library does not count them there
 }
 
 #[cfg(not(unix))]
@@ -365,5 +386,32 @@ mod tests {
         new.write_at(0, b"new").unwrap();
         new.commit().unwrap();
         assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_partial_file_that_is_a_link_leads_to_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, partial) = (folder.path().join("m"), folder.path().join(".m.partial"));
+        let (file, missing) = (folder.path().join("file"), folder.path().join("missing"));
+        fs::write(&file, "old").unwrap();
+        let link: [fn(&Path, &Path); 3] = [
+            |file, partial| fs::hard_link(file, partial).unwrap(),
+            |file, partial| std::os::unix::fs::symlink(file, partial).unwrap(),
+            |file, partial| std::os::unix::fs::symlink(file.with_file_name("missing"), partial).unwrap(),
+        ];
+        for link in link {
+            link(&file, &partial);
+            let new = AtomicFile::create(&target, Overwrite::Replace).unwrap();
+            new.write_at(0, b"new").unwrap();
+            assert_eq!(fs::read(&file).unwrap(), b"old");
+            new.commit().unwrap();
+            assert_eq!(
+                (fs::read(&target).unwrap(), fs::read(&file).unwrap()),
+                (b"new".to_vec(), b"old".to_vec())
+            );
+            assert!(!missing.exists() && !partial.exists());
+        }
+        assert!(fs::symlink_metadata(&target).unwrap().is_file());
     }
 }
