@@ -1,6 +1,8 @@
 //! Writes tensors in LZ4 blocks, and raw where these would not be smaller.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use tensor_core::write::{Region, Segment, Sink, TensorData};
@@ -14,15 +16,12 @@ use crate::writer::{Place, Written, put};
 
 /// Values that are compressed at once, in bytes: whole blocks.
 const PIECE: u64 = 1 << 20;
-/// Pieces in hand for each thread, and at least: both the values and what becomes of them are in memory.
-const PIECES_PER_THREAD: usize = 2;
-const MIN_PIECES: usize = 8;
-/// Pieces in hand at most, for models of many small tensors.
-const MAX_PIECES: usize = 4096;
 
 /// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
 /// how many there are.
 pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+    let pieces = Pieces::new(plan);
+    let (stored, spare) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let mut writer = Writer {
         plan,
         data,
@@ -33,31 +32,58 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
         places: Vec::with_capacity(plan.table.len()),
         current: None,
     };
-    let mut next = Next { tensor: 0, offset: 0 };
-    loop {
-        let batch = writer.batch(&mut next);
-        if batch.is_empty() {
-            break;
-        }
-        let done = work.map(batch.len() as u64, Compressor::new, |compressor, number| {
-            let piece = usize::try_from(number).ok().and_then(|number| batch.get(number));
-            piece.map_or_else(|| Ok(Done::default()), |piece| compressor.compress(plan, data, work, *piece))
-        })?;
-        for (piece, done) in batch.iter().zip(&done) {
-            writer.take(*piece, done)?;
-        }
+    let run = |compressor: &mut Compressor, number: u64| {
+        let piece = pieces.piece(number);
         // The rest of a tensor that turned out to be stored raw is not looked at.
-        if writer.places.len() > next.tensor {
-            next = Next { tensor: writer.places.len(), offset: 0 };
+        if piece.how == How::Raw || stored.load(Ordering::Relaxed) > piece.tensor {
+            return Ok(Done { piece, bytes: Vec::new(), crc: Crc::default() });
         }
-    }
+        let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        compressor.compress(plan, data, work, piece, bytes)
+    };
+    work.each(pieces.count(), Compressor::new, run, |done: Done| {
+        writer.take(done.piece, &done)?;
+        stored.store(writer.places.len(), Ordering::Relaxed);
+        spare.lock().unwrap_or_else(PoisonError::into_inner).push(done.bytes);
+        Ok(())
+    })?;
     Ok(Written { crc: writer.crc, places: Some(writer.places) })
 }
 
-/// The values that come next.
-struct Next {
-    tensor: usize,
-    offset: u64,
+/// The values of all tensors, cut into pieces.
+struct Pieces<'a> {
+    plan: &'a Plan,
+    /// The number of each tensor's first piece, and of all pieces.
+    firsts: Vec<u64>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut firsts = Vec::with_capacity(plan.table.len() + 1);
+        let mut next = 0u64;
+        for (tensor, info) in plan.table.iter().enumerate() {
+            firsts.push(next);
+            let is_raw = plan.keep_raw.contains(&tensor);
+            next += if is_raw { 1 } else { info.nbytes.div_ceil(PIECE).max(1) };
+        }
+        firsts.push(next);
+        Self { plan, firsts }
+    }
+
+    fn count(&self) -> u64 {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    fn piece(&self, number: u64) -> Piece {
+        let tensor = self.firsts.partition_point(|&first| first <= number).saturating_sub(1);
+        let nbytes = self.plan.table.info(tensor).map_or(0, |info| info.nbytes);
+        if nbytes == 0 || self.plan.keep_raw.contains(&tensor) {
+            return Piece { tensor, offset: 0, len: nbytes, how: How::Raw };
+        }
+        let first = self.firsts.get(tensor).copied().unwrap_or(0);
+        let offset = (number - first) * PIECE;
+        Piece { tensor, offset, len: PIECE.min(nbytes - offset), how: How::Compressed }
+    }
 }
 
 /// Some values of one tensor: whole blocks, but for the last piece.
@@ -78,8 +104,8 @@ enum How {
 }
 
 /// A piece that has been compressed.
-#[derive(Default)]
 struct Done {
+    piece: Piece,
     bytes: Vec<u8>,
     crc: Crc,
 }
@@ -106,26 +132,6 @@ struct Current {
 }
 
 impl Writer<'_> {
-    /// The pieces that are compressed next: enough for all threads, and few enough for a small memory.
-    fn batch(&self, next: &mut Next) -> Vec<Piece> {
-        let pieces = (self.work.threads.clamp(1, 64) * PIECES_PER_THREAD).max(MIN_PIECES);
-        let most = PIECE * pieces as u64;
-        let (mut batch, mut nbytes) = (Vec::new(), 0);
-        while nbytes < most && batch.len() < MAX_PIECES {
-            let Some(info) = self.plan.table.info(next.tensor) else { break };
-            let raw = info.nbytes == 0 || self.plan.keep_raw.contains(&next.tensor);
-            let len = if raw { info.nbytes } else { PIECE.min(info.nbytes - next.offset) };
-            let how = if raw { How::Raw } else { How::Compressed };
-            batch.push(Piece { tensor: next.tensor, offset: next.offset, len, how });
-            nbytes += if raw { 0 } else { len };
-            next.offset += len;
-            if next.offset >= info.nbytes {
-                *next = Next { tensor: next.tensor + 1, offset: 0 };
-            }
-        }
-        batch
-    }
-
     /// Writes a piece, if its tensor is still to be compressed.
     fn take(&mut self, piece: Piece, done: &Done) -> Result<()> {
         if self.places.len() > piece.tensor {
@@ -208,15 +214,13 @@ impl Compressor {
         data: &dyn TensorData,
         work: &Work<'_>,
         piece: Piece,
+        mut bytes: Vec<u8>,
     ) -> Result<Done> {
-        if piece.how == How::Raw {
-            return Ok(Done::default());
-        }
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
             Some(values) => values,
             None => read(&mut self.values, plan, data, piece)?,
         };
-        let mut bytes = Vec::with_capacity(values.len() / 2);
+        bytes.clear();
         let block_len = usize::try_from(BLOCK).unwrap_or(usize::MAX);
         for block in values.chunks(block_len) {
             // The buffer is large enough for any block, so this does not fail.
@@ -226,7 +230,11 @@ impl Compressor {
             bytes.extend(self.block.get(..len).unwrap_or_default());
         }
         let crc = Crc::of(&bytes);
-        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(Done { bytes, crc }) }
+        if work.advance(piece.len).is_break() {
+            Err(Error::Cancelled)
+        } else {
+            Ok(Done { piece, bytes, crc })
+        }
     }
 }
 

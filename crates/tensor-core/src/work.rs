@@ -1,11 +1,11 @@
 //! Heavy work in pieces: on several cores where that is allowed, with progress, and stopped when asked.
 
-use std::collections::BTreeMap;
+mod order;
+
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use self::order::Order;
 use crate::buffer::AlignedBuf;
 use crate::error::Error;
 use crate::source::Source;
@@ -13,6 +13,9 @@ use crate::source::Source;
 /// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, and small enough
 /// to stay in a core's own cache from being read to being written.
 pub const PIECE: u64 = 512 << 10;
+
+/// Pieces that each thread may be ahead of the one that comes next.
+const AHEAD: u64 = 4;
 
 /// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
@@ -64,41 +67,39 @@ impl Work<'_> {
         run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
         let mut results = Vec::new();
-        self.each(count, state, run, |result| results.push(result))?;
+        let take = |result| {
+            results.push(result);
+            Ok(())
+        };
+        self.each(count, state, run, take)?;
         Ok(results)
     }
 
-    /// As [`map`](Self::map), but gives the results to `take`, in order and as soon as all before them are there, so that
-    /// memory does not grow with `count`.
+    /// As [`map`](Self::map), but gives the results to `take`, in order and as soon as all before them are there. No thread
+    /// is ever more than a few pieces ahead, so memory does not grow with `count`.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// Those of `run` and of `take`.
     pub fn each<S, T: Send, E: Send>(
         &self,
         count: u64,
         state: impl Fn() -> S + Sync,
         run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
-        mut take: impl FnMut(T) + Send,
+        mut take: impl FnMut(T) -> Result<(), E> + Send,
     ) -> Result<(), E> {
         let threads =
             if cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) { self.threads } else { 1 };
         let threads = u64::try_from(threads).unwrap_or(1).min(count);
         if threads <= 1 {
             let mut state = state();
-            return (0..count).try_for_each(|number| run(&mut state, number).map(&mut take));
+            return (0..count).try_for_each(|number| take(run(&mut state, number)?));
         }
-        let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let order = Mutex::new(Order { next: 0, early: BTreeMap::new(), take, error: None });
+        let order = Order::new(count, threads.saturating_mul(AHEAD), take);
         let worker = || {
             let mut state = state();
-            while !failed.load(Ordering::Relaxed) {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    break;
-                }
-                let result = run(&mut state, number);
-                failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                order.lock().unwrap_or_else(PoisonError::into_inner).put(number, result);
+            let _stop = order.stop_on_panic();
+            while let Some(number) = order.claim() {
+                order.put(number, run(&mut state, number));
             }
         };
         std::thread::scope(|scope| {
@@ -108,8 +109,7 @@ impl Work<'_> {
                 helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             }
         });
-        let order = order.into_inner().unwrap_or_else(PoisonError::into_inner);
-        order.error.map_or(Ok(()), |(_, error)| Err(error))
+        order.finish()
     }
 
     /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
@@ -143,39 +143,14 @@ impl Work<'_> {
             if self.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(result) }
         };
         if let Some(shared) = source.shared() {
-            return self.each(count, AlignedBuf::default, |buffer, number| one(shared, buffer, number), take);
+            let one = |buffer: &mut AlignedBuf, number| one(shared, buffer, number);
+            return self.each(count, AlignedBuf::default, one, |seen| {
+                take(seen);
+                Ok(())
+            });
         }
         let mut buffer = AlignedBuf::default();
         (0..count).try_for_each(|number| one(source, &mut buffer, number).map(&mut take))
-    }
-}
-
-/// Puts results in order that threads have done out of order.
-struct Order<T, E, F> {
-    /// The number of the result that comes next.
-    next: u64,
-    /// Results that have to wait for one before them: a few for each thread.
-    early: BTreeMap<u64, T>,
-    take: F,
-    /// The error of the smallest number.
-    error: Option<(u64, E)>,
-}
-
-impl<T, E, F: FnMut(T)> Order<T, E, F> {
-    fn put(&mut self, number: u64, result: Result<T, E>) {
-        match result {
-            Ok(result) => {
-                self.early.insert(number, result);
-                while let Some(result) = self.early.remove(&self.next) {
-                    (self.take)(result);
-                    self.next += 1;
-                }
-            }
-            Err(error) if self.error.as_ref().is_none_or(|(first, _)| number < *first) => {
-                self.error = Some((number, error));
-            }
-            Err(_) => {}
-        }
     }
 }
 

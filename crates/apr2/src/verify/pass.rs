@@ -145,7 +145,15 @@ impl Plan {
         };
         let count = self.units.len() as u64;
         if let Some(shared) = source.shared() {
-            return work.each(count, Default::default, |state, number| one(shared, state, number), take);
+            return work.each(
+                count,
+                Default::default,
+                |state, number| one(shared, state, number),
+                |piece| {
+                    take(piece);
+                    Ok(())
+                },
+            );
         }
         let mut state = Default::default();
         (0..count).try_for_each(|number| one(source, &mut state, number).map(&mut take))

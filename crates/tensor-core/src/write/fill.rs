@@ -83,7 +83,7 @@ impl Region<'_> {
         sink: &dyn Sink,
         work: &Work<'_>,
         look: impl Fn(u64, &[u8]) -> T + Sync,
-        take: impl FnMut(T) + Send,
+        mut take: impl FnMut(T) + Send,
     ) -> Result<(), FillError> {
         let count = self.extent.len().div_ceil(PIECE);
         let one = |buffer: &mut AlignedBuf, number: u64| {
@@ -94,7 +94,10 @@ impl Region<'_> {
             sink.write_at(offset, bytes).map_err(|source| FillError::Write { path: sink.name(), source })?;
             if work.advance(len).is_break() { Err(FillError::Cancelled) } else { Ok(seen) }
         };
-        work.each(count, AlignedBuf::default, one, take)
+        work.each(count, AlignedBuf::default, one, |seen| {
+            take(seen);
+            Ok(())
+        })
     }
 
     /// The bytes of the file from `offset` on, borrowed if one tensor in memory has them all.
