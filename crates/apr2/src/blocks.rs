@@ -124,14 +124,15 @@ impl Compressed<'_> {
         Ok((blocks, at))
     }
 
-    /// Decodes blocks that have been read, the `first` of which begins at byte `at`, and returns every fault.
+    /// Decodes blocks that have been read, the `first` of which begins at byte `at`, and returns every fault. Tells `done`
+    /// where each block ends, when it has been decoded and is still in the cache.
     pub(crate) fn check(
         &self,
         bytes: &[u8],
-        first: u64,
-        count: u64,
+        (first, count): (u64, u64),
         at: u64,
         scratch: &mut Vec<u8>,
+        mut done: impl FnMut(u64),
     ) -> Vec<Error> {
         let blocks = match self.split(bytes, first, count, at) {
             Ok((blocks, _)) => blocks,
@@ -141,6 +142,7 @@ impl Compressed<'_> {
         for (number, block) in (first..).zip(&blocks) {
             scratch.resize(usize::try_from(self.expanded(number)).unwrap_or(0), 0);
             faults.extend(self.decode_block(block, number, scratch).err());
+            done(block.at + BLOCK_HEADER + block.data.len() as u64);
         }
         faults
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crc32fast::Hasher;
 use tensor_core::{AlignedBuf, Bytes, Cursor, Source, Work};
 
 use super::{crc_mismatch, message};
@@ -11,7 +12,7 @@ use crate::error::{Error, Fault, Result};
 use crate::index::{Generation, Index, Stored};
 use crate::wire::Footer;
 
-/// The bytes that one thread reads at once. They are looked at twice (CRC, blocks) and should still be in its cache then.
+/// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
 const PIECE: u64 = 1 << 20;
 /// Blocks that are decoded from one piece.
 const GROUP: u64 = PIECE / BLOCK;
@@ -181,18 +182,16 @@ impl Plan {
         };
         let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
         self.check_gaps(start, bytes, &mut piece.padding);
+        let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
         for group in self.groups.get(unit.groups.clone()).unwrap_or_default() {
             let Some(tensor) = compressed(index, group.tensor) else { continue };
-            let faults = tensor.check(
-                part(bytes, start, &group.range),
-                group.first,
-                group.count,
-                group.range.start,
-                scratch,
-            );
+            let blocks = part(bytes, start, &group.range);
+            let count = (group.first, group.count);
+            let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
             piece.lz4.extend(faults.iter().map(message));
         }
-        piece.crc = Crc::of(bytes); // after decoding, which is the slower one to fetch bytes
+        crc.go_on(end);
+        piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
         Ok(piece)
     }
 
@@ -210,6 +209,23 @@ impl Plan {
                 found.push(format!("padding at byte {}: is not zero", here.start + at as u64));
             }
         }
+    }
+}
+
+/// The CRC of a unit, as far as it has been computed.
+struct Running<'b> {
+    bytes: &'b [u8],
+    /// Where they begin in the file.
+    start: u64,
+    /// Where what has been seen of them ends.
+    seen: u64,
+    hasher: Hasher,
+}
+
+impl Running<'_> {
+    fn go_on(&mut self, to: u64) {
+        self.hasher.update(part(self.bytes, self.start, &(self.seen..to.max(self.seen))));
+        self.seen = to.max(self.seen);
     }
 }
 
