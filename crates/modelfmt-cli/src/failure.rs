@@ -78,6 +78,9 @@ fn print(error: &modelfmt::Error) {
         modelfmt::Error::Exists { path } => {
             format!("{}: exists already; --force replaces it", path.display())
         }
+        modelfmt::Error::Write { path, source } if source.kind() == io::ErrorKind::NotFound => {
+            format!("{}: cannot be written: its folder does not exist", path.display())
+        }
         other => other.to_string(),
     };
     anstream::eprintln!("error: {}", Printable(&said));

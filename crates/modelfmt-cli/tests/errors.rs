@@ -103,7 +103,11 @@ fn an_existing_file_is_replaced_only_with_force() {
 fn places_that_cannot_be_written_to_leave_nothing_behind() {
     let folder = folder_with_models();
     fs::create_dir(folder.path().join("d.mag")).unwrap();
-    modelfmt_in(folder.path(), "convert simple_model.oinf no/such/folder.aero").error();
+    let error = modelfmt_in(folder.path(), "convert simple_model.oinf no/such/folder.aero").error();
+    assert!(
+        error.starts_with("error: no/such/folder.aero: cannot be written: its folder does not exist"),
+        "{error}"
+    );
     modelfmt_in(folder.path(), "convert trained.mag d.mag").error();
     assert_eq!(names(folder.path()), ["d.mag", "simple_model.oinf", "trained.mag"]);
 }

@@ -133,9 +133,11 @@ impl fmt::Display for Summary<'_> {
             return misfit.fmt(f);
         }
         write!(f, "{} items", self.0.len())?;
-        let options: BTreeSet<&str> = self.0.iter().filter_map(|misfit| misfit.help.as_deref()).collect();
+        // The items say what an option does to them; here its name is enough.
+        let option = |help| str::split(help, ", which").next().unwrap_or(help);
+        let options: BTreeSet<&str> = self.0.iter().filter_map(|m| m.help.as_deref().map(option)).collect();
         for (number, option) in options.into_iter().enumerate() {
-            write!(f, "{}{option}", if number == 0 { "; what helps: " } else { "; " })?;
+            write!(f, "{}{option}", if number == 0 { "; what helps: " } else { ", " })?;
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ fn all_misfits_stand_in_one_error_whose_first_line_says_how_many_and_what_helps(
         [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
     let error =
         try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
-    let expected = "m.safetensors: does not fit mag: 3 items; what helps: --cast f32; --lossy; --widen, which makes it f32";
+    let expected = "m.safetensors: does not fit mag: 3 items; what helps: --cast f32, --lossy, --widen";
     assert_eq!(error.to_string(), expected);
     let Error::Unfit { misfits, .. } = error else { panic!() };
     assert_eq!(misfits.len(), 3);
