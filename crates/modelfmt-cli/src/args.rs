@@ -90,9 +90,9 @@ pub(crate) struct Show {
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
-AERO, MAG and APR2 have hashes or checksums. OINF, safetensors and GGUF have none:
-there `ok` means that the file is well-formed, not that no value has changed;
-`diff` with a good copy tells.")]
+Only AERO and APR2 have hashes or checksums of the values. MAG has one of what
+describes them, OINF, safetensors and GGUF have none: there `ok` means that the
+file is well-formed, not that no value has changed; `diff` with a good copy tells.")]
 pub(crate) struct Verify {
     /// Model files, or indexes of sets
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
