@@ -151,7 +151,9 @@
 //! let options = WriteOptions::new().control_hash(true).tensor_hashes(true).page_hashes(Some(4 << 20));
 //! # let options = options.uuid([7; 16]).zstd(None);
 //! let plan = Plan::new(specs, &metadata, &options)?;
-//! let file = MemoryFile::new(); // or plan.write_file("model.aero", …): the file appears when it is complete
+//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // plan.write_file("model.aero", Overwrite::Refuse, &values, &Work::default())?;
+//! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;

@@ -141,7 +141,9 @@
 //! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
-//! let file = MemoryFile::new(); // or plan.write_file("model.apr", …): the file appears when it is complete
+//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Work::default())?;
+//! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;

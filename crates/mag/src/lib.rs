@@ -138,7 +138,9 @@
 //! let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! let file = MemoryFile::new(); // or plan.write_file("model.mag", …): the file appears when it is complete
+//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // plan.write_file("model.mag", Overwrite::Refuse, &values, &Work::default())?;
+//! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;

@@ -145,7 +145,9 @@
 //! let values: [&[u8]; 2] = [&[1, 0, 2, 0], &[]]; // little-endian, row-major; a declared tensor has none
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! let file = MemoryFile::new(); // or plan.write_file("model.oinf", …): the file appears when it is complete
+//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // plan.write_file("model.oinf", Overwrite::Refuse, &values, &Work::default())?;
+//! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;

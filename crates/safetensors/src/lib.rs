@@ -139,7 +139,9 @@
 //! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, Some(&metadata), &WriteOptions::new())?;
-//! let file = MemoryFile::new(); // or plan.write_file("model.safetensors", …): the file appears when it is complete
+//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // plan.write_file("model.safetensors", Overwrite::Refuse, &values, &Work::default())?;
+//! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
