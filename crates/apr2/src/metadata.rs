@@ -1,6 +1,9 @@
 //! The metadata section: JSON, with typed access to the keys that the specification names.
 
-use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
+use std::fmt;
+use std::sync::OnceLock;
+
+use tensor_core::value::{CheckSeed, KeyError, Object, ParseOptions, Value, json};
 use tensor_core::{Limits, Part};
 
 use crate::error::{Result, malformed};
@@ -12,8 +15,15 @@ pub(crate) const APR_VERSION: &str = "2.0.0";
 ///
 /// The typed accessors look at the keys that APR2 2.0 names in "Metadata Section"; everything else is found through
 /// [`object`](Self::object).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata(Object);
+///
+/// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
+/// times the memory of its text.
+#[derive(Clone, Default)]
+pub struct Metadata {
+    /// An object that has been checked; empty if there was no text.
+    text: Box<str>,
+    tree: OnceLock<Object>,
+}
 
 /// A mel filterbank: `shape[0]` rows of `shape[1]` weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +53,7 @@ impl Metadata {
         object.insert("apr_version", APR_VERSION);
         object.insert("model_type", model_type);
         object.insert("architecture", architecture);
-        Self(object)
+        object.into()
     }
 
     /// Parses the section, which stands at byte `at` of the file.
@@ -51,30 +61,32 @@ impl Metadata {
         let part = || Part::new("metadata");
         let metadata = tensor_core::Fault::Metadata;
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
-        match json::parse_with(text, ParseOptions::new().with_max_depth(depth)) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(other) => Err(malformed(
-                part(),
-                at,
-                metadata(format!("expected a JSON object, found {}", other.kind())),
-            )),
-            Err(error) => {
-                let offset = at.saturating_add(error.offset().unwrap_or(0) as u64);
-                Err(malformed(part(), offset, metadata(format!("is not good JSON: {error}"))))
+        let bad = |error: json::JsonError| {
+            let offset = at.saturating_add(error.offset().unwrap_or(0) as u64);
+            malformed(part(), offset, metadata(format!("is not good JSON: {error}")))
+        };
+        let options = ParseOptions::new().with_max_depth(depth);
+        match json::parse_seed(text, CheckSeed::new(options)).map_err(bad)? {
+            "an object" => {
+                let text = String::from_utf8_lossy(text).into_owned(); // it has been checked
+                Ok(Self { text: text.into_boxed_str(), tree: OnceLock::new() })
             }
+            kind => Err(malformed(part(), at, metadata(format!("expected a JSON object, found {kind}")))),
         }
     }
 
     /// All keys, in the order of the file.
     #[must_use]
-    pub const fn object(&self) -> &Object {
-        &self.0
+    pub fn object(&self) -> &Object {
+        // It has been checked: there is no text that does not parse but none at all.
+        self.tree.get_or_init(|| json::parse_object(self.text.as_bytes()).unwrap_or_default())
     }
 
     /// The object itself.
     #[must_use]
     pub fn into_object(self) -> Object {
-        self.0
+        let _ = self.object();
+        self.tree.into_inner().unwrap_or_default()
     }
 
     /// The version that the metadata states, such as `2.0.0`.
@@ -82,7 +94,7 @@ impl Metadata {
     /// # Errors
     /// If the key is missing or not a string.
     pub fn apr_version(&self) -> Result<&str, KeyError> {
-        self.0.required_str("apr_version")
+        self.object().required_str("apr_version")
     }
 
     /// The kind of model, such as `whisper`.
@@ -90,7 +102,7 @@ impl Metadata {
     /// # Errors
     /// If the key is missing or not a string.
     pub fn model_type(&self) -> Result<&str, KeyError> {
-        self.0.required_str("model_type")
+        self.object().required_str("model_type")
     }
 
     /// The model's dimensions, by name.
@@ -98,7 +110,7 @@ impl Metadata {
     /// # Errors
     /// If the key is missing or not an object.
     pub fn architecture(&self) -> Result<&Object, KeyError> {
-        self.0.required_object("architecture")
+        self.object().required_object("architecture")
     }
 
     /// The tokens, by number.
@@ -106,7 +118,7 @@ impl Metadata {
     /// # Errors
     /// If it is not an array of strings.
     pub fn vocab(&self) -> Result<Option<Vec<&str>>, KeyError> {
-        let Some(tokens) = self.0.optional_array("vocab")? else { return Ok(None) };
+        let Some(tokens) = self.object().optional_array("vocab")? else { return Ok(None) };
         let mut strings = Vec::with_capacity(tokens.len());
         for (i, value) in tokens.iter().enumerate() {
             let expected = || KeyError::new(format!("vocab[{i}]"), "a string", Some(value));
@@ -120,21 +132,21 @@ impl Metadata {
     /// # Errors
     /// If it is not an array of numbers, or its shape is not two dimensions with that many elements.
     pub fn mel_filterbank(&self) -> Result<Option<MelFilterbank>, KeyError> {
-        let Some(values) = self.0.optional_array("mel_filterbank")? else { return Ok(None) };
+        let Some(values) = self.object().optional_array("mel_filterbank")? else { return Ok(None) };
         let number = |(i, value): (usize, &Value)| {
             let expected = || KeyError::new(format!("mel_filterbank[{i}]"), "a number", Some(value));
             value.as_f64().ok_or_else(expected)
         };
         let values = values.iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
         let key = "mel_filterbank_shape";
-        let Some(dims) = self.0.optional_array(key)? else {
+        let Some(dims) = self.object().optional_array(key)? else {
             return Ok(Some(MelFilterbank { shape: None, values }));
         };
         let expected = || {
             KeyError::new(
                 key,
                 "two dimensions whose product is the length of mel_filterbank",
-                self.0.get(key),
+                self.object().get(key),
             )
         };
         let dims: Vec<u64> = dims.iter().map(Value::as_u64).collect::<Option<_>>().ok_or_else(expected)?;
@@ -150,7 +162,7 @@ impl Metadata {
     /// # Errors
     /// If it is not an object.
     pub fn tokenizer_config(&self) -> Result<Option<&Object>, KeyError> {
-        self.0.optional_object("tokenizer_config")
+        self.object().optional_object("tokenizer_config")
     }
 
     /// The model card.
@@ -158,7 +170,7 @@ impl Metadata {
     /// # Errors
     /// If it is not an object.
     pub fn model_card(&self) -> Result<Option<&Object>, KeyError> {
-        self.0.optional_object("model_card")
+        self.object().optional_object("model_card")
     }
 
     /// How the model was quantized.
@@ -166,7 +178,7 @@ impl Metadata {
     /// # Errors
     /// If it is not an object with a method and a number of bits.
     pub fn quantization(&self) -> Result<Option<Quantization<'_>>, KeyError> {
-        let Some(object) = self.0.optional_object("quantization")? else { return Ok(None) };
+        let Some(object) = self.object().optional_object("quantization")? else { return Ok(None) };
         let within = |error: KeyError| error.within("quantization");
         Ok(Some(Quantization {
             method: object.required_str("method").map_err(within)?,
@@ -183,7 +195,21 @@ impl Metadata {
 
 impl From<Object> for Metadata {
     fn from(object: Object) -> Self {
-        Self(object)
+        Self { text: Box::default(), tree: object.into() }
+    }
+}
+
+impl PartialEq for Metadata {
+    fn eq(&self, other: &Self) -> bool {
+        self.object() == other.object()
+    }
+}
+
+impl Eq for Metadata {}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Metadata").field(self.object()).finish()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use super::object::DuplicateKey;
 use super::{MAX_DEPTH, Object, Value};
-
-/// No more members than this are allocated for on the word of a length that the input claims.
-const TRUSTED_LEN: usize = 64;
+use crate::names::NameTable;
 
 /// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
 /// number as a map with this one key and the number's text.
@@ -73,8 +73,103 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let seen = Cell::new(0);
-        Node { options: &self.options, depth: 0, seen: &seen }.deserialize(deserializer)
+        Node::<Tree>::root(&self.options, &Cell::new(0)).deserialize(deserializer)
+    }
+}
+
+/// Reads what [`ValueSeed`] reads, refuses what it refuses with the same words, and keeps nothing of it: for trees that are
+/// read again when they are asked for. Says whether it was an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckSeed {
+    options: ParseOptions,
+}
+
+impl CheckSeed {
+    /// A seed that refuses what goes beyond `options`.
+    #[must_use]
+    pub const fn new(options: ParseOptions) -> Self {
+        Self { options }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for CheckSeed {
+    /// What kind of value it was, as [`Value::kind`] says it.
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
+        Node::<Nothing>::root(&self.options, &Cell::new(0)).deserialize(deserializer)
+    }
+}
+
+/// What is made of a tree that is read.
+trait Make {
+    type Value;
+    type List: Default;
+    type Map: Default;
+
+    /// Of a value that is no container.
+    fn leaf(value: Value) -> Self::Value;
+    fn push(list: &mut Self::List, item: Self::Value);
+    fn list(list: Self::List) -> Self::Value;
+    fn insert(map: &mut Self::Map, key: String, item: Self::Value) -> Result<(), DuplicateKey>;
+    fn map(map: Self::Map) -> Self::Value;
+}
+
+struct Tree;
+
+impl Make for Tree {
+    type Value = Value;
+    type List = Vec<Value>;
+    type Map = Object;
+
+    fn leaf(value: Value) -> Value {
+        value
+    }
+
+    fn push(list: &mut Vec<Value>, item: Value) {
+        list.push(item);
+    }
+
+    fn list(mut list: Vec<Value>) -> Value {
+        list.shrink_to_fit();
+        Value::Array(list)
+    }
+
+    fn insert(map: &mut Object, key: String, item: Value) -> Result<(), DuplicateKey> {
+        map.try_insert(key, item)
+    }
+
+    fn map(mut map: Object) -> Value {
+        map.shrink_to_fit();
+        Value::Object(map)
+    }
+}
+
+/// The kinds of values, and the keys of the objects that are open.
+struct Nothing;
+
+impl Make for Nothing {
+    type Value = &'static str;
+    type List = ();
+    type Map = NameTable;
+
+    fn leaf(value: Value) -> &'static str {
+        value.kind()
+    }
+
+    fn push((): &mut (), _: &'static str) {}
+
+    fn list((): ()) -> &'static str {
+        Value::Array(Vec::new()).kind()
+    }
+
+    fn insert(map: &mut NameTable, key: String, _: &'static str) -> Result<(), DuplicateKey> {
+        // Keys that are too many for the table are beyond what a tree could hold.
+        map.push(&key).map(drop).map_err(|_| DuplicateKey::new(key))
+    }
+
+    fn map(_: NameTable) -> &'static str {
+        Value::Object(Object::new()).kind()
     }
 }
 
@@ -96,15 +191,27 @@ impl<'de> Deserialize<'de> for Object {
 }
 
 /// Reads one value that stands inside `depth` containers.
-#[derive(Clone, Copy)]
-struct Node<'a> {
+struct Node<'a, M> {
     options: &'a ParseOptions,
     depth: u32,
     /// Values that have been begun in the whole tree.
     seen: &'a Cell<u64>,
+    made: PhantomData<M>,
 }
 
-impl Node<'_> {
+impl<M> Clone for Node<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Node<'_, M> {}
+
+impl<'a, M> Node<'a, M> {
+    const fn root(options: &'a ParseOptions, seen: &'a Cell<u64>) -> Self {
+        Self { options, depth: 0, seen, made: PhantomData }
+    }
+
     /// The seed for what stands inside the container that begins here.
     fn inside<E: Error>(self) -> Result<Self, E> {
         if self.depth >= self.options.max_depth {
@@ -122,97 +229,95 @@ impl Node<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
-    type Value = Value;
+impl<'de, M: Make> DeserializeSeed<'de> for Node<'_, M> {
+    type Value = M::Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<M::Value, D::Error> {
         self.count()?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
-    type Value = Value;
+impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
+    type Value = M::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a null, boolean, number, string, byte string, list or map")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E: Error>(self) -> Result<M::Value, E> {
+        Ok(M::leaf(Value::Null))
     }
 
-    fn visit_none<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_none<E: Error>(self) -> Result<M::Value, E> {
+        Ok(M::leaf(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<M::Value, D::Error> {
         // Counted as a level, so that no chain of them goes past the limit.
         deserializer.deserialize_any(self.inside()?)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, _: D) -> Result<Value, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, _: D) -> Result<M::Value, D::Error> {
         // This is how rmp-serde announces them.
         Err(D::Error::custom("extension types are not supported"))
     }
 
-    fn visit_bool<E: Error>(self, b: bool) -> Result<Value, E> {
-        Ok(b.into())
+    fn visit_bool<E: Error>(self, b: bool) -> Result<M::Value, E> {
+        Ok(M::leaf(b.into()))
     }
 
-    fn visit_i64<E: Error>(self, n: i64) -> Result<Value, E> {
-        Ok(n.into())
+    fn visit_i64<E: Error>(self, n: i64) -> Result<M::Value, E> {
+        Ok(M::leaf(n.into()))
     }
 
-    fn visit_u64<E: Error>(self, n: u64) -> Result<Value, E> {
-        Ok(n.into())
+    fn visit_u64<E: Error>(self, n: u64) -> Result<M::Value, E> {
+        Ok(M::leaf(n.into()))
     }
 
-    fn visit_f64<E: Error>(self, x: f64) -> Result<Value, E> {
-        Ok(x.into())
+    fn visit_f64<E: Error>(self, x: f64) -> Result<M::Value, E> {
+        Ok(M::leaf(x.into()))
     }
 
-    fn visit_str<E: Error>(self, s: &str) -> Result<Value, E> {
-        Ok(s.into())
+    fn visit_str<E: Error>(self, s: &str) -> Result<M::Value, E> {
+        Ok(M::leaf(s.into()))
     }
 
-    fn visit_string<E: Error>(self, s: String) -> Result<Value, E> {
-        Ok(s.into())
+    fn visit_string<E: Error>(self, s: String) -> Result<M::Value, E> {
+        Ok(M::leaf(s.into()))
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Value, E> {
-        Ok(Value::Bytes(bytes.to_vec()))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<M::Value, E> {
+        Ok(M::leaf(Value::Bytes(bytes.to_vec())))
     }
 
-    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Value, E> {
-        Ok(Value::Bytes(bytes))
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<M::Value, E> {
+        Ok(M::leaf(Value::Bytes(bytes)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<M::Value, A::Error> {
         let inside = self.inside()?;
-        let mut items = Vec::with_capacity(list.size_hint().unwrap_or(0).min(TRUSTED_LEN));
+        let mut items = M::List::default();
         while let Some(item) = list.next_element_seed(inside)? {
-            items.push(item);
+            M::push(&mut items, item);
         }
-        items.shrink_to_fit();
-        Ok(Value::Array(items))
+        Ok(M::list(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<M::Value, A::Error> {
         // A number may come as a map, and a number is no level.
         let mut key = map.next_key_seed(KeySeed)?;
         if key.as_ref().is_some_and(|key| key.bare && key.text == SERDE_JSON_NUMBER) {
-            return number(&map.next_value::<String>()?);
+            return number(&map.next_value::<String>()?).map(M::leaf);
         }
         let inside = self.inside()?;
-        let mut object = Object::new();
+        let mut members = M::Map::default();
         while let Some(Key { text, .. }) = key {
             let value = map.next_value_seed(inside)?;
-            object.try_insert(text, value).map_err(A::Error::custom)?;
+            M::insert(&mut members, text, value).map_err(A::Error::custom)?;
             key = map.next_key_seed(KeySeed)?;
         }
-        object.shrink_to_fit();
-        Ok(Value::Object(object))
+        Ok(M::map(members))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::de::DeserializeSeed as _;
+use serde::de::DeserializeSeed;
 
 use self::sealed::Layout;
 use super::de::TooDeep;
@@ -29,10 +29,18 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
 ///
 /// As for [`parse`].
 pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError> {
+    parse_seed(text, ValueSeed::new(options))
+}
+
+/// Parses JSON text into what a seed makes of it: [`CheckSeed`](super::CheckSeed), or one of the caller's own.
+///
+/// # Errors
+///
+/// As for [`parse`], and whatever the seed refuses.
+pub fn parse_seed<'de, S: DeserializeSeed<'de>>(text: &'de [u8], seed: S) -> Result<S::Value, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError::not_utf8(text, error))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    ValueSeed::new(options)
-        .deserialize(&mut deserializer)
+    seed.deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| JsonError::at(text, &error))
 }

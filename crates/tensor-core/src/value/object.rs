@@ -187,6 +187,10 @@ pub struct DuplicateKey {
 }
 
 impl DuplicateKey {
+    pub(super) const fn new(key: String) -> Self {
+        Self { key }
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &str {

@@ -439,3 +439,60 @@ fn the_private_key_is_an_ordinary_key_in_a_file() {
         assert_eq!(from_msgpack(&to_msgpack(&tree)), Ok(tree));
     }
 }
+
+/// Reading a tree and only checking it come to the same end, down to the words and the place of an error.
+#[cfg(feature = "json")]
+#[test]
+fn checking_refuses_what_reading_refuses() {
+    let options = ParseOptions::new().with_max_depth(3).with_max_nodes(12);
+    let same = |text: &[u8]| {
+        let read = json::parse_with(text, options).map(|value| value.kind());
+        let checked = json::parse_seed(text, CheckSeed::new(options));
+        assert_eq!(read, checked, "{}", String::from_utf8_lossy(text));
+        read.is_ok()
+    };
+    assert!(same(br#"{"a":[1,{"b":"c"}],"b":{"b":null}}"#));
+    for text in [
+        r#"{"a":1,"b":{},"a":2}"#,
+        r#"{"a":{"b":1,"\u0062":2}}"#,
+        "[[[[]]]]",
+        "[1,2,3,4,5,6,7,8,9,0,1,2]",
+        "1e999",
+    ] {
+        assert!(!same(text.as_bytes()), "{text}");
+    }
+    const PIECES: [&str; 15] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"b\"",
+        "\"\\u0061\"",
+        "-1",
+        "2.5",
+        "1e999",
+        "null",
+        " ",
+        "x",
+    ];
+    let texts = proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..24);
+    let good = std::cell::Cell::new(0);
+    let mut runner = proptest::test_runner::TestRunner::new(config(4000));
+    runner
+        .run(&texts, |pieces| {
+            good.set(good.get() + usize::from(same(pieces.concat().as_bytes())));
+            Ok(())
+        })
+        .unwrap();
+    let mut runner = proptest::test_runner::TestRunner::new(config(300));
+    runner
+        .run(&trees(false), |tree| {
+            good.set(good.get() + usize::from(same(json::to_string(&tree).unwrap().as_bytes())));
+            Ok(())
+        })
+        .unwrap();
+    assert!(good.get() > 100, "{}", good.get());
+}
