@@ -4,8 +4,12 @@
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32
 //! ```
 
-use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
-use tensor_core::{Cursor, Extent, Limits, Part};
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use tensor_core::value::{CheckSeed, KeyError, ParseOptions, json};
+use tensor_core::{Cursor, Extent, Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Claim, Generation, Sections, Tensors};
@@ -58,67 +62,231 @@ pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limi
     })
 }
 
-/// The tensors, from the JSON array.
+/// The tensors, from the JSON array, which is read entry by entry into the flat tables.
 pub(crate) fn tensors(bytes: &[u8], head: &Head, limits: &Limits) -> Result<Tensors> {
     let at = head.sections.index.offset();
-    let part = || Part::new("tensor index");
-    let bad = |text: String| malformed(part(), at, tensor_core::Fault::Metadata(text));
     let stated = u64::from(head.tensor_count.unwrap_or(0));
-    Limits::fits(part(), at, stated, MIN_ENTRY_LEN, bytes.len() as u64)?;
-    let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
-    let tree = json::parse_with(bytes, ParseOptions::new().with_max_depth(depth));
-    let tree = tree.map_err(|error| {
-        let at = at.saturating_add(error.offset().unwrap_or(0) as u64);
-        malformed(part(), at, tensor_core::Fault::Metadata(format!("is not good JSON: {error}")))
-    })?;
-    let entries = match &tree {
-        Value::Array(entries) => entries,
-        other => return Err(bad(format!("expected a JSON array, found {}", other.kind()))),
+    Limits::fits(Part::new("tensor index"), at, stated, MIN_ENTRY_LEN, bytes.len() as u64)?;
+    let count = usize::try_from(stated).unwrap_or(usize::MAX);
+    let mut state = State {
+        tensors: Tensors::with_capacity(count),
+        stated,
+        number: 0,
+        at,
+        data: head.sections.data,
+        limits,
+        stop: None,
     };
-    if entries.len() as u64 != stated {
-        return Err(bad(format!("the header counts {stated} tensors, the array has {}", entries.len())));
+    match json::parse_seed(bytes, Entries(&mut state)) {
+        Ok(()) => Ok(state.tensors),
+        Err(error) => Err(state.stop.take().unwrap_or_else(|| {
+            let at = at.saturating_add(error.offset().unwrap_or(0) as u64);
+            let text = format!("is not good JSON: {error}");
+            malformed(Part::new("tensor index"), at, tensor_core::Fault::Metadata(text))
+        })),
     }
-    let mut tensors = Tensors::with_capacity(entries.len());
-    for (number, entry) in entries.iter().enumerate() {
-        let key = |error: KeyError| {
-            let part = Part::entry("tensor entry", number as u64);
-            malformed(part, at, tensor_core::Fault::Metadata(error.to_string()))
-        };
-        let object =
-            entry.as_object().ok_or_else(|| key(KeyError::new("entry", "an object", Some(entry))))?;
-        push(&mut tensors, number, object, at, head.sections.data, limits, &key)?;
-    }
-    Ok(tensors)
 }
 
-fn push(
-    tensors: &mut Tensors,
+struct State<'a> {
+    tensors: Tensors,
+    /// How many the header counts.
+    stated: u64,
+    /// The entry that is being read.
     number: usize,
-    entry: &Object,
+    /// Where the index begins.
     at: u64,
     data: Extent,
-    limits: &Limits,
-    key: &dyn Fn(KeyError) -> Error,
-) -> Result<()> {
-    let name = entry.required_str("name").map_err(key)?;
-    let fault = |fault: Fault| malformed(wire::entry_part(number, name), at, fault);
-    if name.is_empty() {
-        return Err(fault(Fault::EmptyName));
+    limits: &'a Limits,
+    /// Why reading stopped, if not for a fault of the JSON itself.
+    stop: Option<Error>,
+}
+
+impl State<'_> {
+    fn stop<E: serde::de::Error>(&mut self, error: Error) -> E {
+        self.stop = Some(error);
+        E::custom("stopped")
     }
-    let dtype = entry.required_str("dtype").map_err(key)?;
-    let dtype = wire::dtype_named(dtype).ok_or_else(|| fault(Fault::UnknownDTypeName(dtype.to_owned())))?;
-    let shape = entry.required_array("shape").map_err(key)?;
-    let dim = |value: &Value| {
-        value.as_u64().ok_or_else(|| key(KeyError::new("shape", "unsigned integers", Some(value))))
-    };
-    let shape = shape.iter().map(dim).collect::<Result<Vec<_>>>()?;
-    let claim = Claim {
-        name,
-        dtype,
-        offset: entry.required_u64("offset").map_err(key)?,
-        size: entry.required_u64("size").map_err(key)?,
-        raw_size: 0,
-        flags: 0,
-    };
-    tensors.push(claim, shape.into_iter(), at, data, limits)
+
+    /// Stops reading for the whole array.
+    fn bad<E: serde::de::Error>(&mut self, text: String) -> E {
+        let error = malformed(Part::new("tensor index"), self.at, tensor_core::Fault::Metadata(text));
+        self.stop(error)
+    }
+
+    /// Stops reading for a key of the entry.
+    fn key<E: serde::de::Error>(&mut self, error: &KeyError) -> E {
+        let part = Part::entry("tensor entry", self.number as u64);
+        let error = malformed(part, self.at, tensor_core::Fault::Metadata(error.to_string()));
+        self.stop(error)
+    }
+
+    /// How deep a value may nest that stands inside `levels` containers.
+    fn options(&self, levels: u64) -> ParseOptions {
+        let depth = self.limits.depth.saturating_sub(levels);
+        ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX))
+    }
+
+    /// Lists the tensor of an entry.
+    fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let Entry { name, dtype, shape, offset, size } = entry;
+        let fault = |fault: Fault| malformed(wire::entry_part(self.number, name), self.at, fault);
+        if name.is_empty() {
+            return Err(fault(Fault::EmptyName));
+        }
+        let unknown = || fault(Fault::UnknownDTypeName(dtype.clone().into_owned()));
+        let dtype = wire::dtype_named(dtype).ok_or_else(unknown)?;
+        let claim = Claim { name, dtype, offset: *offset, size: *size, raw_size: 0, flags: 0 };
+        self.tensors.push(claim, shape.iter().copied(), self.at, self.data, self.limits)
+    }
+}
+
+/// What an entry must have. Text without escapes is a part of the index.
+struct Entry<'de> {
+    name: Cow<'de, str>,
+    dtype: Cow<'de, str>,
+    shape: Vec<u64>,
+    offset: u64,
+    size: u64,
+}
+
+/// The array of all entries.
+struct Entries<'s, 'a>(&'s mut State<'a>);
+
+impl<'de> DeserializeSeed<'de> for Entries<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        let state = self.0;
+        while array.next_element_seed(EntrySeed(state))?.is_some() {
+            state.number += 1;
+        }
+        let (found, stated) = (state.number as u64, state.stated);
+        if found == stated {
+            Ok(())
+        } else {
+            Err(state.bad(format!("the header counts {stated} tensors, the array has {found}")))
+        }
+    }
+}
+
+/// One entry: its keys in any order, and others, which are checked and left.
+struct EntrySeed<'s, 'a>(&'s mut State<'a>);
+
+impl<'de> DeserializeSeed<'de> for EntrySeed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for EntrySeed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object for each tensor")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let state = self.0;
+        if state.number as u64 >= state.stated {
+            let stated = state.stated;
+            return Err(state.bad(format!("the header counts {stated} tensors, the array has more")));
+        }
+        let (mut name, mut dtype, mut shape, mut offset, mut size) = (None, None, None, None, None);
+        let mut others = NameTable::default();
+        while let Some(key) = map.next_key_seed(Text)? {
+            let is_new = match &*key {
+                "name" => name.replace(map.next_value_seed(Text)?).is_none(),
+                "dtype" => dtype.replace(map.next_value_seed(Text)?).is_none(),
+                "shape" => shape.replace(map.next_value_seed(Dims(state))?).is_none(),
+                "offset" => offset.replace(map.next_value()?).is_none(),
+                "size" => size.replace(map.next_value()?).is_none(),
+                other => {
+                    map.next_value_seed(CheckSeed::new(state.options(2)))?;
+                    others.push(other).is_ok()
+                }
+            };
+            if !is_new {
+                return Err(A::Error::custom(format_args!("duplicate key {key:?}")));
+            }
+        }
+        let mut missing = |key: &'static str, expected| state.key(&KeyError::new(key, expected, None));
+        let entry = Entry {
+            name: name.ok_or_else(|| missing("name", "a string"))?,
+            dtype: dtype.ok_or_else(|| missing("dtype", "a string"))?,
+            shape: shape.ok_or_else(|| missing("shape", "an array"))?,
+            offset: offset.ok_or_else(|| missing("offset", "an unsigned integer"))?,
+            size: size.ok_or_else(|| missing("size", "an unsigned integer"))?,
+        };
+        state.push(&entry).map_err(|error| state.stop(error))
+    }
+}
+
+/// The dimensions, no more than the limit allows.
+struct Dims<'s, 'a>(&'s mut State<'a>);
+
+impl<'de> DeserializeSeed<'de> for Dims<'_, '_> {
+    type Value = Vec<u64>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<u64>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Dims<'_, '_> {
+    type Value = Vec<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of unsigned integers as `shape`")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<u64>, A::Error> {
+        let mut dims = Vec::new();
+        while let Some(dim) = array.next_element()? {
+            dims.push(dim);
+            let rank = Limits::check("the number of dimensions", dims.len() as u64, self.0.limits.rank);
+            rank.map_err(|limit| self.0.stop(limit.into()))?;
+        }
+        Ok(dims)
+    }
+}
+
+/// Text, borrowed from the index where it has no escapes.
+struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
 }
