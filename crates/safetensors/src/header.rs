@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tensor_core::value::Object;
 use tensor_core::{DType, DisplayShape, Extent, Limits, NewTensor, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
+use crate::metadata::Metadata;
 use crate::{text, wire};
 
 /// What the header says.
 pub(crate) struct Header {
     pub(crate) tensors: TensorTable,
-    pub(crate) metadata: Option<Object>,
+    pub(crate) metadata: Option<Metadata>,
 }
 
 /// Reads the header's JSON, which stands at byte `at` of a file of `file_len` bytes. The data follow it.
@@ -55,7 +55,7 @@ struct State<'a> {
     file_len: u64,
     limits: &'a Limits,
     tensors: TensorTable,
-    metadata: Option<Object>,
+    metadata: Option<Metadata>,
     dims: Vec<u64>,
     /// Where the tensors read so far end, as long as they stand one behind the other in the header's order.
     end: Option<u64>,
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                     let fault = tensor_core::Fault::Duplicate(wire::METADATA.to_owned()).into();
                     return Err(state.stop(Stop::Fault(Part::new("header"), fault)));
                 }
-                let metadata = map.next_value_seed(Metadata(state))?;
+                let metadata = map.next_value_seed(Texts(state))?;
                 state.metadata = Some(metadata);
                 continue;
             }
@@ -239,41 +239,43 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
 }
 
 /// `__metadata__`: text by text, and nothing else.
-struct Metadata<'s, 'a>(&'s mut State<'a>);
+struct Texts<'s, 'a>(&'s mut State<'a>);
 
-impl<'de> DeserializeSeed<'de> for Metadata<'_, '_> {
-    type Value = Object;
+impl<'de> DeserializeSeed<'de> for Texts<'_, '_> {
+    type Value = Metadata;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Object, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Metadata, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Metadata<'_, '_> {
-    type Value = Object;
+impl<'de> Visitor<'de> for Texts<'_, '_> {
+    type Value = Metadata;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of strings as `__metadata__`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
         let state = self.0;
-        let (mut object, mut len) = (Object::new(), 0usize);
+        let (mut metadata, mut len) = (Metadata::default(), 0usize);
         while let Some(key) = map.next_key_seed(Text)? {
             state.begin(&key);
             let limits = state.limits;
-            state.check("the number of metadata entries", object.len().saturating_add(1), limits.entries)?;
+            state.check(
+                "the number of metadata entries",
+                metadata.len().saturating_add(1),
+                limits.entries,
+            )?;
             state.check("the length of a metadata key", key.len(), limits.name_len)?;
-            if object.contains_key(&key) {
-                let fault = tensor_core::Fault::Duplicate(key.into_owned()).into();
-                return Err(state.stop(Stop::Fault(Part::new("metadata"), fault)));
-            }
             let value = map.next_value_seed(Text)?;
             len = len.saturating_add(key.len()).saturating_add(value.len());
             state.check("the length of the metadata", len, limits.metadata_len)?;
-            object.insert(key.into_owned(), value.into_owned());
+            let pushed = metadata.push(&key, &value);
+            pushed.map_err(|fault| state.stop(Stop::Fault(Part::new("metadata"), fault.into())))?;
         }
-        Ok(object)
+        metadata.shrink_to_fit();
+        Ok(metadata)
     }
 }
 

@@ -6,6 +6,7 @@ use tensor_core::value::Object;
 use tensor_core::{Cursor, Extent, Limits, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
+use crate::metadata::Metadata;
 use crate::wire::LEN_SIZE;
 use crate::{MAX_HEADER_LEN, header};
 
@@ -15,7 +16,7 @@ use crate::{MAX_HEADER_LEN, header};
 #[derive(Clone, Debug)]
 pub struct Index {
     tensors: TensorTable,
-    metadata: Option<Object>,
+    metadata: Option<Metadata>,
     header_len: u64,
     file_len: u64,
 }
@@ -38,8 +39,8 @@ impl Index {
     /// `__metadata__`: text by text, in the file's order. `None` if the file has none, which is not the same as an
     /// empty one.
     #[must_use]
-    pub const fn metadata(&self) -> Option<&Object> {
-        self.metadata.as_ref()
+    pub fn metadata(&self) -> Option<&Object> {
+        self.metadata.as_ref().map(Metadata::object)
     }
 
     /// The length of the header's JSON in bytes, with the spaces that fill it up.

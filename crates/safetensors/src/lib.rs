@@ -173,6 +173,7 @@ mod error;
 mod header;
 mod index;
 mod layout;
+mod metadata;
 mod reader;
 mod set;
 mod text;

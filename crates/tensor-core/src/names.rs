@@ -14,15 +14,10 @@ use crate::error::Fault;
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     text: String,
-    spans: Vec<Span>,
+    /// Where each name ends; it begins where the one before ends.
+    ends: Vec<u32>,
     lookup: HashTable<u32>,
     hasher: RandomState,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u32,
-    len: u32,
 }
 
 impl NameTable {
@@ -30,7 +25,7 @@ impl NameTable {
     #[must_use]
     pub fn with_capacity(count: usize) -> Self {
         let lookup = HashTable::with_capacity(count);
-        Self { spans: Vec::with_capacity(count), lookup, ..Self::default() }
+        Self { ends: Vec::with_capacity(count), lookup, ..Self::default() }
     }
 
     /// Adds a name and returns its number.
@@ -39,49 +34,49 @@ impl NameTable {
     /// [`Fault::Duplicate`] if it is there already, [`Fault::TooManyNames`] if it does not fit.
     #[inline]
     pub fn push(&mut self, name: &str) -> Result<usize, Fault> {
-        let number = u32::try_from(self.spans.len()).map_err(|_| Fault::TooManyNames)?;
-        let start = u32::try_from(self.text.len()).map_err(|_| Fault::TooManyNames)?;
-        let len = u32::try_from(name.len()).map_err(|_| Fault::TooManyNames)?;
-        let (spans, text, hasher) = (&self.spans, &self.text, &self.hasher);
+        let number = u32::try_from(self.ends.len()).map_err(|_| Fault::TooManyNames)?;
+        let end = self.text.len().saturating_add(name.len());
+        let end = u32::try_from(end).map_err(|_| Fault::TooManyNames)?;
+        let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         let slot = self.lookup.entry(
             hasher.hash_one(name),
-            |&other| name_of(spans, text, other) == name,
-            |&other| hasher.hash_one(name_of(spans, text, other)),
+            |&other| name_of(ends, text, other) == name,
+            |&other| hasher.hash_one(name_of(ends, text, other)),
         );
         match slot {
             Entry::Occupied(_) => return Err(Fault::Duplicate(name.to_owned())),
             Entry::Vacant(vacant) => vacant.insert(number),
         };
         self.text.push_str(name);
-        self.spans.push(Span { start, len });
+        self.ends.push(end);
         Ok(number as usize)
     }
 
     /// The number of names.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.spans.len()
+        self.ends.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.ends.is_empty()
     }
 
     /// The name of a number.
     #[must_use]
     #[inline]
     pub fn name(&self, number: usize) -> Option<&str> {
-        let span = self.spans.get(number)?;
-        self.text.get(span.start as usize..)?.get(..span.len as usize)
+        let number = u32::try_from(number).ok().filter(|&number| (number as usize) < self.ends.len())?;
+        Some(name_of(&self.ends, &self.text, number))
     }
 
     /// The number of a name.
     #[must_use]
     #[inline]
     pub fn find(&self, name: &str) -> Option<usize> {
-        let same = |&other: &u32| name_of(&self.spans, &self.text, other) == name;
+        let same = |&other: &u32| name_of(&self.ends, &self.text, other) == name;
         self.lookup.find(self.hasher.hash_one(name), same).map(|&number| number as usize)
     }
 
@@ -93,20 +88,22 @@ impl NameTable {
     /// Gives back memory that was reserved and not used.
     pub fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
-        self.spans.shrink_to_fit();
+        self.ends.shrink_to_fit();
     }
 
     /// Bytes of heap that the table holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.text.capacity() + self.spans.capacity() * size_of::<Span>() + self.lookup.allocation_size()
+        self.text.capacity() + self.ends.capacity() * size_of::<u32>() + self.lookup.allocation_size()
     }
 }
 
 #[inline]
-fn name_of<'a>(spans: &[Span], text: &'a str, number: u32) -> &'a str {
-    let name = |span: &Span| text.get(span.start as usize..)?.get(..span.len as usize);
-    spans.get(number as usize).and_then(name).unwrap_or_default()
+fn name_of<'a>(ends: &[u32], text: &'a str, number: u32) -> &'a str {
+    let number = number as usize;
+    let start = number.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |&start| start);
+    let name = ends.get(number).and_then(|&end| text.get(start as usize..end as usize));
+    name.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,0 +1,74 @@
+//! `__metadata__` as it is kept: text behind text. It becomes an object when it is asked for, which takes several times as
+//! much memory where texts are short.
+
+use std::sync::OnceLock;
+
+use tensor_core::value::Object;
+use tensor_core::{Fault, NameTable};
+
+/// Texts by key, in the file's order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metadata {
+    keys: NameTable,
+    /// All values, one behind the other, and where each ends.
+    values: String,
+    ends: Vec<u32>,
+    object: OnceLock<Object>,
+}
+
+impl Metadata {
+    /// The number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Takes a key and its value.
+    ///
+    /// # Errors
+    /// [`Fault::Duplicate`] if the key is there already, [`Fault::TooManyNames`] beyond 4 GiB.
+    pub(crate) fn push(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+        let end = self.values.len().saturating_add(value.len());
+        let end = u32::try_from(end).map_err(|_| Fault::TooManyNames)?;
+        self.keys.push(key)?;
+        self.values.push_str(value);
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// Gives back memory that was reserved and not used.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.keys.shrink_to_fit();
+        self.values.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    /// All of it as an object.
+    pub(crate) fn object(&self) -> &Object {
+        self.object.get_or_init(|| {
+            let starts = std::iter::once(&0).chain(&self.ends);
+            let values = starts.zip(&self.ends).map(|(&start, &end)| start as usize..end as usize);
+            let text = |range| self.values.get(range).unwrap_or_default();
+            self.keys.iter().zip(values).map(|(key, range)| (key, text(range))).collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back_in_their_order() {
+        let mut metadata = Metadata::default();
+        assert!(metadata.object.get().is_none() && metadata.clone().object().is_empty());
+        for (key, value) in [("b", "1"), ("", ""), ("a", "重み"), ("c", "")] {
+            metadata.push(key, value).unwrap();
+        }
+        assert_eq!(metadata.push("a", "2"), Err(Fault::Duplicate("a".to_owned())));
+        metadata.shrink_to_fit();
+        let texts: Vec<_> =
+            metadata.object().iter().map(|(key, value)| (key, value.as_str().unwrap())).collect();
+        assert_eq!(texts, [("b", "1"), ("", ""), ("a", "重み"), ("c", "")]);
+        assert_eq!(metadata.len(), 4);
+    }
+}
