@@ -13,11 +13,10 @@ use super::drill::{Depth, drill, limits};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What a reader may hold while it opens `len` bytes. The factor is that of JSON, of which two bytes can be a value;
-/// indexes take far less: docs/ROBUSTNESS.md has the measurements.
+/// What a reader may hold while it opens `len` bytes: four times as much, the bytes that it has fetched, and a little.
 #[must_use]
 pub fn open_bound(len: usize) -> usize {
-    (16 << 10) + 40 * len
+    (16 << 10) + 5 * len
 }
 
 /// What compressed metadata may expand to under [`limits`], several times over while it grows.
@@ -71,7 +70,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
     both(
         bytes,
         depth,
-        EXPANSION + 64 * open_bound(bytes.len()),
+        EXPANSION + 256 * bytes.len(),
         |b| options.open_source(b),
         |r| options.open_source(r),
         aero::Reader::source,

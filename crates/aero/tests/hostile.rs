@@ -19,6 +19,9 @@ use common::{
 };
 use testkit::patched;
 
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
+
 #[test]
 fn every_rule_of_the_control_region_is_kept_at_open() {
     let good = good();

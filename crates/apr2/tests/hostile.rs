@@ -7,7 +7,7 @@ mod common;
 use apr2::{Error, Fault, Index, IndexParser, Level, Limits, OpenOptions, Reader, Source, StreamingLoader};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
 use tensor_core::drive;
-use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};
+use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -22,9 +22,10 @@ enum Refused {
 use Refused::{Fault as At, Truncated};
 
 fn check_refused(name: &str, file: &[u8], refused: &Refused) {
+    let far = CountingSource::new(file.to_vec());
     for error in [
-        Reader::from_source(file).map(|_| ()).unwrap_err(),
-        Reader::from_source(CountingSource::new(file.to_vec())).map(|_| ()).unwrap_err(),
+        bounded(file.len(), || Reader::from_source(file).map(|_| ())).unwrap_err(),
+        bounded(file.len(), || Reader::from_source(far).map(|_| ())).unwrap_err(),
     ] {
         let as_expected = match (refused, &error) {
             (At(rule, place), Error::Malformed { at, fault, .. }) => rule(fault) && at == place,

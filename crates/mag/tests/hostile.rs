@@ -14,7 +14,7 @@ use std::io;
 use common::{Tensor, checksum_of, metadata, signed, write};
 use mag::tensor_core::{Container, Fault as Common, Status};
 use mag::{Checksum, DType, Error, Fault, Level, Limits, Number, OpenOptions, Reader, Source};
-use testkit::{CountingSource, FaultySource, patched, peak};
+use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
@@ -46,8 +46,9 @@ fn good(checksum: Checksum) -> Vec<u8> {
 }
 
 fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
-    let in_memory = Reader::from_source(file);
-    let by_ranges = Reader::from_source(CountingSource::new(file.to_vec()));
+    let in_memory = bounded(file.len(), || Reader::from_source(file));
+    let source = CountingSource::new(file.to_vec());
+    let by_ranges = bounded(file.len(), || Reader::from_source(source));
     match (&in_memory, &by_ranges) {
         (Ok(_), Ok(_)) => {}
         (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),

@@ -9,7 +9,7 @@ use oinf::{
     TensorSpec, ValueType,
 };
 use tensor_core::{Fault as Common, Status};
-use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};
+use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -186,13 +186,14 @@ fn tensor_rows() -> Vec<Row> {
 fn a_broken_rule_is_refused_with_what_and_where() {
     for (name, at, bytes, fault, where_) in [header_rows(), metadata_rows(), tensor_rows()].concat() {
         let file = patched(&good(), at, &bytes);
-        match Index::parse(&file).map(|_| "opened") {
+        match bounded(file.len(), || Index::parse(&file).map(|_| "opened")) {
             Err(Error::Malformed { at, fault: found, .. }) => {
                 assert_eq!((found, at), (fault, where_), "{name}");
             }
             other => panic!("{name}: {other:?}"),
         }
-        let report = OpenOptions::new().open_source(CountingSource::new(file)).map(|_| ());
+        let (len, source) = (file.len(), CountingSource::new(file));
+        let report = bounded(len, || OpenOptions::new().open_source(source).map(|_| ()));
         assert!(report.is_err(), "{name}: by ranges");
     }
 }

@@ -65,6 +65,17 @@ pub fn held<T>(run: impl FnOnce() -> T) -> (T, usize) {
     (result, usize::try_from(HELD.get() - before).unwrap_or(0))
 }
 
+/// Opens a file of `len` bytes, of which all may be index, and returns what came of it.
+///
+/// # Panics
+/// If more was held meanwhile than the project promises: four times the index, the bytes that were fetched of it, and
+/// 16 KiB. Counts nothing unless [`CountingAllocator`] is the global allocator.
+pub fn bounded<T>(len: usize, open: impl FnOnce() -> T) -> T {
+    let (opened, held) = peak(open);
+    assert!(held <= (16 << 10) + 5 * len, "{held} bytes were held to open a file of {len}");
+    opened
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

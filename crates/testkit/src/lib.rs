@@ -10,7 +10,7 @@ mod reference;
 mod sources;
 mod workspace;
 
-pub use alloc::{CountingAllocator, held, peak};
+pub use alloc::{CountingAllocator, bounded, held, peak};
 pub use dump::dump;
 pub use oracle::python;
 pub use patch::{crc32, crc32c, patched};

@@ -15,7 +15,7 @@ use aero::{
     ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, NewChunk, Plan, Reader, Report, TensorSpec, Work,
     WriteOptions,
 };
-use testkit::CountingSource;
+use testkit::{CountingSource, bounded};
 
 /// MJSN of a small model.
 pub(crate) fn metadata() -> Object {
@@ -111,8 +111,9 @@ pub(crate) fn rehashed(mut file: Vec<u8>, n: usize) -> Vec<u8> {
 
 /// Opens in memory and by ranges, which must agree.
 pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
-    let in_memory = Reader::from_source(file);
-    let by_ranges = Reader::from_source(CountingSource::new(file.to_vec()));
+    let in_memory = bounded(file.len(), || Reader::from_source(file));
+    let source = CountingSource::new(file.to_vec());
+    let by_ranges = bounded(file.len(), || Reader::from_source(source));
     match (&in_memory, &by_ranges) {
         (Ok(_), Ok(_)) => {}
         (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "ranges and memory disagree"),
