@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: everything that must hold before a commit is pushed.
 
 mod deny;
+mod dependencies;
 mod features;
 mod outcomes;
 mod package;
@@ -30,6 +31,7 @@ const STEPS: &[Step] = &[
     ("bench", || bench::run(&["--quick".into()])),
     ("package", package::check),
     ("deny", deny::check),
+    ("dependencies", dependencies::check),
     ("fuzz", fuzz::smoke),
 ];
 
