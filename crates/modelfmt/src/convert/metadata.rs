@@ -1,5 +1,7 @@
 //! The metadata of the target, made from that of the source.
 
+use std::collections::HashSet;
+
 use tensor_core::DType;
 use tensor_core::value::{Object, Value, json};
 
@@ -35,12 +37,17 @@ const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
 /// The formats with JSON that ask for the same keys.
-fn family(format: Format) -> Option<(Format, &'static [&'static str])> {
+pub(super) fn family(format: Format) -> Option<(Format, &'static [&'static str])> {
     match format {
         Format::Aero | Format::AeroSet => Some((Format::Aero, AERO_KEYS)),
         Format::Apr2 | Format::Apr2Sharded | Format::Apr1 => Some((Format::Apr2, APR2_KEYS)),
         _ => None,
     }
+}
+
+/// Whether the key is one that some format asks for, which a conversion may add or replace.
+pub(super) fn is_asked_for(key: &str) -> bool {
+    AERO_KEYS.iter().chain(APR2_KEYS).any(|asked| *asked == key)
 }
 
 fn is_same_family(a: Format, b: Format) -> bool {
@@ -65,13 +72,15 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a JSON object.
     fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
-        let Content { format: source, mut keys, reserved, losses, name, architecture, mut notes } = content;
+        let Content { format: source, mut keys, reserved, mut losses, name, architecture, mut notes } =
+            content;
         let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let target = self.target.format;
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
         if is_same_family(reserved.format, target) && reserved.format != source {
             // Back to where it came from.
             reserved.changes.undo(&mut keys);
+            losses.extend(reserved.losses());
             reserved = Reserved::new(target);
             is_foreign = false;
         } else if is_foreign && let Some((known, _)) = family(target) {
@@ -143,20 +152,32 @@ impl Mapper<'_> {
                 changes.undo(&mut keys);
             }
             reserved.changes.undo(&mut keys);
+            metadata.losses.extend(reserved.losses());
             if reserved.has_all_metadata() {
                 // The model knew nothing of these, so containers on the way have asked for them.
                 AERO_KEYS.iter().chain(APR2_KEYS).for_each(|key| _ = keys.remove(key));
+                let said_twice = "the model had another value under that key before it came into this format";
                 keys =
                     reserved.metadata.into_iter().chain(keys).fold(Object::new(), |mut all, (key, value)| {
-                        let _ = all.try_insert(key, value); // what the model itself says comes first
+                        // What the model itself says comes first.
+                        match all.get(&key) {
+                            None => _ = all.insert(key, value),
+                            Some(known) if *known == value => {}
+                            Some(_) => metadata.losses.push(Misfit::loss("metadata key", &key, said_twice)),
+                        }
                         all
                     });
             }
             metadata.sizevars = reserved.sizevars;
-            for key in reserved.files.iter().filter(|_| self.target.metadata == Kind::Index) {
-                if let Some(value) = keys.remove(key) {
-                    metadata.files.insert(key, value);
-                }
+            if self.target.metadata == Kind::Index {
+                let files: HashSet<String> = reserved.files.into_iter().collect();
+                keys.retain(|key, value| {
+                    let is_of_index = !files.contains(key);
+                    if !is_of_index {
+                        metadata.files.insert(key, std::mem::take(value));
+                    }
+                    is_of_index
+                });
             }
         }
         for (key, value) in self.options.metadata.iter().flatten() {

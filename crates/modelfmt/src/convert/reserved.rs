@@ -3,6 +3,7 @@
 
 use tensor_core::value::{Object, Value};
 
+use super::fit::Misfit;
 use super::options::Declared;
 use crate::format::Format;
 
@@ -73,6 +74,12 @@ impl Changes {
         self.replaced.remove(key);
     }
 
+    /// Whether they are of keys that some target asks for.
+    fn are_plausible(&self) -> bool {
+        let mut keys = self.added.iter().map(String::as_str).chain(self.replaced.keys());
+        keys.all(|key| super::metadata::is_asked_for(key))
+    }
+
     fn take(from: &mut Object) -> Option<Self> {
         Some(Self { added: list(from.remove("added"), text)?, replaced: object(from.remove("replaced"))? })
     }
@@ -102,7 +109,8 @@ impl Reserved {
         }
     }
 
-    /// Reads what stands under the key; `None` if somebody else uses it for something else.
+    /// Reads what stands under the key; `None` if somebody else uses it for something else. What a conversion never
+    /// writes there is somebody else's too: believed, it would make other metadata vanish without a word.
     pub(super) fn parse(value: &Value) -> Option<Self> {
         let mut other = value.as_object()?.clone();
         if other.remove("version")?.as_u64()? != VERSION {
@@ -121,7 +129,26 @@ impl Reserved {
             return None;
         }
         let shapes = shapes.keys().map(str::to_owned).collect();
-        Some(Self { format, metadata, sizevars, declared, shapes, files, changes, via, other })
+        let reserved = Self { format, metadata, sizevars, declared, shapes, files, changes, via, other };
+        reserved.is_plausible().then_some(reserved)
+    }
+
+    /// Whether a conversion may have written this.
+    fn is_plausible(&self) -> bool {
+        const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
+        let is_container = |format: Format| super::metadata::family(format).is_some();
+        (self.metadata.is_empty() || self.has_all_metadata())
+            && (self.sizevars.is_empty() || self.format == Format::Oinf)
+            && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
+            && self.changes.are_plausible()
+            && self.via.len() <= HOPS
+            && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())
+    }
+
+    /// What else stands under the key, which a target without it loses.
+    pub(super) fn losses(&self) -> impl Iterator<Item = Misfit> {
+        let why = "nothing of this version knows what it says";
+        self.other.keys().map(move |key| Misfit::loss("metadata key", &format!("{KEY}.{key}"), why))
     }
 
     /// Whether there is nothing to say.
@@ -225,7 +252,6 @@ mod tests {
         reserved.sizevars.insert("D", 128);
         reserved.declared.push((2, Declared { name: "y".to_owned(), dtype: DType::I16, shape: vec![2, 3] }));
         reserved.shapes.push("x".to_owned());
-        reserved.files.push("format".to_owned());
         let mut keys = Object::from_iter([("architecture", "llama")]);
         reserved.changes.set(&mut keys, "model_name", "m".into());
         reserved.changes.set(&mut keys, "architecture", Object::new().into());
@@ -235,7 +261,7 @@ mod tests {
         let text = json::to_string(&reserved.to_object()).unwrap();
         let expected = concat!(
             r#"{"version":1,"format":"oinf","metadata":{"k":1},"sizevars":{"D":128},"#,
-            r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"files":["format"],"#,
+            r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"#,
             r#""added":["model_name"],"replaced":{"architecture":"llama"},"via":[{"format":"aero","added":["apr_version"]}]}"#
         );
         assert_eq!(text, expected);
@@ -254,9 +280,22 @@ mod tests {
             r#"{"version":1,"format":"mag","declared":[{"index":0}]}"#,
             r#"{"version":1,"format":"mag","shapes":{"x":[2]}}"#,
             r#"{"version":1,"format":"mag","metadata":[]}"#,
+            r#"{"version":1,"format":"aero","metadata":{"k":1}}"#,
+            r#"{"version":1,"format":"mag","sizevars":{"D":1}}"#,
+            r#"{"version":1,"format":"safetensors","files":["k"]}"#,
+            r#"{"version":1,"format":"safetensors","added":["license"]}"#,
+            r#"{"version":1,"format":"safetensors","replaced":{"license":"none"}}"#,
+            r#"{"version":1,"format":"safetensors","via":[{"format":"aero","added":["license"]}]}"#,
+            r#"{"version":1,"format":"safetensors","via":[{"format":"mag"}]}"#,
         ] {
             assert!(Reserved::parse(&json::parse(text.as_bytes()).unwrap()).is_none(), "{text}");
         }
+        let hops = vec![r#"{"format":"aero"}"#; 17].join(",");
+        let text = format!(r#"{{"version":1,"format":"safetensors","via":[{hops}]}}"#);
+        assert!(Reserved::parse(&json::parse(text.as_bytes()).unwrap()).is_none());
+        let files = r#"{"version":1,"format":"safetensors-sharded","files":["format"]}"#;
+        let reserved = Reserved::parse(&json::parse(files.as_bytes()).unwrap()).unwrap();
+        assert_eq!(json::to_string(&reserved.to_object()).unwrap(), files);
         let kept = r#"{"version":1,"format":"mag","later":true}"#;
         let reserved = Reserved::parse(&json::parse(kept.as_bytes()).unwrap()).unwrap();
         assert_eq!(json::to_string(&reserved.to_object()).unwrap(), kept);

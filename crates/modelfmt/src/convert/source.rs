@@ -120,7 +120,14 @@ pub(crate) fn said(model: &Model) -> Result<Object> {
     if let Some(Reserved { metadata, sizevars, changes, via, .. }) = reserved {
         changes.undo(&mut keys);
         via.iter().rev().for_each(|(_, changes)| changes.undo(&mut keys));
-        keys.extend(metadata);
+        for (key, value) in metadata {
+            // The model's own word comes first, and another under the same key is not lost beside it.
+            if let Some(other) =
+                keys.insert(key.as_str(), value).filter(|other| keys.get(&key) != Some(other))
+            {
+                keys.insert(format!("{}.{key}", model.format()), other);
+            }
+        }
         keys.extend(sizevars.into_iter().map(|(name, value)| (format!("sizevars.{name}"), value)));
     }
     Ok(keys)

@@ -229,3 +229,50 @@ fn a_key_that_somebody_else_uses_is_kept_and_what_it_would_say_is_a_loss() {
     let (found, done) = try_convert(&source, Format::Apr2, &options(|o| o.lossy = true)).unwrap();
     assert_eq!((json_of(&found).get("modelfmt"), done.dropped.len()), (Some(&"mine".into()), 1));
 }
+
+#[test]
+fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
+    let source = |reserved: &str| {
+        let rest = r#""apr_version": "2.0.0", "model_type": "t", "architecture": {}, "license": "MIT""#;
+        apr2(&[tensor("w", DType::F32, &[2])], &format!("{{{rest}, \"epoch\": 5, \"modelfmt\": {reserved}}}"))
+    };
+    let lossy = options(|o| o.lossy = true);
+    // A license that it claims to have added.
+    let added = source(r#"{"version": 1, "format": "mag", "added": ["license"]}"#);
+    let error = all(&try_convert(&added, Format::Mag, &options(|_| {})).unwrap_err());
+    assert!(
+        error.contains("metadata key \"license\"") && error.contains("metadata key \"modelfmt\""),
+        "{error}"
+    );
+    let kept = convert(&added, Format::SafetensorsSharded, &lossy);
+    assert_eq!(json_of(&kept).get("license"), Some(&"MIT".into()));
+    // Another value for a key that is there.
+    let twice = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 3}}"#);
+    let error = all(&try_convert(&twice, Format::Mag, &options(|_| {})).unwrap_err());
+    assert!(error.contains("metadata key \"epoch\": the model had another value"), "{error}");
+    let same = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 5}}"#);
+    let error = all(&try_convert(&same, Format::Mag, &options(|_| {})).unwrap_err());
+    assert!(!error.contains("epoch"), "{error}");
+    let found = modelfmt::diff(&twice, &same, &modelfmt::Work::default()).unwrap();
+    let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
+    assert_eq!(keys, ["epoch", "apr2.epoch"]);
+    // A part that only a later version knows.
+    let later = source(r#"{"version": 1, "format": "mag", "later": true}"#);
+    let error = all(&try_convert(&later, Format::Mag, &options(|_| {})).unwrap_err());
+    assert!(error.contains("metadata key \"modelfmt.later\""), "{error}");
+}
+
+#[test]
+fn keys_of_the_files_of_a_set_are_found_in_time_that_grows_with_their_number() {
+    const COUNT: usize = 200_000; // to move each out by itself takes minutes
+    let keys: Vec<String> = (0..COUNT).map(|n| format!("\"k{n}\"")).collect();
+    let pairs: Vec<String> = keys.iter().map(|key| format!("{key}:\"\"")).collect();
+    let metadata = format!(
+        r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {{}}, {},
+            "modelfmt": {{"version": 1, "format": "safetensors-sharded", "files": [{}]}}}}"#,
+        pairs.join(","),
+        keys.join(",")
+    );
+    let found = convert(&apr2(&one(), &metadata), Format::SafetensorsSharded, &options(|o| o.lossy = true));
+    assert!(!json_of(&found).contains_key("k0"));
+}
