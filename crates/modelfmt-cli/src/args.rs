@@ -158,7 +158,7 @@ pub(crate) struct Convert {
     /// Decode block-quantized tensors to f32 or f16
     #[arg(long, value_name = "f32|f16", help_heading = "Values", value_parser = ["f32", "f16"])]
     pub(crate) dequantize: Option<String>,
-    /// Quantize matrices of floats; what has rank 0 or 1 stays as it is
+    /// Quantize float tensors of rank 2 and more whose rows are whole blocks of 32; the others stay as they are
     #[arg(long, value_name = "TYPE", help_heading = "Values", value_parser = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1"])]
     pub(crate) quantize: Option<String>,
     /// Only tensors whose names match, such as 'layers.*'; may be repeated
@@ -190,7 +190,8 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
     pub(crate) declare: Vec<String>,
 
-    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors), in bytes or KiB, MiB, GiB
+    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors; the last two become sets by it), in bytes or KiB,
+    /// MiB, GiB
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
     /// AERO: add the hash of header, table of contents and names (IHSH)
