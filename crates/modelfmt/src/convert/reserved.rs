@@ -77,7 +77,7 @@ impl Changes {
     /// Whether they are of keys that some target asks for.
     fn are_plausible(&self) -> bool {
         let mut keys = self.added.iter().map(String::as_str).chain(self.replaced.keys());
-        keys.all(|key| super::metadata::is_asked_for(key))
+        keys.all(super::metadata::is_asked_for)
     }
 
     fn take(from: &mut Object) -> Option<Self> {
