@@ -9,20 +9,29 @@ pub struct Printable<'a>(pub &'a str);
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.chars().any(is_unprintable) {
+        if !self.0.chars().any(Self::is_escaped) {
             return f.pad(self.0);
         }
-        let escape = |c: char| if is_unprintable(c) { c.escape_default().to_string() } else { c.to_string() };
+        let escape =
+            |c: char| if Self::is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
         f.pad(&self.0.chars().map(escape).collect::<String>())
     }
 }
 
-/// Control characters, line and paragraph separators, and Unicode's bidirectional and invisible formatting characters.
-fn is_unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+impl Printable<'_> {
+    /// Whether a character is escaped: control characters, line and paragraph separators, and what Unicode calls ignorable
+    /// by default, which is invisible or turns the direction of writing.
+    #[must_use]
+    pub fn is_escaped(c: char) -> bool {
+        c.is_control()
+            || matches!(c,
+                '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}'
+                // Unicode 16, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
+                | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}')
+    }
 }
 
 #[cfg(test)]
@@ -33,6 +42,7 @@ mod tests {
     fn what_would_disturb_a_terminal_is_escaped() {
         assert_eq!(Printable("重み.weight").to_string(), "重み.weight");
         assert_eq!(Printable("a\u{1b}[31m\n\u{202e}b").to_string(), "a\\u{1b}[31m\\n\\u{202e}b");
+        assert_eq!(Printable("a\u{3164}\u{fe0f}\u{e0100}").to_string(), "a\\u{3164}\\u{fe0f}\\u{e0100}");
         assert_eq!(format!("{:>4}", Printable("ab")), "  ab");
     }
 }
