@@ -1,7 +1,7 @@
 //! How the program ends when something went wrong.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use modelfmt::Printable;
@@ -47,15 +47,15 @@ impl Failure {
             // Whoever reads has enough, as with `| head`: that is no error.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
-                anstream::eprintln!("error: cannot write to standard output: {error}");
+                say(format_args!("error: cannot write to standard output: {error}"));
                 ExitCode::from(1)
             }
             Self::Usage(text) => {
-                anstream::eprintln!("error: {}\n\nFor more information, try '--help'.", Printable(&text));
+                say(format_args!("error: {}\n\nFor more information, try '--help'.", Printable(&text)));
                 ExitCode::from(2)
             }
             Self::Input(text) => {
-                anstream::eprintln!("error: {}", Printable(&text));
+                say(format_args!("error: {}", Printable(&text)));
                 ExitCode::from(1)
             }
             Self::Job(error) => {
@@ -71,6 +71,12 @@ pub(crate) fn is_reader_gone(printed: &Result) -> bool {
     matches!(printed, Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Prints a line to standard error. If that takes no more, there is nobody to tell: the work and its exit status are what
+/// they are.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
 /// `error: …` in one line, and a line for each cause that it does not say itself. Paths and names can hold anything, line
 /// ends included.
 fn print(error: &modelfmt::Error) {
@@ -83,19 +89,17 @@ fn print(error: &modelfmt::Error) {
         }
         other => other.to_string(),
     };
-    anstream::eprintln!("error: {}", Printable(&said));
+    say(format_args!("error: {}", Printable(&said)));
     if let modelfmt::Error::Unfit { misfits, .. } = error
         && misfits.len() > 1
     {
-        misfits
-            .iter()
-            .for_each(|misfit| anstream::eprintln!("caused by: {}", Printable(&misfit.to_string())));
+        misfits.iter().for_each(|misfit| say(format_args!("caused by: {}", Printable(&misfit.to_string()))));
     }
     let mut cause = error.source();
     while let Some(inner) = cause {
         let text = inner.to_string();
         if !said.contains(&text) {
-            anstream::eprintln!("caused by: {}", Printable(&text));
+            say(format_args!("caused by: {}", Printable(&text)));
             said.push_str(&text);
         }
         cause = inner.source();

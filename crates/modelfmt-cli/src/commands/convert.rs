@@ -6,26 +6,26 @@ use modelfmt::convert::{Compression, Declared, MagChecksum};
 use modelfmt::{ConvertOptions, Format, Model, Overwrite, Printable, json};
 
 use crate::args::Convert;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let target = target(args)?;
     let options = options(args)?;
     let model = Model::open(&args.input)?;
-    let total = model.tensors().map(|tensor| tensor.nbytes).sum();
+    let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
     let converted = bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?;
     if !quiet {
         for note in &converted.notes {
-            anstream::eprintln!("note: {}", Printable(&note.to_string()));
+            say(format_args!("note: {}", Printable(&note.to_string())));
         }
     }
     for clipped in &converted.clipped {
-        anstream::eprintln!("warning: {}", Printable(clipped));
+        say(format_args!("warning: {}", Printable(clipped)));
     }
     for dropped in &converted.dropped {
-        anstream::eprintln!("warning: dropped {}: {}", Printable(&dropped.what), Printable(&dropped.why));
+        say(format_args!("warning: dropped {}: {}", Printable(&dropped.what), Printable(&dropped.why)));
     }
     Ok(())
 }

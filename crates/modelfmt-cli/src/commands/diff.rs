@@ -14,7 +14,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
     let printed = super::print(|out| {
         if args.json {
-            serde_json::to_writer(&mut *out, &diff).map_err(std::io::Error::from)?;
+            serde_json::to_writer(super::EscapedJson(&mut *out), &diff).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(());
         }

@@ -15,6 +15,9 @@ use crate::units::{count, size};
 /// Tables of more rows than this are printed without looking at all of them first.
 const TABLE_ROWS: usize = 10_000;
 
+/// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
+const LONGEST: usize = 200;
+
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let glob = args.tensors.as_deref().map(glob).transpose()?;
     let model = Model::open(&args.file)?;
@@ -22,12 +25,13 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     if let Some(glob) = glob {
         options = options.tensors(glob);
     }
-    let total = if args.hash { model.tensors().map(|tensor| tensor.nbytes).sum() } else { 0 };
+    let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::new("hashing", total, quiet || !args.hash);
     let inspection = bar.run(|work| model.inspect(&options, work))?;
     super::print(|out| {
         if args.json {
-            serde_json::to_writer_pretty(&mut *out, &inspection).map_err(std::io::Error::from)?;
+            serde_json::to_writer_pretty(super::EscapedJson(&mut *out), &inspection)
+                .map_err(std::io::Error::from)?;
             return Ok(writeln!(out)?);
         }
         text(&inspection, out)
@@ -140,8 +144,7 @@ fn value_width(key: usize) -> usize {
 
 /// A name that is fit for a line: escaped, cut if it is very long, and visible if it is empty.
 fn name(name: &str) -> String {
-    const MOST: usize = 200;
-    if name.is_empty() { "\"\"".to_owned() } else { cut(&Printable(name).to_string(), MOST) }
+    if name.is_empty() { "\"\"".to_owned() } else { cut(&Printable(name).to_string(), LONGEST) }
 }
 
 fn cut(text: &str, max: usize) -> String {
@@ -188,9 +191,9 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     } else if tensor.location.stored_nbytes != info.nbytes && info.has_data {
         notes.push(format!("{} as {}", size(tensor.location.stored_nbytes), tensor.location.encoding.name()));
     }
-    notes.extend(tensor.location.file.as_deref().map(|file| Printable(file).to_string()));
+    notes.extend(tensor.location.file.as_deref().map(name));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
-    let shape = modelfmt::tensor_core::DisplayShape(info.shape).to_string();
+    let shape = cut(&modelfmt::tensor_core::DisplayShape(info.shape).to_string(), LONGEST);
     vec![format!("  {}", name(info.name)), info.dtype.to_string(), shape, size(info.nbytes), notes.join(", ")]
 }
 

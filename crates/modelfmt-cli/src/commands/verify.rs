@@ -35,7 +35,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
 }
 
 fn json(report: &FileReport, out: &mut dyn Write) -> Result {
-    serde_json::to_writer(&mut *out, report).map_err(std::io::Error::from)?;
+    serde_json::to_writer(super::EscapedJson(&mut *out), report).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
 }
 
