@@ -151,7 +151,7 @@
 //! let options = WriteOptions::new().control_hash(true).tensor_hashes(true).page_hashes(Some(4 << 20));
 //! # let options = options.uuid([7; 16]).zstd(None);
 //! let plan = Plan::new(specs, &metadata, &options)?;
-//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.aero", Overwrite::Refuse, &values, &Work::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
@@ -213,10 +213,17 @@ pub use parser::IndexParser;
 pub use reader::{OpenOptions, Reader};
 #[cfg(feature = "set")]
 pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
-pub use tensor_core::write::TensorSpec;
-pub use tensor_core::{self, DType, Level, Limits, Report, Source, TensorInfo, TensorView, Work};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, can_hold};
+
+// What every format crate has of tensor-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use tensor_core::Mmap;
+pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
+pub use tensor_core::{
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

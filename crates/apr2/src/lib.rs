@@ -141,7 +141,7 @@
 //! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
-//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Work::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
@@ -200,14 +200,13 @@ pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, dtypes};
 
+// What every format crate has of tensor-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use tensor_core::Mmap;
-#[cfg(not(target_arch = "wasm32"))]
-pub use tensor_core::source::{FileSource, Folder};
-pub use tensor_core::write::{self, TensorData, TensorSpec};
+pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
 pub use tensor_core::{
-    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, TensorInfo, TensorView,
-    Work,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

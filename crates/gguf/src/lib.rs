@@ -153,9 +153,12 @@ pub use parser::IndexParser;
 pub use reader::{OpenOptions, Reader};
 pub use wire::ValueType;
 
+// What every format crate has of tensor-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use tensor_core::Mmap;
 pub use tensor_core::{
-    self, Bytes, Container, DType, Level, Limits, Location, Parser, Part, Report, Source, TensorInfo,
-    TensorView, Work, source, value,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value,
 };
 
 /// The README's example, compiled as a test.

@@ -138,7 +138,7 @@
 //! let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.mag", Overwrite::Refuse, &values, &Work::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
@@ -178,9 +178,16 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, Metadata};
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
-pub use tensor_core::write::TensorSpec;
-pub use tensor_core::{self, DType, Level, Limits, Report, Source, TensorInfo, TensorView, Work};
 pub use wire::Number;
+
+// What every format crate has of tensor-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use tensor_core::Mmap;
+pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
+pub use tensor_core::{
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -145,7 +145,7 @@
 //! let values: [&[u8]; 2] = [&[1, 0, 2, 0], &[]]; // little-endian, row-major; a declared tensor has none
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.oinf", Overwrite::Refuse, &values, &Work::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
@@ -187,12 +187,16 @@ pub use layout::{Plan, WriteOptions, can_hold, is_string};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
 pub use reader::{OpenOptions, Reader};
 pub use sizevars::SizeVars;
-pub use tensor_core::write::TensorSpec;
-pub use tensor_core::{
-    self, Bytes, Container, DType, Level, Limits, Location, Parser, Report, Source, TensorInfo, TensorView,
-    Work,
-};
 pub use wire::ValueType;
+
+// What every format crate has of tensor-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use tensor_core::Mmap;
+pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
+pub use tensor_core::{
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -139,7 +139,7 @@
 //! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, Some(&metadata), &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` stands beside `MemoryFile`):
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.safetensors", Overwrite::Refuse, &values, &Work::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Work::default())?;
@@ -186,12 +186,16 @@ pub use index::{Index, IndexParser, default_limits};
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
 pub use set::{SetIndex, SetPlan, SetReader};
-pub use tensor_core::write::TensorSpec;
-pub use tensor_core::{
-    self, Bytes, Container, DType, Level, Limits, Location, Parser, Part, Report, Source, TensorInfo,
-    TensorView, Work, source, value, write,
-};
 pub use wire::MAX_HEADER_LEN;
+
+// What every format crate has of tensor-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use tensor_core::Mmap;
+pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
+pub use tensor_core::{
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]
