@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use aero::{DType, Error, Fault, Level, SetIndex, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
-use tensor_core::source::{Files, MemoryFiles};
+use tensor_core::source::{Files, MemoryFiles, PathFault};
 use tensor_core::value::{Object, Value, json};
 use tensor_core::write::MemoryFolder;
 use tensor_core::{Container, Limits};
@@ -186,6 +186,10 @@ fn a_broken_index_is_refused() {
         assert!(matches!(refused("part-000.aero", path), Fault::Path { .. }), "{path}");
     }
     assert!(matches!(refused("\"index.aero\"", "\"..\""), Fault::Path { .. }));
+    for path in ["part-001.aero", "./part-001.aero", "index.aero", "./././index.aero"] {
+        let fault = refused("part-000.aero", path);
+        assert!(matches!(fault, Fault::Path { fault: PathFault::Twice, .. }), "{path}");
+    }
     assert!(matches!(refused("AEROSET", "AERO"), Fault::Set(_)));
     assert!(matches!(refused("      2\n", "      3\n"), Fault::Set(_)));
     assert!(matches!(refused("\"parts\"", "\"ports\""), Fault::Set(_)));

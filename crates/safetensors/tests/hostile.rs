@@ -530,6 +530,11 @@ fn an_index_that_breaks_a_rule_is_refused() {
             "tensor 0 \"a\" at byte 23: the path is absolute; files of a set stand in its own folder",
         ),
         (
+            "a file spelt in two ways",
+            r#"{"weight_map":{"a":"x","b":"x","c":"./x"}}"#,
+            "tensor 2 \"c\" at byte 40: the set lists this file twice",
+        ),
+        (
             "no path",
             r#"{"weight_map":{"a":""}}"#,
             "tensor 0 \"a\" at byte 21: the path is empty or has an empty component",

@@ -1,6 +1,6 @@
 //! The index of a set: `model.aeroset.json`.
 
-use tensor_core::source::check_relative;
+use tensor_core::source::SetPaths;
 use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
 use tensor_core::{Fault as Common, Limits, Part};
 
@@ -47,7 +47,8 @@ impl SetIndex {
     /// Parses the text of an index.
     ///
     /// # Errors
-    /// If it is no JSON, is no index of version 0.1 or 0.2, lacks a key, or has a path that leads out of the set's folder.
+    /// If it is no JSON, is no index of version 0.1 or 0.2, lacks a key, lists a file twice, or has a path that leads out
+    /// of the set's folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth)).map_err(|error| {
@@ -59,8 +60,9 @@ impl SetIndex {
         let list = tree.required_array("parts").map_err(|error| key(&error))?;
         Limits::check("the number of parts", list.len() as u64, limits.entries)?;
         let mut parts = Vec::with_capacity(list.len());
+        let mut paths = SetPaths::default();
         for (number, value) in list.iter().enumerate() {
-            parts.push(part_of(value).map_err(|error| error.in_part(number))?);
+            parts.push(part_of(value, &mut paths).map_err(|error| error.in_part(number))?);
         }
         let mut shards: Vec<(u64, u32)> = (0u32..)
             .zip(&parts)
@@ -68,7 +70,7 @@ impl SetIndex {
             .collect();
         shards.sort_unstable();
         let global = tree.required_object("global_tidx").map_err(|error| key(&error))?;
-        let global = file_of(global).map_err(|error| error.within("global_tidx"))?;
+        let global = file_of(global, &mut paths).map_err(|error| error.within("global_tidx"))?;
         Ok(Self {
             version: version_of(&tree)?,
             model: tree.optional_object("model").map_err(|error| key(&error))?.cloned().unwrap_or_default(),
@@ -187,7 +189,7 @@ impl FileFault {
     }
 }
 
-fn part_of(value: &Value) -> Result<SetPart, FileFault> {
+fn part_of(value: &Value, paths: &mut SetPaths) -> Result<SetPart, FileFault> {
     let Value::Object(object) = value else {
         return Err(FileFault::Other(Fault::Set(format!("a part is {} and not an object", value.kind()))));
     };
@@ -196,13 +198,16 @@ fn part_of(value: &Value) -> Result<SetPart, FileFault> {
         let what = || Fault::Set(format!("a shard is {} and not its number", shard.kind()));
         shard.as_u64().ok_or_else(|| FileFault::Other(what()))
     };
-    Ok(SetPart { file: file_of(object)?, shards: shards.iter().map(number).collect::<Result<_, _>>()? })
+    Ok(SetPart {
+        file: file_of(object, paths)?,
+        shards: shards.iter().map(number).collect::<Result<_, _>>()?,
+    })
 }
 
-fn file_of(object: &Object) -> Result<SetFile, FileFault> {
+fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> {
     let path = object.required_str("path").map_err(FileFault::Key)?;
     // DECISIONS, AEROSET: a set with a path that leads out of its folder is refused.
-    check_relative(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
+    paths.add(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
     Ok(SetFile {
         path: path.to_owned(),
         sha256: object.required_str("sha256").ok().and_then(|text| from_hex(text.as_bytes())),

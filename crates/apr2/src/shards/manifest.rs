@@ -1,6 +1,6 @@
 //! The manifest JSON: which shards there are, and which tensor is in which.
 
-use tensor_core::source::check_relative;
+use tensor_core::source::SetPaths;
 use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
 use tensor_core::{Limits, NameTable, Part};
 
@@ -40,7 +40,7 @@ impl Manifest {
     /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
     ///
     /// # Errors
-    /// If it is not JSON, lacks a key, names a tensor twice, maps one to a shard that it does not list, or has a path
+    /// If it is not JSON, lacks a key, names a tensor or a file twice, maps one to a shard that it does not list, or has a path
     /// that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Limits::check("the length of the manifest", text.len() as u64, limits.index_len)?;
@@ -140,13 +140,14 @@ fn shards(object: &Object, limits: &Limits) -> Result<Vec<Entry>> {
         return Err(bad(0, "lists no shards, and the metadata is that of the first".to_owned()));
     }
     Limits::check("the number of shards", listed, limits.entries)?;
+    let mut paths = SetPaths::default();
     let shard = |(number, value): (usize, &Value)| {
         let within = |error: KeyError| key(error.within(format!("shards[{number}]")));
         let object = value
             .as_object()
             .ok_or_else(|| key(KeyError::new(format!("shards[{number}]"), "an object", Some(value))))?;
         let file = object.required_str("file").map_err(within)?;
-        check_relative(file).map_err(|fault| {
+        paths.add(file).map_err(|fault| {
             malformed(Part::entry("shard", number as u64), 0, Fault::Path { path: file.to_owned(), fault })
         })?;
         Ok(Entry {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use tensor_core::source::check_relative;
+use tensor_core::source::SetPaths;
 use tensor_core::value::{Object, Value, ValueSeed};
 use tensor_core::{Limits, NameTable, Part};
 
@@ -26,7 +26,7 @@ impl SetIndex {
     /// Reads the JSON text of an index. Keys other than `metadata` and `weight_map` are skipped.
     ///
     /// # Errors
-    /// If it is not JSON, lacks `weight_map`, names a tensor twice, or has a path that leads out of its folder.
+    /// If it is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads out of its folder.
     pub fn parse(json: &[u8], limits: &Limits) -> Result<Self> {
         let part = || Part::new("index");
         Limits::check("the length of the index", json.len() as u64, limits.index_len)?;
@@ -91,6 +91,7 @@ struct State<'a> {
     limits: &'a Limits,
     names: NameTable,
     files: NameTable,
+    paths: SetPaths,
     homes: Vec<u32>,
     metadata: Option<Object>,
     has_map: bool,
@@ -104,6 +105,7 @@ impl<'a> State<'a> {
             limits,
             names: NameTable::default(),
             files: NameTable::default(),
+            paths: SetPaths::default(),
             homes: Vec::new(),
             metadata: None,
             has_map: false,
@@ -137,7 +139,7 @@ impl<'a> State<'a> {
             None => {
                 let part = || Part::entry("tensor", position as u64).with_name(name);
                 self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
-                check_relative(file).map_err(|fault| self.fault(part(), fault))?;
+                self.paths.add(file).map_err(|fault| self.fault(part(), fault))?;
                 let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
                 u32::try_from(number).map_err(|_| self.fault(part(), tensor_core::Fault::TooManyNames))?
             }

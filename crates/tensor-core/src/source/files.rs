@@ -1,10 +1,12 @@
 //! The files of a set: opened by a relative path, never outside their folder.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use super::{AnySource, Source};
+use crate::names::NameTable;
 
 /// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
 pub trait Files {
@@ -87,6 +89,9 @@ pub enum PathFault {
     /// It is longer than file systems take.
     #[error("the path is longer than 4,096 bytes")]
     TooLong,
+    /// The set has the file already, perhaps spelt another way.
+    #[error("the set lists this file twice")]
+    Twice,
 }
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
@@ -114,9 +119,44 @@ pub fn check_relative(path: &str) -> Result<(), PathFault> {
     Ok(())
 }
 
+/// The paths of a set, each of which it lists once. A small index could otherwise have one large file opened and read again
+/// for each of the many ways to spell its path.
+#[derive(Clone, Debug, Default)]
+pub struct SetPaths(NameTable);
+
+impl SetPaths {
+    /// Checks a path of the set, and that it is not one of those before it.
+    ///
+    /// # Errors
+    /// As [`check_relative`]; [`PathFault::Twice`].
+    pub fn add(&mut self, path: &str) -> Result<(), PathFault> {
+        check_relative(path)?;
+        let is_here = |component: &&str| *component == ".";
+        let plain = if path.split('/').any(|component| is_here(&component)) {
+            let components: Vec<&str> = path.split('/').filter(|component| !is_here(component)).collect();
+            Cow::Owned(components.join("/"))
+        } else {
+            Cow::Borrowed(path)
+        };
+        self.0.push(&plain).map(drop).map_err(|_| PathFault::Twice)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_listed_once_however_it_is_spelt() {
+        let mut paths = SetPaths::default();
+        for good in ["a", "sub/a", "./b", "sub/./b", "A"] {
+            assert_eq!(paths.add(good), Ok(()), "{good}");
+        }
+        for twice in ["a", "./a", "././a", "sub/./a", "./sub/a", "b", "sub/b/."] {
+            assert_eq!(paths.add(twice), Err(PathFault::Twice), "{twice}");
+        }
+        assert_eq!(paths.add("../a"), Err(PathFault::Parent));
+    }
 
     #[test]
     fn paths_stay_inside() {

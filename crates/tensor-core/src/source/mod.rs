@@ -16,7 +16,7 @@ use crate::buffer::{AlignedBuf, Bytes};
 pub(crate) use file::read_exact_at;
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{FileSource, Folder};
-pub use files::{AnyFiles, Files, MemoryFiles, PathFault, any_files, check_relative};
+pub use files::{AnyFiles, Files, MemoryFiles, PathFault, SetPaths, any_files, check_relative};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
 
