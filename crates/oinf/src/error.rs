@@ -94,6 +94,9 @@ pub enum Fault {
         /// What type and content imply.
         expected: u64,
     },
+    /// Metadata values that share bytes, and together have more than the file.
+    #[error("have {0} bytes together, which is more than the file has: many share the same ones")]
+    SharedMetadata(u64),
     /// A bitset whose byte count does not follow from its bit count.
     #[error("is {found}, but {bits} bits take {expected} bytes")]
     BitsetBytes {

@@ -142,27 +142,49 @@ impl File<'_> {
 
     /// Booleans are 0 or 1, and bitsets have no bits beyond their count (DECISIONS, OINF 1).
     fn values(&self) -> (Vec<Error>, String) {
-        let (mut findings, mut looked_at) = (Vec::new(), 0u64);
+        let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
             let fault = self.value_fault(position);
             let at = self.index.entries.bytes(position).0;
             findings.extend(fault.map(|fault| malformed(self.part(Owner::Metadata(position)), at, fault)));
         }
-        for (position, info) in
-            self.index.tensors().iter().enumerate().filter(|(_, t)| t.dtype == DType::Bool)
-        {
-            let Some(extent) = self.index.tensors().extent(position, self.index.file_len()) else { continue };
-            looked_at += 1;
+        let (mut bools, mut reach) = (self.bool_tensors(), 0);
+        let looked_at = bools.len();
+        // Every byte is looked at once: tied tensors have the same values, and one that begins inside another is a finding of
+        // its own (`extents`). So a small file cannot have the same bytes read a million times.
+        bools.retain(|&(extent, _)| {
+            let is_new = extent.offset() >= reach;
+            reach = extent.end().max(reach);
+            is_new
+        });
+        for (extent, position) in bools {
+            let name = self.index.tensors().info(position).map_or("", |info| info.name);
             match self.bools(extent) {
                 Ok(None) => {}
                 Ok(Some((at, fault))) => {
-                    findings.push(malformed(Part::named("tensor", info.name), at, fault));
+                    findings.push(malformed(Part::named("tensor", name), at, fault));
                 }
-                Err(error) => findings.push(error.into()),
+                Err(error) => {
+                    let is_stopped = matches!(error, ScanError::Cancelled);
+                    findings.push(error.into());
+                    if is_stopped {
+                        break;
+                    }
+                }
             }
         }
         let metadata = self.index.entries.values.len();
         (findings, format!("{metadata} metadata values and {looked_at} boolean tensors"))
+    }
+
+    /// The boolean tensors that have bytes, in the order of the file.
+    fn bool_tensors(&self) -> Vec<(Extent, usize)> {
+        let tensors = self.index.tensors();
+        let bools = tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Bool);
+        let extent = |(position, _)| Some((tensors.extent(position, self.index.file_len())?, position));
+        let mut bools: Vec<_> = bools.filter_map(extent).filter(|(extent, _)| !extent.is_empty()).collect();
+        bools.sort_unstable();
+        bools
     }
 
     fn value_fault(&self, position: usize) -> Option<Fault> {

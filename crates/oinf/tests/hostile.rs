@@ -365,31 +365,27 @@ fn claims_cost_nothing() {
     }
 }
 
-/// A thousand entries over the same 64 KiB take them once.
+/// A thousand entries over the same 64 KiB: what is made of each value would take memory a thousand times.
 #[test]
-fn values_that_share_bytes_take_memory_once() {
+fn many_values_over_the_same_bytes_are_refused() {
     let array = NdArray::new(DType::U8, vec![65_536], vec![1; 65_536]).unwrap();
     let shared = Metadata::new().value("first", array);
     let more = (0..1000).fold(shared, |metadata, n| metadata.value(format!("k{n:03}"), 1u8));
     let mut file = common::write(&[], &more, &[], 1);
-    let first = Index::parse(&file).unwrap();
-    assert_eq!(first.metadata().len(), 1001);
+    assert_eq!(Index::parse(&file).unwrap().metadata().len(), 1001);
     // "first" sorts first: its record is at 72, the others follow at 72 + 16 + 24 + 32n.
     let (nbytes, offset) = (file[96..104].to_vec(), file[104..112].to_vec());
     for n in 0..1000 {
         let record = 112 + 32 * n;
         file = patched(&file, record + 8, &[u32s(15), u32s(0), nbytes.clone(), offset.clone()].concat());
     }
-    let (index, held) = peak(|| Index::parse(&file).unwrap());
-    assert_eq!(index.value("k999").map(|value| value.value_type()), Some(ValueType::Ndarray));
+    let (error, held) = peak(|| Index::parse(&file).unwrap_err());
+    let total = 1001 * (16 + 65_536);
+    assert!(
+        matches!(error, Error::Malformed { fault: Fault::SharedMetadata(found), .. } if found == total),
+        "{error}"
+    );
     assert!(held < 3 * file.len(), "{held} bytes for a file of {}", file.len());
-    // Work is bounded by the sum of their lengths.
-    let mut limits = Limits::default();
-    limits.metadata_len = 65_536 * 999;
-    assert!(matches!(
-        OpenOptions::new().limits(limits).open_source(&file[..]),
-        Err(Error::Limit { what: "the length of the metadata", .. })
-    ));
 }
 
 #[test]
@@ -464,4 +460,32 @@ fn the_callers_mistakes_are_errors() {
     assert!(matches!(beyond, Err(Error::OutOfRange { offset: 5, len: 4, nbytes: 8, .. })));
     assert!(reader.read_into(2, u64::MAX, &mut out).is_err());
     assert!(Container::location(&reader, 9).is_err() && Container::read(&reader, 1).is_err());
+}
+
+#[test]
+fn booleans_are_looked_at_once_whether_tensors_are_tied_or_overlap() {
+    let (count, len) = (50, 100_000);
+    for step in [0, 8] {
+        let names: Vec<String> = (0..count).map(|n| format!("t{n:03}")).collect();
+        let first = len + 8 * count - step * (count - 1);
+        let specs: Vec<_> =
+            names.iter().map(|name| TensorSpec::new(name.as_str(), DType::Bool, vec![1])).collect();
+        let mut file = common::write(&specs, &Metadata::new(), &vec![vec![1]; count], 1);
+        let data = (72 + 44 * count).next_multiple_of(8); // an entry: name 8, dtype, ndim, flags, dim, nbytes, offset
+        for number in 0..count {
+            let at = 72 + 44 * number;
+            file = patched(&file, at + 20, &u64s(first as u64));
+            file = patched(&file, at + 28, &u64s(first as u64));
+            file = patched(&file, at + 36, &u64s((data + step * number) as u64));
+        }
+        file.truncate(data);
+        file.resize((data + first + step * (count - 1)).next_multiple_of(8), 2);
+        let total = file.len() as u64;
+        let file = patched(&file, 61, &u64s(total));
+        let source = CountingSource::new(file);
+        let reader = Reader::from_source(&source).unwrap();
+        let report = reader.verify(Level::Full);
+        assert!(report.errors.iter().any(|error| error.contains("must be 0 or 1")), "{report:?}");
+        assert!(source.nbytes() < 3 * total, "{} of {total}", source.nbytes());
+    }
 }

@@ -1,10 +1,10 @@
 //! The metadata of a file: entries of the table, and the bytes of their payloads.
 
-use tensor_core::{Cursor, Extent, Limits, NameTable};
+use tensor_core::{Cursor, Extent, Limits, NameTable, Part};
 
 use super::{MetaValue, Payload};
-use crate::error::{Error, Result};
-use crate::wire::ValueType;
+use crate::error::{Error, Fault, Result};
+use crate::wire::{ValueType, malformed};
 
 /// Gaps up to this many bytes between payloads are read with them …
 const GAP: u64 = 4096;
@@ -49,8 +49,12 @@ impl Entries {
     /// The extents of the file that hold all payloads: few, ascending, apart from each other.
     pub(crate) fn spans(&self, limits: &Limits, file_len: u64) -> Result<Vec<Extent>> {
         let mut order: Vec<Extent> = self.values.iter().map(|entry| entry.extent).collect();
-        // The sum bounds the work on payloads that share bytes, too.
+        // The sum bounds the work on payloads that share bytes, too. Beyond the file's length, a small file could have many
+        // values over the same large payload, and whoever makes something of each of them needs memory for all.
         let total = order.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
+        if total > file_len {
+            return Err(malformed(Part::new("metadata values"), 0, Fault::SharedMetadata(total)));
+        }
         Limits::check("the length of the metadata", total, limits.metadata_len)?;
         order.retain(|extent| !extent.is_empty());
         order.sort_unstable();
