@@ -1,6 +1,6 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
 
-use tensor_core::Source;
+use tensor_core::{Source, Work};
 
 use crate::chunks::entry_at;
 use crate::error::{Error, Fault, Result};
@@ -55,9 +55,9 @@ impl ControlHash {
         Ok(Self { ranges: ranges.ok_or(Fault::MissingKey("covered_ranges"))?, digest })
     }
 
-    /// The rule that the ranges lie in the file; together they may not be longer than it either, or a small chunk could
+    /// How many bytes the ranges have. They lie in the file; together they may not be longer than it either, or a small chunk could
     /// ask for any amount of hashing.
-    pub(crate) fn check_ranges(&self, file_len: u64) -> Result<(), Fault> {
+    pub(crate) fn check_ranges(&self, file_len: u64) -> Result<u64, Fault> {
         let mut total = 0u64;
         for &(start, end) in &self.ranges {
             if start > end || end > file_len {
@@ -69,7 +69,7 @@ impl ControlHash {
         if total > file_len {
             return Err(Fault::Control(format!("covers {total} bytes, and the file has {file_len}")));
         }
-        Ok(())
+        Ok(total)
     }
 
     pub(crate) fn encode(payloads_start: u64, digest: &[u8; 32]) -> Vec<u8> {
@@ -106,6 +106,7 @@ pub(crate) fn digest(
     toc: u64,
     entries: usize,
     ranges: &[(u64, u64)],
+    work: &Work<'_>,
 ) -> Result<[u8; 32]> {
     const STEP: u64 = 1 << 20;
     let mut hasher = blake3::Hasher::new();
@@ -118,6 +119,10 @@ pub(crate) fn digest(
             zero_hashes(&mut bytes, at, toc, entries);
             hasher.update(&bytes);
             at += len;
+            // The bytes count where the hashes of the chunks go over them.
+            if work.advance(0).is_break() {
+                return Err(Error::Cancelled);
+            }
         }
     }
     Ok(*hasher.finalize().as_bytes())
@@ -176,7 +181,7 @@ mod tests {
         let of = |ranges: &[(u64, u64)]| {
             ControlHash { ranges: ranges.to_vec(), digest: [0; 32] }.check_ranges(100)
         };
-        assert!(of(&[(0, 100)]).is_ok() && of(&[]).is_ok());
+        assert_eq!((of(&[(0, 100)]), of(&[]), of(&[(5, 7), (0, 3)])), (Ok(100), Ok(0), Ok(5)));
         for bad in [&[(0, 101)][..], &[(5, 4)], &[(u64::MAX, u64::MAX)], &[(0, 100), (0, 1)]] {
             assert!(of(bad).is_err());
         }

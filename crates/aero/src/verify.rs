@@ -1,6 +1,7 @@
 //! Checks that opening does not make. The check names are those of `modelfmt verify`.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tensor_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
@@ -20,13 +21,13 @@ pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_
 
 pub(crate) fn findings<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
     let index = &**reader.index();
-    let mut v = Verifier { reader, index, found: Findings::of(index), skipped: chunk_overlaps(index) };
+    let found = Findings::of(index);
+    let mut v = Verifier { reader, index, found, skipped: chunk_overlaps(index), stopped: false };
     v.header();
     if level >= Level::Control {
-        v.control();
-        v.metadata(level);
+        v.stopped = v.control(work).is_break() || v.metadata(level, work).is_break();
     }
-    if level >= Level::Full && v.shards(work).is_ok() {
+    if level >= Level::Full && !v.stopped && v.shards(work).is_ok() {
         v.padding(work);
     }
     v.found
@@ -120,6 +121,8 @@ struct Verifier<'a, S> {
     /// Chunks that share bytes with one before them, and that one. Their content is not looked at: a small file could
     /// list the same bytes a million times.
     skipped: BTreeMap<usize, usize>,
+    /// Whether the progress callback asked to stop.
+    stopped: bool,
 }
 
 /// A finding at a place.
@@ -239,23 +242,42 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// DECISIONS, AERO, "IHSH payload".
-    fn control(&mut self) {
+    fn control(&mut self, work: &Work<'_>) -> ControlFlow<()> {
+        let mut left = self.index.file_len();
         for (position, chunk) in self.index.chunks().enumerate() {
             if chunk.fourcc != FourCC::IHSH || self.is_skipped(position) {
                 continue;
             }
-            if let Err(error) = self.control_chunk(position, &chunk) {
+            if let Err(error) = self.control_chunk(position, &chunk, &mut left, work) {
                 self.found.ihsh.push(describe(&error));
+                if matches!(error, Error::Cancelled) {
+                    return ControlFlow::Break(());
+                }
             }
         }
+        ControlFlow::Continue(())
     }
 
-    fn control_chunk(&self, position: usize, chunk: &Chunk<'_>) -> Result<(), Error> {
+    /// `left` is how many bytes may still be covered: those of the file, by all control hashes together, or many small
+    /// chunks could ask for any amount of hashing.
+    fn control_chunk(
+        &self,
+        position: usize,
+        chunk: &Chunk<'_>,
+        left: &mut u64,
+        work: &Work<'_>,
+    ) -> Result<(), Error> {
         let content = self.reader.chunk_at(position)?;
         let stated = ControlHash::parse(&content).map_err(|fault| chunk.malformed(fault))?;
-        stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
+        let covered = stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
+        *left = left.checked_sub(covered).ok_or_else(|| {
+            let text = format!(
+                "covers {covered} bytes, and with the control hashes before it more than the file has; it is not checked"
+            );
+            chunk.malformed(Fault::Control(text))
+        })?;
         let (toc, entries) = (self.index.header.toc_offset, self.index.chunks().len());
-        let found = control::digest(self.reader.source(), toc, entries, &stated.ranges)?;
+        let found = control::digest(self.reader.source(), toc, entries, &stated.ranges, work)?;
         if found == stated.digest {
             return Ok(());
         }
@@ -265,7 +287,7 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
-    fn metadata(&mut self, level: Level) {
+    fn metadata(&mut self, level: Level, work: &Work<'_>) -> ControlFlow<()> {
         for (position, chunk) in self.index.chunks().enumerate() {
             let at = match chunk.fourcc {
                 FourCC::WTSH | FourCC::IHSH => continue,
@@ -274,6 +296,11 @@ impl<S: Source> Verifier<'_, S> {
             };
             if level < at || self.is_skipped(position) || chunk.check_lengths().is_err() {
                 continue; // reported before
+            }
+            // A compressed chunk can be a thousand times as long as what is stored of it.
+            if work.advance(0).is_break() {
+                self.found.chunks.push(Error::Cancelled.to_string());
+                return ControlFlow::Break(());
             }
             if let Err(error) = self.reader.chunk_at(position) {
                 self.found.chunks.push(describe(&error));
@@ -290,6 +317,7 @@ impl<S: Source> Verifier<'_, S> {
                 self.found.structure.push(describe(&error));
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// A file without shards is the index of a set only if its manifest says so too.

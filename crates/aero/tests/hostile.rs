@@ -477,6 +477,39 @@ fn control_hashes_are_checked_as_decided() {
 }
 
 #[test]
+fn all_control_hashes_together_cover_no_more_bytes_than_the_file_has() {
+    let content = |end: u64| {
+        let range: Value = [0, end].into_iter().collect();
+        msgpack(object([
+            ("algo", "blake3-256".into()),
+            ("covered_ranges", vec![range].into()),
+            ("digest", Value::Bytes(vec![0; 32])),
+        ]))
+    };
+    let names: Vec<String> = (0..100).map(|n| format!("ihsh {n:02}")).collect();
+    let of = |end: u64| {
+        let content = content(end);
+        let chunks: Vec<_> = names.iter().map(|name| (b"XHSH", name.as_str(), 8, &content[..])).collect();
+        (0..names.len()).fold(file(&chunks), |file, entry| patched(&file, toc(entry), b"IHSH"))
+    };
+    let len = of(1 << 14).len() as u64; // a number that MessagePack writes as it writes the length
+    let source = testkit::CountingSource::new(of(len));
+    let reader = aero::Reader::from_source(&source).unwrap();
+    let report = reader.verify(Level::Control);
+    assert_eq!(report.errors.iter().filter(|error| error.contains("has BLAKE3")).count(), 1);
+    assert_eq!(report.errors.iter().filter(|error| error.contains("it is not checked")).count(), 99);
+    assert!(source.nbytes() < 4 * len, "{} of {len}", source.nbytes());
+
+    let stop = |_| std::ops::ControlFlow::Break(());
+    let work = aero::Work { progress: Some(&stop), ..aero::Work::sequential() };
+    let report = reader.verify_with(Level::Full, &work);
+    assert!(failed(&report, "ihsh") && report.errors.len() == 1, "{report:?}");
+    let plain = good();
+    let report = open(&plain).unwrap().verify_with(Level::Full, &work);
+    assert!(failed(&report, "chunk-hashes") && report.errors.len() == 1, "{report:?}");
+}
+
+#[test]
 fn chunks_that_are_refused_when_they_are_read() {
     let frame = file(&[(b"DATA", "d", 1, &[7; 5000])]);
     let (offset, length) = (number(&frame, toc(0) + 8) as usize, number(&frame, toc(0) + 16));
