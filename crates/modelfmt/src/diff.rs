@@ -9,7 +9,7 @@ use tensor_core::{DType, TensorInfo, Work};
 use crate::convert::said;
 use crate::error::Result;
 use crate::model::Model;
-use crate::values::{Pieces, is_numeric};
+use crate::values::{Numbers, Pieces, is_numeric};
 
 /// What differs between two models: the object that `modelfmt diff --json` prints.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -207,8 +207,15 @@ fn values(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<Option<ValueDiff>
     let mut left = Pieces::of_elements(a.0, a.1, ELEMENTS)?;
     let mut right = Pieces::of_elements(b.0, b.1, ELEMENTS)?;
     while let (Some(x), Some(y)) = (left.next_numbers(work)?, right.next_numbers(work)?) {
-        for (x, y) in x.into_iter().zip(y) {
-            let (abs, rel) = difference(x, y);
+        for (place, (&a, &b)) in x.floats.iter().zip(&y.floats).enumerate() {
+            let exact = |numbers: &Numbers, float| numbers.integers.get(place).copied().or(integer(float));
+            let (abs, rel) = match (exact(&x, a), exact(&y, b)) {
+                (Some(i), Some(j)) if i != j => {
+                    let abs = i.abs_diff(j) as f64;
+                    (abs, abs / a.abs().max(b.abs()))
+                }
+                _ => difference(a, b),
+            };
             max_abs = max_abs.max(abs);
             max_rel = max_rel.max(rel);
         }
@@ -230,6 +237,14 @@ fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<bool> {
             _ => return Ok(false),
         }
     }
+}
+
+/// The integer that a float is, where different integers of 64 bits have the same float: from 2^53 on.
+#[expect(clippy::cast_possible_truncation, reason = "in this range every float is an integer below 2^127")]
+fn integer(x: f64) -> Option<i128> {
+    const FIRST: f64 = (1u64 << 53) as f64;
+    const END: f64 = (1u128 << 100) as f64;
+    (FIRST..END).contains(&x.abs()).then_some(x as i128)
 }
 
 /// The absolute difference, and that relative to the larger magnitude.

@@ -57,16 +57,34 @@ impl<'a> Pieces<'a> {
     }
 
     /// The next piece as numbers; `None` at the end.
-    pub(crate) fn next_numbers(&mut self, work: &Work<'_>) -> Result<Option<Vec<f64>>> {
+    pub(crate) fn next_numbers(&mut self, work: &Work<'_>) -> Result<Option<Numbers>> {
         let (model, dtype) = (self.model, self.info.dtype);
         let Some(bytes) = self.next(work)? else { return Ok(None) };
-        numbers(dtype, bytes).map(Some).map_err(|error| {
+        let integers = integers(dtype, bytes);
+        let numbers = numbers(dtype, bytes).map(|floats| Some(Numbers { floats, integers }));
+        numbers.map_err(|error| {
             let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
             Error::File {
                 path: model.path().to_owned(),
                 error: AnyError::Io { at: 0, len: bytes.len() as u64, source },
             }
         })
+    }
+}
+
+/// Numbers of a piece.
+pub(crate) struct Numbers {
+    pub(crate) floats: Vec<f64>,
+    /// Those of 64 bits, of which f64 does not have every one; else empty.
+    pub(crate) integers: Vec<i128>,
+}
+
+fn integers(dtype: DType, bytes: &[u8]) -> Vec<i128> {
+    let words = bytes.as_chunks::<8>().0.iter();
+    match dtype {
+        DType::I64 => words.map(|&word| i64::from_le_bytes(word).into()).collect(),
+        DType::U64 => words.map(|&word| u64::from_le_bytes(word).into()).collect(),
+        _ => Vec::new(),
     }
 }
 

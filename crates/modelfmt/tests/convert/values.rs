@@ -171,3 +171,27 @@ fn values_that_cannot_be_are_named_with_tensor_and_element() {
     let error = try_convert(&source, Format::Apr2, &options(|o| o.quantize = Some(DType::Q4_0))).unwrap_err();
     assert!(error.to_string().contains("the block at element 32 needs a scale"), "{error}");
 }
+
+#[test]
+fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
+    let large = 1u64 << 53;
+    let of = |dtype, bytes: [u8; 8]| {
+        let tensor = T { name: "w", dtype, shape: vec![1], bytes: bytes.to_vec() };
+        safetensors(&[tensor], "{}")
+    };
+    let next = of(DType::I64, (large + 1).to_le_bytes());
+    let differ = |other: &modelfmt::Model| {
+        let diff = modelfmt::diff(&next, other, &modelfmt::Work::default()).unwrap();
+        diff.changed[0].values.map(|values| values.max_abs.unwrap())
+    };
+    assert_eq!(differ(&of(DType::I64, large.to_le_bytes())), Some(1.0));
+    assert_eq!(differ(&of(DType::U64, large.to_le_bytes())), Some(1.0));
+    assert_eq!(differ(&of(DType::U64, (large + 1).to_le_bytes())), None);
+    assert_eq!(differ(&of(DType::F64, (large as f64).to_le_bytes())), Some(1.0));
+    assert_eq!(differ(&of(DType::F64, 1e300f64.to_le_bytes())), Some(1e300));
+    assert_eq!(differ(&of(DType::F64, 0.5f64.to_le_bytes())), Some(large as f64));
+    let small = of(DType::I64, 5u64.to_le_bytes());
+    let float = of(DType::F64, 5.5f64.to_le_bytes());
+    let diff = modelfmt::diff(&small, &float, &modelfmt::Work::default()).unwrap();
+    assert_eq!(diff.changed[0].values.and_then(|values| values.max_abs), Some(0.5));
+}
