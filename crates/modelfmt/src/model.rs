@@ -206,9 +206,11 @@ impl Model {
     }
 
     fn nearest(&self, name: &str) -> Option<String> {
-        // Beyond these the search would take longer than it helps.
+        // Beyond these the search would take longer than it helps: names may be chosen to have it take long.
         const MAX_NAMES: usize = 20_000;
         const MAX_LEN: usize = 256;
+        const MAX_STEPS: usize = 1 << 25; // the product of two lengths for each pair
+        let mut steps = 0;
         let similar = |other: &str| {
             let longest = name.chars().count().max(other.chars().count()).max(1);
             (strsim::damerau_levenshtein(name, other), longest)
@@ -216,6 +218,10 @@ impl Model {
         let names = self.tensors().take(MAX_NAMES).map(|tensor| tensor.name);
         let near = names
             .filter(|other| other.len() <= MAX_LEN && name.len() <= MAX_LEN)
+            .take_while(|other| {
+                steps += other.len() * name.len();
+                steps <= MAX_STEPS
+            })
             .map(|other| (similar(other), other));
         let ((distance, longest), nearest) = near.min_by_key(|&((distance, _), _)| distance)?;
         (distance * 2 <= longest).then(|| nearest.to_owned())

@@ -119,9 +119,32 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
 /// The same error with the file's folder, where it names a file.
 pub(super) fn within(folder: &Path, error: AnyError) -> AnyError {
     match error {
-        AnyError::Write { path, source } => {
+        // A file that could be created says its whole path.
+        AnyError::Write { path, source } if !Path::new(&path).starts_with(folder) => {
             AnyError::Write { path: folder.join(path).display().to_string(), source }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_folder_once() {
+        let named = |folder: &str, path: &str| {
+            let source = io::ErrorKind::StorageFull.into();
+            match within(Path::new(folder), AnyError::Write { path: path.to_owned(), source }) {
+                AnyError::Write { path, .. } => path,
+                other => other.to_string(),
+            }
+        };
+        // What cannot be created has the name that it was to have, what cannot be written to that of the file.
+        for folder in ["out", ".", "/out"] {
+            let whole = Path::new(folder).join("part-000.aero").display().to_string();
+            assert_eq!((named(folder, "part-000.aero"), named(folder, &whole)), (whole.clone(), whole));
+        }
+        assert_eq!(named("", "m"), "m");
     }
 }

@@ -179,3 +179,18 @@ fn names_are_chosen_by_globs() {
         assert!(found.tensors().map(|t| t.name).eq(expected.iter().copied()), "{include:?} {exclude:?}");
     }
 }
+
+#[test]
+fn a_similar_name_is_suggested_where_that_does_not_take_long() {
+    let suggestion = |count: usize| {
+        let tensor = |n: usize| format!(r#""{n:0>240}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#);
+        let last = format!(r#""{}x":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#, "q".repeat(239));
+        let header = format!("{{{},{last}}}", (0..count).map(tensor).collect::<Vec<_>>().join(","));
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        let model = modelfmt::Model::from_source("m", file).unwrap();
+        model.find(&"q".repeat(240)).unwrap_err().to_string().contains("did you mean")
+    };
+    assert!(suggestion(10));
+    assert!(!suggestion(1000), "240 × 240 steps for each of a thousand names");
+}
