@@ -8,12 +8,13 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use tensor_core::write::{Region, Segment, Sink, TensorData};
 use tensor_core::{AlignedBuf, Extent, Work, align_up};
 
-use crate::blocks::BLOCK;
 use crate::crc::Crc;
 use crate::error::{Error, Result, unfit};
 use crate::layout::Plan;
 use crate::writer::{Place, Written, put};
 
+/// The values of one block, in bytes.
+const BLOCK_LEN: usize = 64 << 10;
 /// Values that are compressed at once, in bytes: whole blocks.
 const PIECE: u64 = 1 << 20;
 
@@ -36,7 +37,7 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
         let piece = pieces.piece(number);
         // The rest of a tensor that turned out to be stored raw is not looked at.
         if piece.how == How::Raw || stored.load(Ordering::Relaxed) > piece.tensor {
-            return Ok(Done { piece, bytes: Vec::new(), crc: Crc::default() });
+            return Ok(Done { piece, bytes: Vec::new(), len: 0, crc: Crc::default() });
         }
         let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         compressor.compress(plan, data, work, piece, bytes)
@@ -106,7 +107,9 @@ enum How {
 /// A piece that has been compressed.
 struct Done {
     piece: Piece,
+    /// Its blocks, and behind them whatever a buffer that is used again still holds.
     bytes: Vec<u8>,
+    len: usize,
     crc: Crc,
 }
 
@@ -143,12 +146,13 @@ impl Writer<'_> {
             self.current = Some(Current { start: self.at, before: self.crc });
         }
         let Some(Current { start, before }) = self.current else { return Ok(()) };
-        let len = done.bytes.len() as u64;
+        let blocks = done.bytes.get(..done.len).unwrap_or_default();
+        let len = blocks.len() as u64;
         // DECISIONS, APR2, LZ4 blocks: a tensor whose compressed form is not smaller is stored raw.
         if piece.how == How::Raw || self.at - start + len >= nbytes {
             return self.store_raw(piece.tensor, start, before, nbytes);
         }
-        put(self.sink, self.at, &done.bytes)?;
+        put(self.sink, self.at, blocks)?;
         self.crc = self.crc.then(done.crc);
         self.at += len;
         if piece.offset + piece.len == nbytes {
@@ -197,15 +201,13 @@ impl Writer<'_> {
 /// What a thread keeps from piece to piece.
 struct Compressor {
     values: AlignedBuf,
-    block: Vec<u8>,
     /// Always the large one: the small one finds other matches, and which one a thread has must not matter.
     table: CompressTable,
 }
 
 impl Compressor {
     fn new() -> Self {
-        let block = vec![0; get_maximum_output_size(64 << 10)];
-        Self { values: AlignedBuf::default(), block, table: CompressTable::large() }
+        Self { values: AlignedBuf::default(), table: CompressTable::large() }
     }
 
     fn compress(
@@ -220,21 +222,23 @@ impl Compressor {
             Some(values) => values,
             None => read(&mut self.values, plan, data, piece)?,
         };
-        bytes.clear();
-        let block_len = usize::try_from(BLOCK).unwrap_or(usize::MAX);
-        for block in values.chunks(block_len) {
-            // The buffer is large enough for any block, so this does not fail.
-            let len = compress_into_with_table(block, &mut self.block, &mut self.table)
+        let mut len = 0;
+        for block in values.chunks(BLOCK_LEN) {
+            // Room for the longest that it can become, behind its length.
+            let end = len + 4 + get_maximum_output_size(block.len());
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            let room = bytes.get_mut(len..end).and_then(<[u8]>::split_first_chunk_mut);
+            let Some((header, room)) = room else { break }; // it has just been made
+            let stored = compress_into_with_table(block, room, &mut self.table)
                 .map_err(|error| failed(plan, piece, error.into()))?;
-            bytes.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
-            bytes.extend(self.block.get(..len).unwrap_or_default());
+            *header = u32::try_from(stored).unwrap_or(u32::MAX).to_le_bytes();
+            len += 4 + stored;
         }
-        let crc = Crc::of(&bytes);
-        if work.advance(piece.len).is_break() {
-            Err(Error::Cancelled)
-        } else {
-            Ok(Done { piece, bytes, crc })
-        }
+        let crc = Crc::of(bytes.get(..len).unwrap_or_default());
+        let done = Done { piece, bytes, len, crc };
+        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(done) }
     }
 }
 
