@@ -75,6 +75,14 @@ impl<T: Element> Counter<T> {
         }
     }
 
+    /// The bins, if there are any.
+    pub(super) const fn bins(&mut self) -> Option<&mut Bins<T>> {
+        match self {
+            Self::Bins(bins) => Some(bins),
+            Self::Values(_) | Self::Constant(_) => None,
+        }
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         match (self, other) {
             (Self::Bins(a), Self::Bins(b)) => add_counts(&mut a.reached, &b.reached),
@@ -125,6 +133,26 @@ impl<T: Element> Bins<T> {
                     *count += u64::from(reached);
                 }
             }
+        }
+    }
+}
+
+impl<T: Element> Bins<T> {
+    /// Adds `count` elements between `low` and `high`, if they are all in one bin.
+    pub(super) fn add_range(&mut self, low: T, high: T, count: u64) -> bool {
+        if self.inner.iter().any(|&edge| low.reaches(edge) != high.reaches(edge)) {
+            return false;
+        }
+        for (reached, &edge) in self.reached.iter_mut().zip(&self.inner) {
+            *reached += if low.reaches(edge) { count } else { 0 };
+        }
+        true
+    }
+
+    /// Adds one element.
+    pub(super) fn add_one(&mut self, value: T) {
+        for (reached, &edge) in self.reached.iter_mut().zip(&self.inner) {
+            *reached += u64::from(value.reaches(edge));
         }
     }
 }

@@ -132,6 +132,18 @@ impl<T: Element> Gathered<T> {
         tabled.chain(listed)
     }
 
+    /// For each 16-bit digit that finite values have: the digit, the smallest and the largest value that can have it, and
+    /// how many do. Nothing if values were collected instead of counted.
+    pub(super) fn digits(&self) -> impl Iterator<Item = (u16, T, T, u64)> + '_ {
+        let shift = self.zone.shift::<T>();
+        let tabled = if self.counts.is_empty() { None } else { Some(self.parts()) };
+        tabled.into_iter().flatten().map(move |(zone, count)| {
+            let low: T = zone.sample();
+            let high = T::from_key(T::key(low.bits()) | ((1u64 << shift) - 1));
+            (low.digit(shift), low, high, count)
+        })
+    }
+
     /// Each value, ascending, and how often it occurs. For types of up to 16 bits, of which one digit is everything.
     pub(super) fn runs(&self) -> Vec<(T, u64)> {
         self.parts().map(|(zone, count)| (zone.sample(), count)).collect()
@@ -238,6 +250,13 @@ struct Place {
     rank: u64,
     /// How many values the zone has.
     population: u64,
+}
+
+impl Zone {
+    /// The first digit of the elements in the zone, which is narrower than that.
+    pub(super) fn digit<T: Element>(self) -> u16 {
+        self.sample::<T>().digit(T::WIDTH - 16)
+    }
 }
 
 impl Search {

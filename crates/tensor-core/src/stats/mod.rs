@@ -21,6 +21,7 @@
 mod bins;
 mod element;
 mod exec;
+mod focus;
 mod gather;
 mod narrow;
 mod sum;

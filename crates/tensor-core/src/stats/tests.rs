@@ -218,6 +218,28 @@ fn values_that_change_between_reads_are_noticed_or_harmless() {
 
 #[cfg(feature = "parallel")]
 #[test]
+fn many_values_agree_with_sorting() {
+    // Enough for tables of digits; spread out, so that most digits tell the bin, and close together, so that none does.
+    let units: Vec<f64> =
+        golden::random(5, 60_000).into_iter().map(|bits| bits as f64 / u64::MAX as f64).collect();
+    for (center, width) in [(0.0, 8.0), (-3.0, 0.5), (1.0, 0.01)] {
+        // Uniform numbers multiplied lie around zero as weights do.
+        let spread = |pair: &[f64]| center + width * (pair[0] - 0.5) * pair[1];
+        let mut values: Vec<f64> = units.windows(2).map(spread).collect();
+        for special in [None, Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(f64::NAN)] {
+            values.extend(special);
+            compare::with_naive(DType::F64, &bytes(&values)).unwrap();
+            let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+            compare::with_naive(DType::F32, &bytes(&narrow)).unwrap();
+        }
+        let integers: Vec<i32> = values.iter().map(|&value| (value * 1e8) as i32).collect();
+        compare::with_naive(DType::I32, &bytes(&integers)).unwrap();
+        let wide: Vec<u64> = values.iter().map(|&value| (value.abs() * 1e18) as u64).collect();
+        compare::with_naive(DType::U64, &bytes(&wide)).unwrap();
+    }
+}
+
+#[test]
 fn threads_and_readers_agree() {
     // Long enough for more than one piece, and with a median that needs all steps.
     let count = 150_003u64;

@@ -3,6 +3,7 @@
 use super::bins::Counter;
 use super::element::Element;
 use super::exec::{Exec, Halt, Pass};
+use super::focus::Focus;
 use super::gather::{Gather, Search, Zone};
 use super::sum::pairwise;
 use super::{NonFinite, Stats, middle};
@@ -26,14 +27,17 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
     let finite = count.checked_sub(non_finite.total()).ok_or(Halt::Changed)?;
     let Some(range) = range.filter(|_| finite > 0) else { return Ok(Stats::empty(non_finite)) };
     let mut search = Search::middle(finite);
-    search.narrow(&[gathered])?;
+    search.narrow(std::slice::from_ref(&gathered))?;
     let mean = mean(exec, count, sum, finite, range)?;
 
     let squares = Squares { mean, scale: 1.0, all_finite: non_finite.total() == 0 };
-    let mut counter = Counter::new(range.min, range.max);
+    let blank = Counter::new(range.min, range.max);
+    let mut counter = blank.clone();
     let zones = search.wanted::<T>();
-    let (sum, seconds) =
-        exec.pass(count, &|| Second { squares, counter: counter.clone(), gathers: gathers(&zones) })?;
+    let focus = Focus::new(&gathered, &mut counter, &zones, finite);
+    let focus = focus.as_ref();
+    let second = || Second { squares, focus, counter: blank.clone(), gathers: gathers(&zones) };
+    let (sum, seconds) = exec.pass(count, &second)?;
     let mut parts = Vec::with_capacity(seconds.len());
     for second in seconds {
         counter.merge(&second.counter);
@@ -47,6 +51,8 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         narrow(&mut search, parts)?;
     }
     let (lower, upper) = search.found::<T>()?;
+    // Comparing all values with the edges counts infinities too.
+    let infinities = if focus.is_some() { 0 } else { non_finite.pos_inf };
     Ok(Stats {
         count: finite,
         min: range.min.to_f64(),
@@ -56,7 +62,7 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         median: middle(lower.to_f64(), upper.to_f64()),
         std,
         non_finite,
-        histogram: counter.finish(finite, non_finite.pos_inf).ok_or(Halt::Changed)?,
+        histogram: counter.finish(finite, infinities).ok_or(Halt::Changed)?,
     })
 }
 
@@ -186,16 +192,22 @@ impl<T: Element> Range<T> {
 }
 
 /// The second pass: squared deviations, the histogram, and the next digit of values near the middle.
-struct Second<T: Element> {
+struct Second<'a, T: Element> {
     squares: Squares,
+    focus: Option<&'a Focus>,
     counter: Counter<T>,
     gathers: Vec<Gather<T>>,
 }
 
-impl<T: Element> Pass<T> for Second<T> {
+impl<T: Element> Pass<T> for Second<'_, T> {
     fn chunk(&mut self, values: &[T]) -> f64 {
-        self.counter.add(values);
-        self.gathers.chunk(values);
+        match (self.focus, self.counter.bins()) {
+            (Some(focus), Some(bins)) => focus.add(values, bins, &mut self.gathers),
+            _ => {
+                self.counter.add(values);
+                self.gathers.chunk(values);
+            }
+        }
         self.squares.chunk(values)
     }
 }

@@ -1,0 +1,94 @@
+//! What a second pass has to look at, after a first one has counted the highest 16 bits of all values.
+//!
+//! Most of these digits tell the bin of the histogram for all values that have them. What is left is at most nine digits at
+//! the edges of bins, and those at the middle: a look at a small table finds the values that have one of them.
+
+use super::bins::{Bins, Counter};
+use super::element::Element;
+use super::gather::{Gather, Gathered, Zone};
+
+/// Entries of the table, one for each digit.
+const DIGITS: usize = 1 << 16;
+/// Values are looked at this many at a time.
+const GROUP: usize = 16;
+/// The share of values that is few enough: of more, comparing all is faster.
+const FEW: u64 = 8;
+
+/// The bin of a value with this digit depends on its other bits.
+const EDGE: u8 = 1;
+/// A value with this digit may be the median.
+const MIDDLE: u8 = 2;
+
+/// Which digits have to be looked at.
+pub(super) struct Focus {
+    flags: Vec<u8>,
+}
+
+impl Focus {
+    /// Puts whole digits into the bins of `counter`, and says which are left. `None`, and nothing is counted, if that
+    /// would be most of the `finite` values, or if no digits have been counted.
+    pub(super) fn new<T: Element>(
+        gathered: &Gathered<T>,
+        counter: &mut Counter<T>,
+        middle: &[(Zone, u64)],
+        finite: u64,
+    ) -> Option<Self> {
+        let bins = counter.bins()?;
+        let mut whole = bins.clone();
+        let mut flags = vec![0; DIGITS];
+        let (mut counted, mut left) = (0, middle.iter().map(|&(_, population)| population).sum::<u64>());
+        for (digit, low, high, count) in gathered.digits() {
+            counted += count;
+            if !whole.add_range(low, high, count) {
+                set(&mut flags, digit, EDGE);
+                left += count;
+            }
+        }
+        for (zone, _) in middle {
+            set(&mut flags, zone.digit::<T>(), MIDDLE);
+        }
+        if counted != finite || left > finite / FEW {
+            return None;
+        }
+        *bins = whole;
+        Some(Self { flags })
+    }
+
+    /// Counts what is left of `values`.
+    pub(super) fn add<T: Element>(&self, values: &[T], bins: &mut Bins<T>, gathers: &mut [Gather<T>]) {
+        let Some(flags) = self.flags.first_chunk::<DIGITS>() else { return };
+        let (groups, rest) = values.as_chunks::<GROUP>();
+        for group in groups {
+            if group.iter().fold(0, |any, &value| any | flag(flags, value)) != 0 {
+                add_group(flags, group, bins, gathers);
+            }
+        }
+        add_group(flags, rest, bins, gathers);
+    }
+}
+
+fn add_group<T: Element>(flags: &[u8; DIGITS], group: &[T], bins: &mut Bins<T>, gathers: &mut [Gather<T>]) {
+    let mut any = 0;
+    for &value in group {
+        let flag = flag(flags, value);
+        any |= flag;
+        if flag & EDGE != 0 {
+            bins.add_one(value);
+        }
+    }
+    if any & MIDDLE != 0 {
+        for gather in gathers {
+            gather.add(group);
+        }
+    }
+}
+
+// An index of 16 bits is inside a table of 2^16 entries.
+#[allow(clippy::indexing_slicing)]
+fn flag<T: Element>(flags: &[u8; DIGITS], value: T) -> u8 {
+    flags[usize::from(value.digit(T::WIDTH - 16))]
+}
+
+fn set(flags: &mut [u8], digit: u16, flag: u8) {
+    flags.get_mut(usize::from(digit)).into_iter().for_each(|flags| *flags |= flag);
+}
