@@ -47,7 +47,8 @@ fn bombs_are_refused_with_little_memory() {
             let file = patched(&file, toc(0) + 24, &claim.to_le_bytes());
             opened_with_little(&format!("{fourcc:?} of {claim}"), &file);
             if fourcc == b"TIDX" {
-                assert!(open(&file).is_err(), "{claim}");
+                // Not by `open`: what is compressed may expand (`Limits::expansion`) beyond what that allows for an index.
+                assert!(Reader::from_source(&file[..]).is_err(), "{claim}");
             }
         }
     }
