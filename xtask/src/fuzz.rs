@@ -42,19 +42,21 @@ pub(crate) struct Options {
     pub(crate) target: Option<String>,
     /// Follow comparisons too.
     pub(crate) compares: bool,
+    /// Build in a moment what runs for a moment.
+    pub(crate) quick: bool,
     /// Keep what brought new coverage: `fuzz/corpus/TARGET` is replaced by a small set that covers as much.
     pub(crate) minimize: bool,
 }
 
 /// Every target for a moment: that it builds, runs, and finds nothing near the inputs that are kept.
 pub(crate) fn smoke() -> Result {
-    run(&Options { seconds: Some(1), ..Options::default() })
+    run(&Options { seconds: Some(1), quick: true, ..Options::default() })
 }
 
 /// Runs the targets in turn, and fails if one of them finds anything.
 pub(crate) fn run(options: &Options) -> Result {
     let targets = targets(options.target.as_deref())?;
-    let build = Build { triple: host()?, compares: options.compares };
+    let build = Build { triple: host()?, compares: options.compares, quick: options.quick };
     build.run(options.target.as_deref())?;
     let mut rows = Vec::new();
     for target in &targets {
@@ -105,6 +107,7 @@ fn host() -> Result<String> {
 struct Build {
     triple: String,
     compares: bool,
+    quick: bool,
 }
 
 impl Build {
@@ -120,12 +123,19 @@ impl Build {
         if self.compares {
             flags = format!("{flags} {COMPARES}");
         }
+        if self.quick {
+            cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+        }
         exec(cargo.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", self.target_dir()))
     }
 
     /// Apart from builds whose flags differ.
     fn target_dir(&self) -> PathBuf {
-        found_dir().join(if self.compares { "compares" } else { "edges" })
+        found_dir().join(match (self.quick, self.compares) {
+            (true, _) => "quick",
+            (false, true) => "compares",
+            (false, false) => "edges",
+        })
     }
 
     fn program(&self, name: &str) -> PathBuf {

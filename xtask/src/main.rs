@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         Task::Oracles => oracles::run(),
         Task::Wasm { build_std } => wasm::run(build_std),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
-            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize })
+            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
         }
         Task::Bench { args } => bench::run(&args),
         Task::RealModel => real_model::run(),
