@@ -108,7 +108,7 @@
 //! ```
 //!
 //! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`](tensor_core::Parser)).
+//! ([`Parser`]).
 //!
 //! # Verifying
 //!
@@ -136,7 +136,7 @@
 //!
 //! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
 //! pieces, so memory does not depend on the model's size; they are hashed as they pass. Values come from a list of
-//! byte slices, or from your own [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes,
+//! byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
 //! but for the file's random identity ([`WriteOptions::uuid`]).
 //!
 //! ```

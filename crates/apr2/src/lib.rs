@@ -104,7 +104,7 @@
 //! ```
 //!
 //! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`](tensor_core::Parser)). [`StreamingLoader`] loads metadata alone, the index alone, one tensor, and
+//! ([`Parser`]). [`StreamingLoader`] loads metadata alone, the index alone, one tensor, and
 //! [`prefetch()`] several tensors in few reads.
 //!
 //! # Verifying

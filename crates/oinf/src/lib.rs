@@ -131,7 +131,7 @@
 //!
 //! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
 //! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes.
+//! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
 //! use oinf::tensor_core::write::MemoryFile;

@@ -127,7 +127,7 @@
 //!
 //! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
 //! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`](tensor_core::write::TensorData). The same input gives the same bytes.
+//! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
 //! use modelfmt_safetensors::tensor_core::value::Object;
