@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use modelfmt::Model;
-use tensor_core::Container;
 use tensor_core::source::{MemoryFiles, any_files};
+use tensor_core::{Container, FileIndex, OpenOptions, Reader};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};
@@ -65,6 +65,22 @@ fn refusal<T, E: Display>(opened: Result<T, E>) -> Option<String> {
     opened.err().map(|error| error.to_string())
 }
 
+/// One format whose files are an index and values.
+fn file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool) -> bool
+where
+    I: FileIndex,
+{
+    let options = OpenOptions::<I>::new().limits(limits()).ignore_checksum(ignore_checksum);
+    both(
+        bytes,
+        depth,
+        open_bound(bytes.len()),
+        |b| options.open_source(b),
+        |r| options.open_source(r),
+        Reader::source,
+    )
+}
+
 pub fn aero(bytes: &[u8], depth: Depth) {
     let options = aero::OpenOptions::new().limits(limits());
     both(
@@ -78,70 +94,27 @@ pub fn aero(bytes: &[u8], depth: Depth) {
 }
 
 pub fn apr2(bytes: &[u8], depth: Depth) {
-    let options = apr2::OpenOptions::new().limits(limits());
-    both(
-        bytes,
-        depth,
-        open_bound(bytes.len()),
-        |b| options.open_source(b),
-        |r| options.open_source(r),
-        apr2::Reader::source,
-    );
+    file::<apr2::Index>(bytes, depth, false);
 }
 
 pub fn gguf(bytes: &[u8], depth: Depth) {
-    let options = modelfmt_gguf::OpenOptions::new().limits(limits());
-    both(
-        bytes,
-        depth,
-        open_bound(bytes.len()),
-        |b| options.open_source(b),
-        |r| options.open_source(r),
-        modelfmt_gguf::Reader::source,
-    );
+    file::<modelfmt_gguf::Index>(bytes, depth, false);
 }
 
 /// Also without its checksum, which stops nearly every mutation.
 pub fn mag(bytes: &[u8], depth: Depth) {
-    let opens = |ignore: bool| {
-        let options = mag::OpenOptions::new().limits(limits()).ignore_checksum(ignore);
-        both(
-            bytes,
-            depth,
-            open_bound(bytes.len()),
-            |b| options.open_source(b),
-            |r| options.open_source(r),
-            mag::Reader::source,
-        )
-    };
     // What opens with its checksum was drilled already.
-    if !opens(false) || depth.is_whole() {
-        opens(true);
+    if !file::<mag::Index>(bytes, depth, false) || depth.is_whole() {
+        file::<mag::Index>(bytes, depth, true);
     }
 }
 
 pub fn oinf(bytes: &[u8], depth: Depth) {
-    let options = oinf::OpenOptions::new().limits(limits());
-    both(
-        bytes,
-        depth,
-        open_bound(bytes.len()),
-        |b| options.open_source(b),
-        |r| options.open_source(r),
-        oinf::Reader::source,
-    );
+    file::<oinf::Index>(bytes, depth, false);
 }
 
 pub fn safetensors(bytes: &[u8], depth: Depth) {
-    let options = modelfmt_safetensors::OpenOptions::new().limits(limits());
-    both(
-        bytes,
-        depth,
-        open_bound(bytes.len()),
-        |b| options.open_source(b),
-        |r| options.open_source(r),
-        modelfmt_safetensors::Reader::source,
-    );
+    file::<modelfmt_safetensors::Index>(bytes, depth, false);
 }
 
 /// Through the umbrella, which tells the format by itself; beside the input there is nothing.

@@ -145,6 +145,11 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Where its bytes begin in the file.
+    pub(crate) const fn offset(&self) -> u64 {
+        self.chunk.offset.saturating_add(self.within.offset())
+    }
+
     /// A part of the tensor, within the shard.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
         self.within.part(offset, len).map_err(|_| self.info.out_of_range(offset, len))

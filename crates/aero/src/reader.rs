@@ -150,7 +150,7 @@ impl<S: Source> Reader<S> {
     /// As [`tensor`](Self::tensor).
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
-        TensorView::of_source(place.info, self.read_shard(&place.chunk, place.within)?)
+        TensorView::of_source(place.info, self.read_shard(&place.chunk, place.within)?, || place.offset())
     }
 
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
@@ -169,7 +169,7 @@ impl<S: Source> Reader<S> {
     pub fn tensor_at_verified(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
         let bytes = self.read_place_verified(&place, place.within)?;
-        TensorView::of_source(place.info, bytes)
+        TensorView::of_source(place.info, bytes, || place.offset())
     }
 
     /// A range of the bytes of the tensor at a position. No hash is looked at.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use tensor_core::value::{CheckSeed, KeyError, ParseOptions, json};
+use tensor_core::value::{CheckSeed, KeyError, ParseOptions, TextSeed, json};
 use tensor_core::{Cursor, Extent, Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result, malformed};
@@ -207,10 +207,10 @@ impl<'de> Visitor<'de> for EntrySeed<'_, '_> {
         }
         let (mut name, mut dtype, mut shape, mut offset, mut size) = (None, None, None, None, None);
         let mut others = NameTable::default();
-        while let Some(key) = map.next_key_seed(Text)? {
+        while let Some(key) = map.next_key_seed(TextSeed)? {
             let is_new = match &*key {
-                "name" => name.replace(map.next_value_seed(Text)?).is_none(),
-                "dtype" => dtype.replace(map.next_value_seed(Text)?).is_none(),
+                "name" => name.replace(map.next_value_seed(TextSeed)?).is_none(),
+                "dtype" => dtype.replace(map.next_value_seed(TextSeed)?).is_none(),
                 "shape" => shape.replace(map.next_value_seed(Dims(state))?).is_none(),
                 "offset" => offset.replace(map.next_value()?).is_none(),
                 "size" => size.replace(map.next_value()?).is_none(),
@@ -261,32 +261,5 @@ impl<'de> Visitor<'de> for Dims<'_, '_> {
             rank.map_err(|limit| self.0.stop(limit.into()))?;
         }
         Ok(dims)
-    }
-}
-
-/// Text, borrowed from the index where it has no escapes.
-struct Text;
-
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Owned(text.to_owned()))
     }
 }

@@ -90,7 +90,8 @@ impl<S: Source> StreamingLoader<S> {
         self.load_index()?;
         let position = self.tensors.position(name)?;
         let info = self.tensors.table().info(position).ok_or_else(|| Error::no_such_position(position))?;
-        TensorView::of_source(info, self.tensors.read(&self.source, position, None)?)
+        let at = || self.tensors.table().offset(position).unwrap_or(0);
+        TensorView::of_source(info, self.tensors.read(&self.source, position, None)?, at)
     }
 
     /// Fills `out` with the values of a tensor from byte `offset` on; loads the index first, if need be.

@@ -1,10 +1,10 @@
 //! The header's JSON, read in one pass into the flat tables: no tree, and no allocation for a tensor whose name has no
 //! escapes.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use tensor_core::value::TextSeed;
 use tensor_core::{DType, DisplayShape, Extent, Limits, NewTensor, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
@@ -217,7 +217,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let state = self.0;
-        while let Some(name) = map.next_key_seed(Text)? {
+        while let Some(name) = map.next_key_seed(TextSeed)? {
             state.begin(&name);
             if name == wire::METADATA {
                 if state.metadata.is_some() {
@@ -259,7 +259,7 @@ impl<'de> Visitor<'de> for Texts<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
         let state = self.0;
         let (mut metadata, mut len) = (Metadata::default(), 0usize);
-        while let Some(key) = map.next_key_seed(Text)? {
+        while let Some(key) = map.next_key_seed(TextSeed)? {
             state.begin(&key);
             let limits = state.limits;
             state.check(
@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for Texts<'_, '_> {
                 limits.entries,
             )?;
             state.check("the length of a metadata key", key.len(), limits.name_len)?;
-            let value = map.next_value_seed(Text)?;
+            let value = map.next_value_seed(TextSeed)?;
             len = len.saturating_add(key.len()).saturating_add(value.len());
             state.check("the length of the metadata", len, limits.metadata_len)?;
             let pushed = metadata.push(&key, &value);
@@ -439,32 +439,5 @@ impl<'de> Visitor<'de> for Shape<'_, '_> {
             state.dims.push(dim);
         }
         Ok(())
-    }
-}
-
-/// Text: a part of the input where it has no escapes.
-pub(crate) struct Text;
-
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Owned(text.to_owned()))
     }
 }

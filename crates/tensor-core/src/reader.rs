@@ -331,19 +331,24 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     fn view(&self, position: usize, work: Option<&Work<'_>>) -> Result<TensorView<'_>, Error<I::Fault>> {
         let bytes = self.index.read(&self.source, position, work)?;
         let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-        TensorView::of_source(info, bytes)
+        let at = || self.index.location(position).and_then(|location| location.offset).unwrap_or(0);
+        TensorView::of_source(info, bytes, at)
     }
 }
 
 impl<'a> TensorView<'a> {
-    /// A view of what a source gave, which breaks its contract if it is of another length.
+    /// A view of what a source gave from byte `at` on, which breaks its contract if it is of another length.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn of_source<F>(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<Self, Error<F>> {
+    pub fn of_source<F>(
+        info: TensorInfo<'a>,
+        bytes: Bytes<'a>,
+        at: impl FnOnce() -> u64,
+    ) -> Result<Self, Error<F>> {
         let len = bytes.len() as u64;
         TensorView::new(info, bytes).map_err(|error| Error::Io {
-            at: 0,
+            at: at(),
             len,
             source: io::Error::new(io::ErrorKind::UnexpectedEof, error),
         })

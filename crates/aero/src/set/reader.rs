@@ -100,11 +100,22 @@ fn open_file<F: Files>(
 }
 
 /// Where a tensor is in its part.
+#[derive(Clone, Copy)]
 enum Home {
     /// The part lists it, at this position.
     Listed(usize),
     /// The part does not, and the number of the shard in the whole set names a chunk of it.
     Shard(Extent),
+}
+
+impl Home {
+    /// Where its values begin in the part.
+    fn offset<S: Source>(self, part: &Reader<S>) -> u64 {
+        match self {
+            Self::Listed(there) => part.index().location(there).and_then(|found| found.offset).unwrap_or(0),
+            Self::Shard(extent) => extent.offset(),
+        }
+    }
 }
 
 impl<F: Files> SetReader<F> {
@@ -206,10 +217,8 @@ impl<F: Files> SetReader<F> {
             Home::Listed(there) => part.tensor_at(there).map(TensorView::into_bytes),
             Home::Shard(extent) => part.read(extent.range()),
         };
-        TensorView::of_source(
-            self.info_at(position)?.0,
-            bytes.map_err(|error| error.in_file(&file_part(path)))?,
-        )
+        let bytes = bytes.map_err(|error| error.in_file(&file_part(path)))?;
+        TensorView::of_source(self.info_at(position)?.0, bytes, || home.offset(part))
     }
 
     /// The tensor of that name with its values, verified: by the `hash_b3` of the global index, else by what hashes its
@@ -234,10 +243,8 @@ impl<F: Files> SetReader<F> {
         match home {
             Home::Listed(there) => {
                 let found = part.tensor_at_verified(there).map(TensorView::into_bytes);
-                TensorView::of_source(
-                    info,
-                    found.map_err(|error| error.in_file(&file_part(self.path(number))))?,
-                )
+                let bytes = found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
+                TensorView::of_source(info, bytes, || home.offset(part))
             }
             Home::Shard(_) => Err(malformed(Part::named("tensor", name), 0, Fault::NoHash)),
         }

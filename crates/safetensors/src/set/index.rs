@@ -4,11 +4,10 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use tensor_core::source::SetPaths;
-use tensor_core::value::{Object, Value, ValueSeed};
+use tensor_core::value::{Object, TextSeed, Value, ValueSeed};
 use tensor_core::{Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result};
-use crate::header::Text;
 use crate::text;
 
 /// What the index of a set says: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
@@ -160,7 +159,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let state = self.0;
-        while let Some(key) = map.next_key_seed(Text)? {
+        while let Some(key) = map.next_key_seed(TextSeed)? {
             let twice =
                 (key == "metadata" && state.metadata.is_some()) || (key == "weight_map" && state.has_map);
             if twice {
@@ -205,8 +204,8 @@ impl<'de> Visitor<'de> for WeightMap<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key_seed(Text)? {
-            let file = map.next_value_seed(Text)?;
+        while let Some(name) = map.next_key_seed(TextSeed)? {
+            let file = map.next_value_seed(TextSeed)?;
             self.0.list(&name, &file)?;
         }
         Ok(())

@@ -90,5 +90,7 @@ fn flag<T: Element>(flags: &[u8; DIGITS], value: T) -> u8 {
 }
 
 fn set(flags: &mut [u8], digit: u16, flag: u8) {
-    flags.get_mut(usize::from(digit)).into_iter().for_each(|flags| *flags |= flag);
+    if let Some(flags) = flags.get_mut(usize::from(digit)) {
+        *flags |= flag;
+    }
 }

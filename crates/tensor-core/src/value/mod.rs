@@ -42,7 +42,7 @@ mod tests;
 
 use std::fmt;
 
-pub use de::{CheckSeed, ParseOptions, ValueSeed};
+pub use de::{CheckSeed, ParseOptions, TextSeed, ValueSeed};
 pub use integer::Integer;
 pub use keys::KeyError;
 pub use object::{DuplicateKey, Iter, Object};

@@ -38,7 +38,7 @@ impl<T, E, F: FnMut(T) -> Result<(), E>> Order<T, E, F> {
         let is_too_far = |state: &mut State<T, E, F>| {
             !state.is_stopped
                 && state.claimed < self.count
-                && state.claimed - state.next.min(state.claimed) >= self.ahead
+                && state.claimed.saturating_sub(state.next) >= self.ahead
         };
         let waited = self.moved.wait_while(self.lock(), is_too_far);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
