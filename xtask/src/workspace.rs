@@ -11,6 +11,7 @@ use crate::run::{self, Result};
 /// One member of the workspace.
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
     /// Its folder.
     pub(crate) dir: PathBuf,
     /// Its features without `default`, sorted.
@@ -66,6 +67,7 @@ fn package(value: &Value) -> Package {
     let is_library = |target: &Value| list(target, "kind").iter().any(|kind| kind == "lib");
     Package {
         name: text("name").to_owned(),
+        version: text("version").to_owned(),
         dir: manifest.parent().unwrap_or(manifest).to_path_buf(),
         features,
         is_library: list(value, "targets").iter().any(is_library),

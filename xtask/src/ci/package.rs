@@ -1,6 +1,9 @@
 //! What would go to a registry: each package holds its own page and licences and nothing that only a clone can use, and
 //! builds from what it holds and from the other packages.
 
+use std::fs;
+use std::path::PathBuf;
+
 use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
@@ -22,13 +25,45 @@ pub(super) fn check() -> Result {
     for fault in &faults {
         println!("{fault}");
     }
+    forget(&published)?;
     let mut cargo = workspace::cargo("package");
     // Dirty, since this is run before a commit. Debug information is a third of the time.
     cargo.args(["--quiet", "--workspace", "--allow-dirty"]).env("CARGO_PROFILE_DEV_DEBUG", "false");
     // Set, so that the packages share what they build.
-    cargo.env("CARGO_TARGET_DIR", workspace::target_dir());
+    cargo.env("CARGO_TARGET_DIR", target_dir());
     exec(cargo.args(ours.iter().flat_map(|package| ["--exclude", &package.name])))?;
+    forget(&published)?;
     if faults.is_empty() { Ok(()) } else { Err(format!("{} faults in the packages", faults.len()).into()) }
+}
+
+/// Where the packages are unpacked and built.
+fn target_dir() -> PathBuf {
+    workspace::target_dir().join("packages")
+}
+
+/// Removes what was unpacked and built of our packages when this ran before: cargo takes a version that it has for the same
+/// one, and would check the sources of then.
+fn forget(packages: &[Package]) -> Result {
+    if target_dir().exists() {
+        fs::remove_dir_all(target_dir())?;
+    }
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).ok_or("no home of cargo")?;
+    let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
+    for registry in registries {
+        let registry = registry?;
+        // That of packages which are not published has no host before its hash.
+        if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
+            continue;
+        }
+        for package in packages {
+            let unpacked = registry.path().join(format!("{}-{}", package.name, package.version));
+            if unpacked.exists() {
+                fs::remove_dir_all(unpacked)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is missing in a package, or should not be there.
