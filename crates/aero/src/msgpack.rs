@@ -15,42 +15,56 @@ pub(crate) const TOO_DEEP: Why = "the MessagePack is nested too deep";
 pub(crate) const NOT_UTF8: Why = "text is not valid UTF-8";
 
 /// Reads one value after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Walker<'a> {
-    bytes: &'a [u8],
-    pos: usize,
+    /// What has not been read.
+    rest: &'a [u8],
+    /// The length of all.
+    len: usize,
 }
 
 impl<'a> Walker<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, pos: 0 }
+        Self { rest: bytes, len: bytes.len() }
     }
 
     /// Where the next value begins.
     pub(crate) const fn position(&self) -> usize {
-        self.pos
+        self.len.saturating_sub(self.rest.len())
     }
 
     pub(crate) const fn remaining(&self) -> usize {
-        self.bytes.len().saturating_sub(self.pos)
+        self.rest.len()
     }
 
-    /// What has been read since `start`, a position that was passed before.
-    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
-        self.bytes.get(start..self.pos).unwrap_or_default()
+    /// What has been read since `before`, this walker as it was then.
+    pub(crate) fn since(&self, before: Self) -> &'a [u8] {
+        before.rest.get(..self.position().saturating_sub(before.position())).unwrap_or_default()
+    }
+
+    /// Passes these bytes, if they are the next.
+    #[inline]
+    pub(crate) fn pass<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
+        match self.rest.split_first_chunk() {
+            Some((first, rest)) if first == bytes => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     #[inline]
     fn byte(&mut self) -> Result<u8, Why> {
-        let byte = *self.bytes.get(self.pos).ok_or(CUT_SHORT)?;
-        self.pos += 1;
+        let (&byte, rest) = self.rest.split_first().ok_or(CUT_SHORT)?;
+        self.rest = rest;
         Ok(byte)
     }
 
     #[inline]
     fn array_of<const N: usize>(&mut self) -> Result<[u8; N], Why> {
-        let array = *self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()).ok_or(CUT_SHORT)?;
-        self.pos += N;
+        let (&array, rest) = self.rest.split_first_chunk().ok_or(CUT_SHORT)?;
+        self.rest = rest;
         Ok(array)
     }
 
@@ -71,8 +85,8 @@ impl<'a> Walker<'a> {
 
     #[inline]
     fn take(&mut self, len: u32) -> Result<&'a [u8], Why> {
-        let taken = self.bytes.get(self.pos..).and_then(|rest| rest.get(..len as usize)).ok_or(CUT_SHORT)?;
-        self.pos += taken.len();
+        let (taken, rest) = self.rest.split_at_checked(len as usize).ok_or(CUT_SHORT)?;
+        self.rest = rest;
         Ok(taken)
     }
 
@@ -130,9 +144,21 @@ impl<'a> Walker<'a> {
     /// An integer that is not negative, in whatever width.
     #[inline]
     pub(crate) fn uint(&mut self) -> Result<u64, Why> {
-        const NEGATIVE: Why = "an integer that is not negative is expected";
         match self.byte()? {
             tag @ 0..=0x7f => Ok(u64::from(tag)),
+            tag => {
+                // By value, so that a walker that nobody else holds can stay in registers.
+                let (number, after) = self.wide(tag)?;
+                *self = after;
+                Ok(number)
+            }
+        }
+    }
+
+    /// The integer behind a tag, and the walker after it.
+    fn wide(mut self, tag: u8) -> Result<(u64, Self), Why> {
+        const NEGATIVE: Why = "an integer that is not negative is expected";
+        let number = match tag {
             0xcc => self.u8().map(u64::from),
             0xcd => self.u16().map(u64::from),
             0xce => self.u32().map(u64::from),
@@ -142,14 +168,24 @@ impl<'a> Walker<'a> {
             0xd2 => self.array_of().and_then(|b| u64::try_from(i32::from_be_bytes(b)).map_err(|_| NEGATIVE)),
             0xd3 => self.array_of().and_then(|b| u64::try_from(i64::from_be_bytes(b)).map_err(|_| NEGATIVE)),
             _ => Err(NEGATIVE),
-        }
+        };
+        Ok((number?, self))
     }
 
     /// Passes a `nil`, if one is here.
+    #[inline]
     pub(crate) fn nil(&mut self) -> bool {
-        let nil = self.bytes.get(self.pos) == Some(&0xc0);
-        self.pos += usize::from(nil);
-        nil
+        self.pass(&[0xc0])
+    }
+
+    /// The bytes of one value of any type that nests at most `depth` levels.
+    #[inline]
+    pub(crate) fn value(&mut self, depth: u64) -> Result<&'a [u8], Why> {
+        let mut after = *self;
+        after.skip(depth)?;
+        let value = after.since(*self);
+        *self = after;
+        Ok(value)
     }
 
     /// Passes one value of any type that nests at most `depth` levels, without recursion.

@@ -20,12 +20,16 @@ pub struct NameTable {
     hasher: RandomState,
 }
 
+/// Bytes of text to reserve for each name: few names are shorter, and what is too much is given back.
+const USUAL_LEN: usize = 16;
+
 impl NameTable {
     /// A table with room for `count` names, which the caller has bounded by bytes that exist.
     #[must_use]
     pub fn with_capacity(count: usize) -> Self {
+        let text = String::with_capacity(count.saturating_mul(USUAL_LEN));
         let lookup = HashTable::with_capacity(count);
-        Self { ends: Vec::with_capacity(count), lookup, ..Self::default() }
+        Self { text, ends: Vec::with_capacity(count), lookup, ..Self::default() }
     }
 
     /// Adds a name and returns its number.

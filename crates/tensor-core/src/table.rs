@@ -127,7 +127,8 @@ impl TensorTable {
     #[must_use]
     pub fn with_capacity(tensors: usize) -> Self {
         let names = NameTable::with_capacity(tensors);
-        Self { entries: Vec::with_capacity(tensors), names, dims: Vec::new() }
+        // Few have no dimension.
+        Self { entries: Vec::with_capacity(tensors), names, dims: Vec::with_capacity(tensors) }
     }
 
     /// Lists a tensor with its dimensions and returns its number of bytes.

@@ -1,148 +1,15 @@
-//! The tensor index (TIDX): its entries, decoded without an allocation for each, and encoded.
+//! From the bytes of a TIDX to its tensors.
 
 use tensor_core::value::{Object, Value};
 use tensor_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
 
+use super::fields::{Fields, Unknown};
+use super::{DEPTH, HashState, Note, Tensors};
 use crate::chunks::{Chunk, ChunkTable, malformed};
-use crate::error::{Error, Fault, Hex, Result};
+use crate::error::{Fault, Result};
 use crate::manifest::Descriptors;
-use crate::msgpack::{self, Walker, Why, put_array, put_map, put_str, put_uint};
+use crate::msgpack::{self, Walker, Why};
 use crate::wire::dtype_of;
-
-/// What an entry of the tensor index says beyond name, dtype and shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Entry {
-    /// The shard that holds the values: the chunk `weights.shard{N}`.
-    pub shard_id: u64,
-    /// Where they begin in the shard.
-    pub data_off: u64,
-    /// How many bytes they have.
-    pub data_len: u64,
-    /// The entry's flags, which version 0.1 writes as 0.
-    pub flags: u64,
-    /// Index into `quant_descriptors` of the manifest.
-    pub quant_id: Option<u64>,
-    /// BLAKE3-256 of the values.
-    pub hash_b3: Option<[u8; 32]>,
-}
-
-/// The tensors of the index: a flat table, and what is rare beside it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tensors {
-    /// Offsets are `data_off`.
-    pub(crate) table: TensorTable,
-    shards: Vec<u64>,
-    /// Empty if no tensor has one; else one for each, zero where `hash_states` says so.
-    hashes: Vec<[u8; 32]>,
-    hash_states: Vec<HashState>,
-    /// For the tensors that have any, in order.
-    notes: Vec<Note>,
-    /// The bytes that notes refer to.
-    note_bytes: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HashState {
-    Absent,
-    Good,
-    /// There is one that is not 64 lower-case hex digits.
-    Malformed,
-}
-
-/// What few tensors have. Ranges are of `note_bytes`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Note {
-    position: u32,
-    flags: u64,
-    quant_id: Option<u64>,
-    quant_params: (u32, u32),
-    /// Pairs under keys that the specification does not have, one after the other.
-    unknown: (u32, u32),
-    unknown_pairs: u32,
-}
-
-impl Tensors {
-    #[inline]
-    pub(crate) fn shard_id(&self, position: usize) -> Option<u64> {
-        self.shards.get(position).copied()
-    }
-
-    pub(crate) fn entry(&self, position: usize) -> Option<Entry> {
-        let note = self.note(position).unwrap_or_default();
-        Some(Entry {
-            shard_id: self.shard_id(position)?,
-            data_off: self.table.offset(position)?,
-            data_len: self.table.info(position)?.nbytes,
-            flags: note.flags,
-            quant_id: note.quant_id,
-            hash_b3: self.hash(position).ok().flatten(),
-        })
-    }
-
-    /// The `hash_b3` of a tensor; an error if there is one that is not a hash.
-    pub(crate) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>, Fault> {
-        match self.hash_states.get(position) {
-            Some(HashState::Good) => Ok(self.hashes.get(position).copied()),
-            Some(HashState::Malformed) => Err(Fault::HashText),
-            Some(HashState::Absent) | None => Ok(None),
-        }
-    }
-
-    pub(crate) fn has_hashes(&self) -> bool {
-        !self.hash_states.is_empty()
-    }
-
-    /// The `quant_params` of a tensor.
-    pub(crate) fn quant_params(&self, position: usize) -> Option<Value> {
-        let note = self.note(position)?;
-        let bytes = self.bytes(note.quant_params);
-        // It was decoded when the file was opened.
-        if bytes.is_empty() { None } else { msgpack::decode(bytes, DEPTH, u64::MAX).ok() }
-    }
-
-    /// What stands under keys that the specification does not have.
-    pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
-        let Some(note) = self.note(position) else { return Ok(Object::new()) };
-        let mut map = Vec::new();
-        put_map(&mut map, note.unknown_pairs);
-        map.extend(self.bytes(note.unknown));
-        match msgpack::decode(&map, DEPTH, u64::MAX)? {
-            Value::Object(object) => Ok(object),
-            _ => Ok(Object::new()),
-        }
-    }
-
-    pub(crate) fn heap_size(&self) -> usize {
-        self.table.heap_size()
-            + self.shards.capacity() * size_of::<u64>()
-            + self.hashes.capacity() * 32
-            + self.hash_states.capacity()
-            + self.notes.capacity() * size_of::<Note>()
-            + self.note_bytes.capacity()
-    }
-
-    fn note(&self, position: usize) -> Option<Note> {
-        let position = u32::try_from(position).ok()?;
-        let found = self.notes.binary_search_by_key(&position, |note| note.position).ok()?;
-        self.notes.get(found).copied()
-    }
-
-    fn bytes(&self, (start, len): (u32, u32)) -> &[u8] {
-        let rest = self.note_bytes.get(start as usize..);
-        rest.and_then(|rest| rest.get(..len as usize)).unwrap_or_default()
-    }
-
-    /// Keeps bytes for a note. A TIDX has at most 2^31, so their position fits.
-    fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
-        let start = u32::try_from(self.note_bytes.len()).unwrap_or(u32::MAX);
-        self.note_bytes.extend(bytes);
-        (start, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
-    }
-}
-
-/// DECISIONS, "For every format": levels that MessagePack may nest.
-const DEPTH: u64 = 127;
 
 /// The least bytes of an entry: the map and its six required keys with the shortest values.
 const MIN_ENTRY: u64 = 1 + (1 + 4 + 1) + (1 + 5 + 1) + (1 + 5 + 1) + 3 * (1 + 8 + 1);
@@ -227,36 +94,6 @@ struct EntryParser<'a> {
     last_shard: Option<(u64, Option<u64>)>,
 }
 
-/// The fields of one entry.
-#[derive(Default)]
-struct Fields<'a> {
-    seen: u16,
-    name: &'a str,
-    dtype: u64,
-    shard_id: u64,
-    data_off: u64,
-    data_len: u64,
-    flags: u64,
-    quant_id: Option<u64>,
-    quant_params: Option<&'a [u8]>,
-    hash: Option<&'a [u8]>,
-}
-
-/// The keys of an entry in the order that we write; the first six are required.
-const KEYS: [&str; 10] = [
-    "name",
-    "dtype",
-    "shape",
-    "shard_id",
-    "data_off",
-    "data_len",
-    "flags",
-    "quant_id",
-    "quant_params",
-    "hash_b3",
-];
-const REQUIRED: u16 = 0b11_1111;
-
 impl<'a> EntryParser<'a> {
     /// Reads all entries; false if the manifest is needed first.
     fn entries(&mut self, walker: &mut Walker<'_>, count: u32) -> Result<bool> {
@@ -268,10 +105,12 @@ impl<'a> EntryParser<'a> {
         self.tensors.table = TensorTable::with_capacity(capacity);
         self.tensors.shards = Vec::with_capacity(capacity);
         let mut unknown = Vec::new();
+        let depth = context.limits.depth.min(DEPTH).saturating_sub(3);
         for number in 0..count {
             let at = context.at(walker);
             let mut fields = Fields::default();
-            self.fields(walker, &mut fields, &mut unknown).map_err(|fault| {
+            let read = fields.read(walker, depth, &mut self.dims, &mut unknown);
+            read.map_err(|fault| {
                 malformed(entry_part(number, fields.name, None), context.at(walker), fault)
             })?;
             Limits::check("the length of a tensor name", fields.name.len() as u64, context.limits.name_len)?;
@@ -286,62 +125,6 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    #[inline]
-    fn fields<'b>(
-        &mut self,
-        walker: &mut Walker<'b>,
-        fields: &mut Fields<'b>,
-        unknown: &mut Vec<(&'b [u8], &'b [u8])>,
-    ) -> Result<(), Fault> {
-        unknown.clear();
-        let pairs = walker.map().map_err(Fault::MessagePack)?;
-        for _ in 0..pairs {
-            let start = walker.position();
-            let key = walker.text().map_err(Fault::MessagePack)?;
-            let Some(field) = field_of(key) else {
-                let depth = self.context.limits.depth.min(DEPTH).saturating_sub(3);
-                walker.skip(depth).map_err(Fault::MessagePack)?;
-                unknown.push((key, walker.since(start)));
-                continue;
-            };
-            if fields.seen & (1 << field) != 0 {
-                let key = String::from_utf8_lossy(key).into_owned();
-                return Err(Common::Duplicate(key).into());
-            }
-            fields.seen |= 1 << field;
-            self.field(field, walker, fields).map_err(Fault::MessagePack)?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn field<'b>(&mut self, field: u16, walker: &mut Walker<'b>, fields: &mut Fields<'b>) -> Result<(), Why> {
-        match field {
-            0 => fields.name = walker.str()?,
-            1 => fields.dtype = walker.uint()?,
-            2 => {
-                self.dims.clear();
-                for _ in 0..walker.array()? {
-                    self.dims.push(walker.uint()?);
-                }
-            }
-            3 => fields.shard_id = walker.uint()?,
-            4 => fields.data_off = walker.uint()?,
-            5 => fields.data_len = walker.uint()?,
-            // Optional fields may be nil.
-            _ if walker.nil() => {}
-            6 => fields.flags = walker.uint()?,
-            7 => fields.quant_id = Some(walker.uint()?),
-            8 => {
-                let start = walker.position();
-                walker.skip(self.context.limits.depth.min(DEPTH).saturating_sub(3))?;
-                fields.quant_params = Some(walker.since(start));
-            }
-            _ => fields.hash = Some(walker.text()?),
-        }
-        Ok(())
-    }
-
     /// Lists a tensor; false if the manifest is needed to know its type.
     #[inline]
     fn list(
@@ -349,11 +132,10 @@ impl<'a> EntryParser<'a> {
         number: u32,
         capacity: usize,
         fields: &Fields<'_>,
-        unknown: &[(&[u8], &[u8])],
+        unknown: &[Unknown<'_>],
     ) -> Result<bool, (Option<&'static str>, Fault)> {
-        if fields.seen & REQUIRED != REQUIRED {
-            let missing = (0u16..).zip(KEYS).find(|(bit, _)| fields.seen & (1 << bit) == 0);
-            return Err((None, Fault::MissingKey(missing.map_or("name", |(_, key)| key))));
+        if let Some(key) = fields.missing() {
+            return Err((None, Fault::MissingKey(key)));
         }
         let dtype = match dtype_of(fields.dtype) {
             Some(DType::Packed) => match self.codec(fields)? {
@@ -451,7 +233,7 @@ impl<'a> EntryParser<'a> {
         &mut self,
         number: u32,
         fields: &Fields<'_>,
-        unknown: &[(&[u8], &[u8])],
+        unknown: &[Unknown<'_>],
     ) -> Result<(), (Option<&'static str>, Fault)> {
         let mut keys: Vec<&[u8]> = unknown.iter().map(|(key, _)| *key).collect();
         if let Some(key) = duplicate(&mut keys) {
@@ -484,23 +266,6 @@ fn entry_part(number: u32, name: &str, field: Option<&'static str>) -> Part {
     }
 }
 
-#[inline]
-fn field_of(key: &[u8]) -> Option<u16> {
-    Some(match key {
-        b"name" => 0,
-        b"dtype" => 1,
-        b"shape" => 2,
-        b"shard_id" => 3,
-        b"data_off" => 4,
-        b"data_len" => 5,
-        b"flags" => 6,
-        b"quant_id" => 7,
-        b"quant_params" => 8,
-        b"hash_b3" => 9,
-        _ => return None,
-    })
-}
-
 fn decode_params(bytes: &[u8]) -> Result<Object, (Option<&'static str>, Fault)> {
     let fault = |text: String| (Some("quant_params"), Common::Metadata(text).into());
     match msgpack::decode(bytes, DEPTH, u64::MAX) {
@@ -523,73 +288,4 @@ fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
         *byte = digit(high)? << 4 | digit(low)?;
     }
     Some(hash)
-}
-
-/// An entry to be written.
-pub(crate) struct NewEntry<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) dtype: u64,
-    pub(crate) shape: &'a [u64],
-    pub(crate) shard_id: u64,
-    pub(crate) data_off: u64,
-    pub(crate) data_len: u64,
-    /// `quant_id` and `ggml_type`.
-    pub(crate) quant: Option<(u64, u32)>,
-    /// `quant_params` of a codec that is not known, as MessagePack.
-    pub(crate) quant_params: Option<&'a [u8]>,
-    pub(crate) hash_b3: Option<[u8; 32]>,
-}
-
-/// Writes the head of a TIDX for so many entries.
-pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32) {
-    put_map(out, 1);
-    put_str(out, "tensors");
-    put_array(out, entries);
-}
-
-impl NewEntry<'_> {
-    /// DECISIONS, AERO, "TIDX entry that we write".
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let params = u32::from(self.quant_params.is_some());
-        put_map(out, 7 + 2 * u32::from(self.quant.is_some()) + params + u32::from(self.hash_b3.is_some()));
-        put_str(out, "name");
-        put_str(out, self.name);
-        put_str(out, "dtype");
-        put_uint(out, self.dtype);
-        put_str(out, "shape");
-        put_array(out, u32::try_from(self.shape.len()).unwrap_or(u32::MAX));
-        for &dim in self.shape {
-            put_uint(out, dim);
-        }
-        for (key, number) in [
-            ("shard_id", self.shard_id),
-            ("data_off", self.data_off),
-            ("data_len", self.data_len),
-            ("flags", 0),
-        ] {
-            put_str(out, key);
-            put_uint(out, number);
-        }
-        if let Some((id, ggml_type)) = self.quant {
-            put_str(out, "quant_id");
-            put_uint(out, id);
-            put_str(out, "quant_params");
-            put_map(out, 1);
-            put_str(out, "ggml_type");
-            put_uint(out, u64::from(ggml_type));
-        }
-        if let Some(params) = self.quant_params {
-            put_str(out, "quant_params");
-            out.extend_from_slice(params);
-        }
-        if let Some(hash) = self.hash_b3 {
-            put_str(out, "hash_b3");
-            put_str(out, &Hex::new(hash).to_string());
-        }
-    }
-}
-
-/// Errors that carry no position become errors of the chunk.
-pub(crate) fn metadata_error(chunk: &Chunk<'_>, text: String) -> Error {
-    chunk.malformed(Common::Metadata(text))
 }

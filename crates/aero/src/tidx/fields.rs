@@ -1,0 +1,270 @@
+//! The fields of one entry of a TIDX: a map whose keys come in any order, and nearly always in one.
+
+use tensor_core::Fault as Common;
+
+use crate::error::Fault;
+use crate::msgpack::{Walker, Why};
+
+/// What stands in an entry under keys that the specification does not have: the key, and the pair.
+pub(super) type Unknown<'a> = (&'a [u8], &'a [u8]);
+
+/// The fields of one entry, but for its shape.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
+    /// A bit for each of [`KEYS`].
+    seen: u16,
+    pub(super) name: &'a str,
+    pub(super) dtype: u64,
+    pub(super) shard_id: u64,
+    pub(super) data_off: u64,
+    pub(super) data_len: u64,
+    pub(super) flags: u64,
+    pub(super) quant_id: Option<u64>,
+    pub(super) quant_params: Option<&'a [u8]>,
+    pub(super) hash: Option<&'a [u8]>,
+}
+
+/// The keys of an entry in the order that we write; the first six are required.
+const KEYS: [&str; 10] = [
+    "name",
+    "dtype",
+    "shape",
+    "shard_id",
+    "data_off",
+    "data_len",
+    "flags",
+    "quant_id",
+    "quant_params",
+    "hash_b3",
+];
+const REQUIRED: u16 = 0b11_1111;
+
+impl<'a> Fields<'a> {
+    /// Reads an entry, whose values nest at most `depth` levels: its shape into `dims`, what is not known into `unknown`.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        walker: &mut Walker<'a>,
+        depth: u64,
+        dims: &mut Vec<u64>,
+        unknown: &mut Vec<Unknown<'a>>,
+    ) -> Result<(), Fault> {
+        unknown.clear();
+        let pairs = walker.map().map_err(Fault::MessagePack)?;
+        // A copy, which can stay in registers.
+        let mut ahead = *walker;
+        let usual = self.usual(pairs, &mut ahead, depth, dims);
+        *walker = ahead;
+        for _ in usual.map_err(Fault::MessagePack)?..pairs {
+            let start = *walker;
+            let key = walker.text().map_err(Fault::MessagePack)?;
+            let Some(field) = field_of(key) else {
+                walker.skip(depth).map_err(Fault::MessagePack)?;
+                unknown.push((key, walker.since(start)));
+                continue;
+            };
+            if self.seen & (1 << field) != 0 {
+                let key = String::from_utf8_lossy(key).into_owned();
+                return Err(Common::Duplicate(key).into());
+            }
+            self.seen |= 1 << field;
+            self.field(field, walker, depth, dims).map_err(Fault::MessagePack)?;
+        }
+        Ok(())
+    }
+
+    /// A required key that was not there.
+    #[inline]
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        if self.seen & REQUIRED == REQUIRED {
+            return None;
+        }
+        let missing = (0u16..).zip(KEYS).find(|(bit, _)| self.seen & (1 << bit) == 0);
+        missing.map(|(_, key)| key)
+    }
+
+    /// Reads the keys that stand in the order in which they are nearly always written, and returns how many: to compare with
+    /// the one key that is likely costs a fraction of finding out which it is.
+    #[inline(always)]
+    fn usual(
+        &mut self,
+        pairs: u32,
+        walker: &mut Walker<'a>,
+        depth: u64,
+        dims: &mut Vec<u64>,
+    ) -> Result<u32, Why> {
+        let mut read = 0;
+        macro_rules! next {
+            ($field:literal, $key:literal) => {
+                if read < pairs && walker.pass($key) {
+                    read += 1;
+                    self.seen |= 1 << $field;
+                    self.field($field, walker, depth, dims)?;
+                }
+            };
+        }
+        next!(0, b"\xa4name");
+        next!(1, b"\xa5dtype");
+        next!(2, b"\xa5shape");
+        next!(3, b"\xa8shard_id");
+        next!(4, b"\xa8data_off");
+        next!(5, b"\xa8data_len");
+        next!(6, b"\xa5flags");
+        next!(7, b"\xa8quant_id");
+        next!(8, b"\xacquant_params");
+        next!(9, b"\xa7hash_b3");
+        Ok(read)
+    }
+
+    #[inline(always)]
+    fn field(
+        &mut self,
+        field: u16,
+        walker: &mut Walker<'a>,
+        depth: u64,
+        dims: &mut Vec<u64>,
+    ) -> Result<(), Why> {
+        match field {
+            0 => self.name = walker.str()?,
+            1 => self.dtype = walker.uint()?,
+            2 => {
+                dims.clear();
+                for _ in 0..walker.array()? {
+                    dims.push(walker.uint()?);
+                }
+            }
+            3 => self.shard_id = walker.uint()?,
+            4 => self.data_off = walker.uint()?,
+            5 => self.data_len = walker.uint()?,
+            // Optional fields may be nil.
+            _ if walker.nil() => {}
+            6 => self.flags = walker.uint()?,
+            7 => self.quant_id = Some(walker.uint()?),
+            8 => self.quant_params = Some(walker.value(depth)?),
+            _ => self.hash = Some(walker.text()?),
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn field_of(key: &[u8]) -> Option<u16> {
+    Some(match key {
+        b"name" => 0,
+        b"dtype" => 1,
+        b"shape" => 2,
+        b"shard_id" => 3,
+        b"data_off" => 4,
+        b"data_len" => 5,
+        b"flags" => 6,
+        b"quant_id" => 7,
+        b"quant_params" => 8,
+        b"hash_b3" => 9,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write::NewEntry;
+    use super::*;
+
+    const ENTRY: NewEntry<'_> = NewEntry {
+        name: "w",
+        dtype: 2,
+        shape: &[300, 4],
+        shard_id: 1,
+        data_off: 1 << 40,
+        data_len: 4800,
+        quant: Some((5, 8)),
+        quant_params: None,
+        hash_b3: Some([7; 32]),
+    };
+
+    /// The entry's pairs in MessagePack, in the order that we write.
+    fn pairs() -> Vec<Vec<u8>> {
+        let mut bytes = Vec::new();
+        ENTRY.put(&mut bytes);
+        let mut walker = Walker::new(&bytes);
+        let count = walker.map().unwrap();
+        let pair = |_| [walker.value(9).unwrap(), walker.value(9).unwrap()].concat();
+        (0..count).map(pair).collect()
+    }
+
+    fn entry(pairs: &[Vec<u8>]) -> Vec<u8> {
+        let count = 0x80 + u8::try_from(pairs.len()).unwrap();
+        [vec![count], pairs.concat()].concat()
+    }
+
+    /// Reads an entry, and says how much of it was left.
+    fn read<'a>(
+        bytes: &'a [u8],
+        dims: &mut Vec<u64>,
+        unknown: &mut Vec<Unknown<'a>>,
+    ) -> Result<(Fields<'a>, usize), Fault> {
+        let mut walker = Walker::new(bytes);
+        let mut fields = Fields::default();
+        fields.read(&mut walker, 9, dims, unknown)?;
+        Ok((fields, walker.remaining()))
+    }
+
+    #[test]
+    fn every_key_that_we_write_is_usual() {
+        let bytes = entry(&pairs());
+        let mut walker = Walker::new(&bytes);
+        let count = walker.map().unwrap();
+        let mut fields = Fields::default();
+        assert_eq!(fields.usual(count, &mut walker, 9, &mut Vec::new()), Ok(10));
+        assert_eq!((walker.remaining(), fields.seen), (0, (1 << KEYS.len()) - 1));
+    }
+
+    #[test]
+    fn keys_in_any_order_say_the_same() {
+        let pairs = pairs();
+        for first in 0..pairs.len() {
+            let mut turned = pairs.clone();
+            turned.rotate_left(first);
+            // One that is not known, in every place.
+            turned.insert(first, b"\xa1x\x01".to_vec());
+            for turned in [turned.clone(), turned.into_iter().rev().collect()] {
+                let bytes = entry(&turned);
+                let (mut dims, mut unknown) = (vec![9], Vec::new());
+                let (fields, left) = read(&bytes, &mut dims, &mut unknown).unwrap();
+                assert_eq!((left, fields.missing(), &dims[..]), (0, None, ENTRY.shape));
+                assert_eq!((fields.name, fields.dtype, fields.shard_id), ("w", 2, 1));
+                assert_eq!((fields.data_off, fields.data_len, fields.flags), (1 << 40, 4800, 0));
+                assert_eq!(fields.quant_id, Some(5));
+                assert_eq!(fields.quant_params, Some(&b"\x81\xa9ggml_type\x08"[..]));
+                assert_eq!(fields.hash, Some("07".repeat(32).as_bytes()));
+                assert_eq!(unknown, [(&b"x"[..], &b"\xa1x\x01"[..])]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_missing_or_there_twice_is_told() {
+        let pairs = pairs();
+        for (number, pair) in pairs.iter().enumerate() {
+            let twice: Vec<_> = pairs.iter().chain([pair]).cloned().collect();
+            let next: Vec<_> =
+                pairs.iter().take(number).chain([pair]).chain(pairs.iter().skip(number)).cloned().collect();
+            for bytes in [entry(&twice), entry(&next)] {
+                let refused = read(&bytes, &mut Vec::new(), &mut Vec::new()).map(|_| ());
+                assert_eq!(refused, Err(Common::Duplicate(KEYS[number].to_owned()).into()));
+            }
+            let mut without = pairs.clone();
+            without.remove(number);
+            let bytes = entry(&without);
+            let (fields, _) = read(&bytes, &mut Vec::new(), &mut Vec::new()).unwrap();
+            assert_eq!(fields.missing(), Some(KEYS[number]).filter(|_| number < 6));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_cut_short_is_an_error() {
+        let bytes = entry(&pairs());
+        for len in 0..bytes.len() {
+            assert!(read(&bytes[..len], &mut Vec::new(), &mut Vec::new()).is_err(), "{len}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The tensor index (TIDX): its entries, decoded without an allocation for each, and encoded.
+
+mod fields;
+mod parse;
+mod write;
+
+use tensor_core::value::{Object, Value};
+use tensor_core::{Fault as Common, TensorTable};
+
+use crate::chunks::Chunk;
+use crate::error::{Error, Fault, Result};
+use crate::msgpack::{self, put_map};
+
+pub(crate) use parse::{Context, Parsed, parse};
+pub(crate) use write::{NewEntry, put_head};
+
+/// DECISIONS, "For every format": levels that MessagePack may nest.
+const DEPTH: u64 = 127;
+
+/// What an entry of the tensor index says beyond name, dtype and shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The shard that holds the values: the chunk `weights.shard{N}`.
+    pub shard_id: u64,
+    /// Where they begin in the shard.
+    pub data_off: u64,
+    /// How many bytes they have.
+    pub data_len: u64,
+    /// The entry's flags, which version 0.1 writes as 0.
+    pub flags: u64,
+    /// Index into `quant_descriptors` of the manifest.
+    pub quant_id: Option<u64>,
+    /// BLAKE3-256 of the values.
+    pub hash_b3: Option<[u8; 32]>,
+}
+
+/// The tensors of the index: a flat table, and what is rare beside it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tensors {
+    /// Offsets are `data_off`.
+    pub(crate) table: TensorTable,
+    shards: Vec<u64>,
+    /// Empty if no tensor has one; else one for each, zero where `hash_states` says so.
+    hashes: Vec<[u8; 32]>,
+    hash_states: Vec<HashState>,
+    /// For the tensors that have any, in order.
+    notes: Vec<Note>,
+    /// The bytes that notes refer to.
+    note_bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HashState {
+    Absent,
+    Good,
+    /// There is one that is not 64 lower-case hex digits.
+    Malformed,
+}
+
+/// What few tensors have. Ranges are of `note_bytes`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    position: u32,
+    flags: u64,
+    quant_id: Option<u64>,
+    quant_params: (u32, u32),
+    /// Pairs under keys that the specification does not have, one after the other.
+    unknown: (u32, u32),
+    unknown_pairs: u32,
+}
+
+impl Tensors {
+    #[inline]
+    pub(crate) fn shard_id(&self, position: usize) -> Option<u64> {
+        self.shards.get(position).copied()
+    }
+
+    pub(crate) fn entry(&self, position: usize) -> Option<Entry> {
+        let note = self.note(position).unwrap_or_default();
+        Some(Entry {
+            shard_id: self.shard_id(position)?,
+            data_off: self.table.offset(position)?,
+            data_len: self.table.info(position)?.nbytes,
+            flags: note.flags,
+            quant_id: note.quant_id,
+            hash_b3: self.hash(position).ok().flatten(),
+        })
+    }
+
+    /// The `hash_b3` of a tensor; an error if there is one that is not a hash.
+    pub(crate) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>, Fault> {
+        match self.hash_states.get(position) {
+            Some(HashState::Good) => Ok(self.hashes.get(position).copied()),
+            Some(HashState::Malformed) => Err(Fault::HashText),
+            Some(HashState::Absent) | None => Ok(None),
+        }
+    }
+
+    pub(crate) fn has_hashes(&self) -> bool {
+        !self.hash_states.is_empty()
+    }
+
+    /// The `quant_params` of a tensor.
+    pub(crate) fn quant_params(&self, position: usize) -> Option<Value> {
+        let note = self.note(position)?;
+        let bytes = self.bytes(note.quant_params);
+        // It was decoded when the file was opened.
+        if bytes.is_empty() { None } else { msgpack::decode(bytes, DEPTH, u64::MAX).ok() }
+    }
+
+    /// What stands under keys that the specification does not have.
+    pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
+        let Some(note) = self.note(position) else { return Ok(Object::new()) };
+        let mut map = Vec::new();
+        put_map(&mut map, note.unknown_pairs);
+        map.extend(self.bytes(note.unknown));
+        match msgpack::decode(&map, DEPTH, u64::MAX)? {
+            Value::Object(object) => Ok(object),
+            _ => Ok(Object::new()),
+        }
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        self.table.heap_size()
+            + self.shards.capacity() * size_of::<u64>()
+            + self.hashes.capacity() * 32
+            + self.hash_states.capacity()
+            + self.notes.capacity() * size_of::<Note>()
+            + self.note_bytes.capacity()
+    }
+
+    fn note(&self, position: usize) -> Option<Note> {
+        let position = u32::try_from(position).ok()?;
+        let found = self.notes.binary_search_by_key(&position, |note| note.position).ok()?;
+        self.notes.get(found).copied()
+    }
+
+    fn bytes(&self, (start, len): (u32, u32)) -> &[u8] {
+        let rest = self.note_bytes.get(start as usize..);
+        rest.and_then(|rest| rest.get(..len as usize)).unwrap_or_default()
+    }
+
+    /// Keeps bytes for a note. A TIDX has at most 2^31, so their position fits.
+    fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
+        let start = u32::try_from(self.note_bytes.len()).unwrap_or(u32::MAX);
+        self.note_bytes.extend(bytes);
+        (start, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// Errors that carry no position become errors of the chunk.
+pub(crate) fn metadata_error(chunk: &Chunk<'_>, text: String) -> Error {
+    chunk.malformed(Common::Metadata(text))
+}
