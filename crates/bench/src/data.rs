@@ -3,23 +3,29 @@
 mod noise;
 mod sparse;
 
+use std::fmt;
 use std::path::Path;
 
 use modelfmt::Object;
 use tensor_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
-use tensor_core::{DType, Work};
+use tensor_core::{Container, DType, Work};
 
 use crate::Result;
-pub(crate) use noise::{Noise, Values};
+pub use noise::{Noise, Values};
 use sparse::SparseFile;
 
 /// A kind of file, with the options that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// safetensors, which the others are compared with.
     Safetensors,
+    /// MAG.
     Mag,
+    /// OINF.
     Oinf,
+    /// APR2, tensors as they are.
     Apr2,
+    /// APR2, tensors in LZ4 blocks.
     Apr2Lz4,
     /// With the hashes that every AERO file has: one for each chunk.
     Aero,
@@ -28,11 +34,11 @@ pub(crate) enum Form {
 }
 
 /// The formats that are compared with safetensors, in the order of the tables.
-pub(crate) const FORMS: [Form; 4] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero];
+pub const FORMS: [Form; 4] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero];
 
 impl Form {
     /// What rows and files are called.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",
             Self::Mag => "mag",
@@ -45,7 +51,7 @@ impl Form {
     }
 
     /// The format alone.
-    pub(crate) const fn format(self) -> &'static str {
+    pub const fn format(self) -> &'static str {
         match self {
             Self::Apr2Lz4 => Self::Apr2.title(),
             Self::Aero | Self::AeroAll => "AERO",
@@ -54,7 +60,7 @@ impl Form {
     }
 
     /// What people call it, with what matters of its options.
-    pub(crate) const fn title(self) -> &'static str {
+    pub const fn title(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",
             Self::Mag => "MAG",
@@ -65,23 +71,43 @@ impl Form {
             Self::AeroAll => "AERO, chunk, tensor and page hashes",
         }
     }
+
+    /// Opens a file that is in memory.
+    ///
+    /// # Errors
+    /// Whatever the format's reader finds.
+    pub fn open(self, bytes: &[u8]) -> Result<Box<dyn Container + '_>> {
+        Ok(match self {
+            Self::Safetensors => Box::new(modelfmt_safetensors::Reader::from_source(bytes)?),
+            Self::Mag => Box::new(mag::Reader::from_source(bytes)?),
+            Self::Oinf => Box::new(oinf::Reader::from_source(bytes)?),
+            Self::Apr2 | Self::Apr2Lz4 => Box::new(apr2::Reader::from_source(bytes)?),
+            Self::Aero | Self::AeroAll => Box::new(aero::Reader::from_source(bytes)?),
+        })
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// The columns of a matrix.
 const COLUMNS: u64 = 4096;
 
 /// The tensors of a model, without their values.
-pub(crate) struct Tensors(Vec<(String, DType, Vec<u64>)>);
+pub struct Tensors(Vec<(String, DType, Vec<u64>)>);
 
 impl Tensors {
     /// Many small ones: names of 20 bytes, rank 2, 16 bytes of values each.
-    pub(crate) fn many(count: usize) -> Self {
+    pub fn many(count: usize) -> Self {
         let tensor = |number| (format!("layer.{number:07}.weight"), DType::F32, vec![2, 2]);
         Self((0..count).map(tensor).collect())
     }
 
     /// Layers of a matrix and a norm of 16 KiB each: `layers` matrices of `nbytes` bytes in all.
-    pub(crate) fn layers(dtype: DType, layers: u64, nbytes: u64) -> Self {
+    pub fn layers(dtype: DType, layers: u64, nbytes: u64) -> Self {
         let size = u64::from(dtype.size().unwrap_or(1));
         let rows = (nbytes / layers / (COLUMNS * size)).max(1);
         let layer = |number| {
@@ -91,23 +117,28 @@ impl Tensors {
     }
 
     /// A single matrix of so many bytes.
-    pub(crate) fn one(dtype: DType, nbytes: u64) -> Self {
+    pub fn one(dtype: DType, nbytes: u64) -> Self {
         let elements = nbytes / u64::from(dtype.size().unwrap_or(1));
         Self(vec![(matrix(0), dtype, vec![elements / COLUMNS, COLUMNS])])
     }
 
     /// How many there are.
-    pub(crate) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The bytes of their values.
-    pub(crate) fn nbytes(&self) -> u64 {
+    pub fn nbytes(&self) -> u64 {
         self.0.iter().filter_map(|(_, dtype, shape)| dtype.nbytes(shape)).sum()
     }
 
     /// The name of the one at a position.
-    pub(crate) fn name(&self, position: usize) -> &str {
+    pub fn name(&self, position: usize) -> &str {
         self.0.get(position).map_or("", |(name, ..)| name)
     }
 
@@ -115,21 +146,38 @@ impl Tensors {
         self.0.iter().map(|(name, dtype, shape)| TensorSpec::new(name, *dtype, &shape[..]))
     }
 
+    /// The bytes of the values of each.
+    ///
+    /// # Errors
+    /// If `data` cannot be had.
+    pub fn values(&self, data: &dyn TensorData) -> Result<Vec<Vec<u8>>> {
+        let values = |(number, (_, dtype, shape)): (usize, &(_, DType, Vec<u64>))| {
+            let mut values = vec![0; dtype.nbytes(shape).unwrap_or(0) as usize];
+            data.read(number, 0, &mut values)?;
+            Ok(values)
+        };
+        self.0.iter().enumerate().map(values).collect()
+    }
+
     /// Writes a file of them into memory.
-    pub(crate) fn to_memory(&self, form: Form, data: &dyn TensorData) -> Result<Vec<u8>> {
+    pub fn to_memory(&self, form: Form, data: &dyn TensorData) -> Result<Vec<u8>> {
         let file = MemoryFile::new();
         self.write(form, data, &file)?;
         Ok(file.into_bytes())
     }
 
     /// Writes a file of them; pieces that are all zeros take no room on the disk.
-    pub(crate) fn to_file(&self, form: Form, data: &dyn TensorData, path: &Path) -> Result {
+    pub fn to_file(&self, form: Form, data: &dyn TensorData, path: &Path) -> Result {
         let file = SparseFile::create(path)?;
         self.write(form, data, &file)?;
         Ok(file.finish()?)
     }
 
-    fn write(&self, form: Form, data: &dyn TensorData, sink: &dyn Sink) -> Result {
+    /// Writes a file of them.
+    ///
+    /// # Errors
+    /// If values cannot be had, or the sink refuses them.
+    pub fn write(&self, form: Form, data: &dyn TensorData, sink: &dyn Sink) -> Result {
         let work = Work::default();
         match form {
             Form::Safetensors => {
@@ -166,11 +214,11 @@ impl Tensors {
 }
 
 /// The name of a layer's norm.
-pub(crate) fn norm(layer: u64) -> String {
+pub fn norm(layer: u64) -> String {
     format!("layers.{layer:04}.norm.weight")
 }
 
 /// The name of a layer's matrix.
-pub(crate) fn matrix(layer: u64) -> String {
+pub fn matrix(layer: u64) -> String {
     format!("layers.{layer:04}.mlp.weight")
 }

@@ -9,7 +9,6 @@
 )]
 
 mod convert;
-mod data;
 mod lookup;
 mod map;
 mod memory;
@@ -21,16 +20,14 @@ mod stats;
 mod threads;
 mod verify;
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use modelfmt_bench::{Result, data};
 
 use report::{Row, Target};
-
-type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Measures everything in docs/PERFORMANCE.md, ours and the other in turn
 #[derive(Parser)]

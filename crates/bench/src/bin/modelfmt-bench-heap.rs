@@ -1,18 +1,18 @@
 //! How much memory an open model, its statistics or another program takes: a program of its own, because its allocator counts,
 //! which would slow the others down, and because it is small: a process begins with the peak of who starts it.
 
-use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use modelfmt_bench::Result;
+use modelfmt_bench::data::FORMS;
 use nix::sys::resource::{UsageWho, getrusage};
-use tensor_core::Container;
 use testkit::{CountingAllocator, held, peak};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", format, path] => open(format, &std::fs::read(path)?),
@@ -23,25 +23,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints what the heap holds of an open model, and what it held at most meanwhile.
-fn open(format: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
-    let ((reader, held), peak) = peak(|| held(|| reader(format, bytes)));
+fn open(format: &str, bytes: &[u8]) -> Result {
+    let form = FORMS.into_iter().find(|form| form.name() == format).ok_or("the format is not measured")?;
+    let ((reader, held), peak) = peak(|| held(|| form.open(bytes)));
     println!("{held} {peak}");
     drop(reader?);
     Ok(())
 }
 
-fn reader<'a>(format: &str, bytes: &'a [u8]) -> Result<Box<dyn Container + 'a>, Box<dyn Error>> {
-    Ok(match format {
-        "apr2" => Box::new(apr2::Reader::from_source(bytes)?),
-        "mag" => Box::new(mag::Reader::from_source(bytes)?),
-        "oinf" => Box::new(oinf::Reader::from_source(bytes)?),
-        "aero" => Box::new(aero::Reader::from_source(bytes)?),
-        _ => return Err(format!("{format} is not measured").into()),
-    })
-}
-
 /// Computes the statistics of the first tensor and prints the most bytes that this process held.
-fn stats(threads: usize, path: &Path) -> Result<(), Box<dyn Error>> {
+fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
     modelfmt::stats(&model, 0, &modelfmt::Work { threads, progress: None })?;
     // What the system calls usage begins with that of who started us; this does not.
@@ -53,7 +44,7 @@ fn stats(threads: usize, path: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Runs a program and prints the most bytes that it held.
-fn run(program: &str, args: &[&str]) -> Result<(), Box<dyn Error>> {
+fn run(program: &str, args: &[&str]) -> Result {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr)).into());

@@ -6,7 +6,7 @@ use tensor_core::write::{BoxError, TensorData};
 
 /// What values are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
+pub enum Values {
     /// `f32`, even between −1 and 1.
     F32,
     /// `f16`, even between −1 and 1, but for a row of zeros in 64: LZ4 shrinks it by one part in a hundred. Without these rows it would
@@ -17,19 +17,20 @@ pub(crate) enum Values {
 }
 
 /// The values of the tensors of a model.
-pub(crate) struct Noise {
+pub struct Noise {
     values: Values,
     /// The only tensors that are not zero, if not all.
     only: Option<BTreeSet<usize>>,
 }
 
 impl Noise {
-    pub(crate) const fn new(values: Values) -> Self {
+    /// All tensors have such values.
+    pub const fn new(values: Values) -> Self {
         Self { values, only: None }
     }
 
     /// All tensors but these are zero.
-    pub(crate) fn only(values: Values, tensors: impl IntoIterator<Item = usize>) -> Self {
+    pub fn only(values: Values, tensors: impl IntoIterator<Item = usize>) -> Self {
         Self { values, only: Some(tensors.into_iter().collect()) }
     }
 

@@ -1,0 +1,119 @@
+//! What each format takes: for whoever works on one. How that compares with others is for `cargo xtask bench`.
+//!
+//! `cargo bench --bench formats -- mag` measures one format, `-- verify` one kind of work. `cargo test` runs each once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "it measures: a fault may end it"
+)]
+
+use std::io;
+
+use divan::counter::{BytesCount, ItemsCount};
+use divan::{Bencher, black_box};
+use modelfmt_bench::data::{Form, Noise, Tensors, Values, matrix};
+use tensor_core::write::Sink;
+use tensor_core::{DType, Level, Work};
+use testkit::gguf::Gguf;
+
+fn main() {
+    divan::main();
+}
+
+const FORMS: [Form; 7] =
+    [Form::Aero, Form::AeroAll, Form::Mag, Form::Oinf, Form::Apr2, Form::Apr2Lz4, Form::Safetensors];
+
+/// A model of many small tensors, where the index is all.
+fn small() -> Tensors {
+    Tensors::many(10_000)
+}
+
+/// A model of few large tensors, where the values are all.
+fn large() -> Tensors {
+    Tensors::layers(DType::F16, 4, 16 << 20)
+}
+
+/// `f16` of which a part is zero, so that LZ4 is worth its while.
+const VALUES: Noise = Noise::new(Values::Pruned);
+
+#[divan::bench(args = FORMS)]
+fn open(bencher: Bencher<'_, '_>, form: Form) {
+    let tensors = small();
+    let file = tensors.to_memory(form, &VALUES).unwrap();
+    bencher.counter(ItemsCount::new(tensors.len())).bench(|| form.open(black_box(&file)).unwrap());
+}
+
+/// GGUF is not written, so that the others' model does not come in it.
+#[divan::bench]
+fn open_gguf(bencher: Bencher<'_, '_>) {
+    const F32: u32 = 0;
+    let tensors = small();
+    let file = (0..tensors.len())
+        .fold(Gguf::new(), |file, number| file.tensor(tensors.name(number), F32, &[2, 2], &[0; 16]))
+        .build();
+    bencher
+        .counter(ItemsCount::new(tensors.len()))
+        .bench(|| modelfmt_gguf::Reader::from_source(black_box(&file[..])).unwrap());
+}
+
+#[divan::bench(args = FORMS)]
+fn find(bencher: Bencher<'_, '_>, form: Form) {
+    let tensors = small();
+    let file = tensors.to_memory(form, &VALUES).unwrap();
+    let model = form.open(&file).unwrap();
+    let name = tensors.name(tensors.len() / 2);
+    bencher.bench_local(|| model.find(black_box(name)));
+}
+
+#[divan::bench(args = FORMS)]
+fn read(bencher: Bencher<'_, '_>, form: Form) {
+    let file = large().to_memory(form, &VALUES).unwrap();
+    let model = form.open(&file).unwrap();
+    let tensor = model.find(&matrix(0)).unwrap();
+    let mut values = vec![0; model.info(tensor).unwrap().nbytes as usize];
+    bencher
+        .counter(BytesCount::of_slice(&values))
+        .bench_local(|| model.read_into(tensor, 0, black_box(&mut values)).unwrap());
+}
+
+/// On one thread: how the work is shared is [`Work`]'s affair.
+#[divan::bench(args = FORMS)]
+fn verify(bencher: Bencher<'_, '_>, form: Form) {
+    let file = large().to_memory(form, &VALUES).unwrap();
+    let model = form.open(&file).unwrap();
+    let work = Work { threads: 1, progress: None };
+    bencher
+        .counter(BytesCount::of_slice(&file))
+        .bench_local(|| assert!(model.verify(Level::Full, &work).is_ok()));
+}
+
+/// Values from memory, hashed, compressed, and written nowhere.
+#[divan::bench(args = FORMS)]
+fn write(bencher: Bencher<'_, '_>, form: Form) {
+    let tensors = large();
+    let values = tensors.values(&VALUES).unwrap();
+    bencher
+        .counter(BytesCount::new(tensors.nbytes()))
+        .bench_local(|| tensors.write(form, &values, &Nowhere).unwrap());
+}
+
+/// The same of the many small tensors: planning, and the index.
+#[divan::bench(args = FORMS)]
+fn write_index(bencher: Bencher<'_, '_>, form: Form) {
+    let tensors = small();
+    let values = tensors.values(&VALUES).unwrap();
+    bencher
+        .counter(ItemsCount::new(tensors.len()))
+        .bench_local(|| tensors.write(form, &values, &Nowhere).unwrap());
+}
+
+/// Takes bytes and forgets them.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, bytes: &[u8]) -> io::Result<()> {
+        black_box(bytes);
+        Ok(())
+    }
+}
