@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use tensor_core::write::{Region, Segment, Sink, TensorData};
-use tensor_core::{AlignedBuf, Extent, Work, align_up};
+use tensor_core::{AlignedBuf, Extent, PIECE, Work, align_up};
 
 use crate::crc::Crc;
 use crate::error::{Error, Result, unfit};
@@ -15,8 +15,8 @@ use crate::writer::{Place, Written, put};
 
 /// The values of one block, in bytes.
 const BLOCK_LEN: usize = 64 << 10;
-/// Values that are compressed at once, in bytes: whole blocks.
-const PIECE: u64 = 1 << 20;
+// Values are compressed by the piece, so a piece has whole blocks. Larger ones would not stay in a core's cache.
+const _: () = assert!(PIECE.is_multiple_of(BLOCK_LEN as u64));
 
 /// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
 /// how many there are.
