@@ -20,8 +20,8 @@ pub struct NameTable {
     hasher: RandomState,
 }
 
-/// Bytes of text to reserve for each name: few names are shorter, and what is too much is given back.
-const USUAL_LEN: usize = 16;
+/// Bytes of text to reserve for each name: most names are longer, and the text need not grow a dozen times.
+const USUAL_LEN: usize = 8;
 
 impl NameTable {
     /// A table with room for `count` names, which the caller has bounded by bytes that exist.

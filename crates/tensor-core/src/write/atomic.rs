@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "parallel")]
+use super::early::EarlyFlush;
 use super::sink::{NewFiles, Output, Overwrite, Sink};
 use crate::error::Error;
 use crate::source::check_relative;
@@ -27,7 +29,8 @@ pub fn write_file<F>(
 /// A file that is written beside its target as `.NAME.partial` and renamed when it is complete.
 ///
 /// Dropping it removes what was written. A process that is killed leaves at most that one file, which the next writer
-/// of the same target takes over; a lock on it keeps two writers of one target apart.
+/// of the same target takes over; a lock on it keeps two writers of one target apart. With the feature `parallel` what
+/// has been written is flushed while more is being written.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -35,6 +38,8 @@ pub struct AtomicFile {
     target: PathBuf,
     overwrite: Overwrite,
     committed: bool,
+    #[cfg(feature = "parallel")]
+    early: EarlyFlush,
 }
 
 impl AtomicFile {
@@ -54,7 +59,15 @@ impl AtomicFile {
         partial.push(".partial");
         let partial = target.with_file_name(partial);
         let file = take_over(&partial)?;
-        Ok(Self { file, partial, target, overwrite, committed: false })
+        Ok(Self {
+            file,
+            partial,
+            target,
+            overwrite,
+            committed: false,
+            #[cfg(feature = "parallel")]
+            early: EarlyFlush::default(),
+        })
     }
 
     /// Where the file will appear.
@@ -63,8 +76,14 @@ impl AtomicFile {
         &self.target
     }
 
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(feature = "parallel")]
+        self.early.finish()?;
+        self.file.sync_all()
+    }
+
     fn publish(&self) -> io::Result<()> {
-        self.file.sync_all()?;
+        self.sync()?;
         match self.overwrite {
             Overwrite::Replace => {
                 refuse_existing(&self.target, self.overwrite)?; // it may have appeared meanwhile
@@ -191,22 +210,29 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl Sink for AtomicFile {
-    #[cfg(unix)]
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset)
-    }
+#[cfg(unix)]
+fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
 
-    #[cfg(windows)]
-    fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let n = std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset)?;
-            if n == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = bytes.get(n..).unwrap_or_default();
-            offset += n as u64;
+#[cfg(windows)]
+fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        if n == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
         }
+        bytes = bytes.get(n..).unwrap_or_default();
+        offset += n as u64;
+    }
+    Ok(())
+}
+
+impl Sink for AtomicFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        write_all_at(&self.file, offset, bytes)?;
+        #[cfg(feature = "parallel")]
+        self.early.wrote(&self.file, bytes.len() as u64);
         Ok(())
     }
 
@@ -221,7 +247,7 @@ impl Output for AtomicFile {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.file.sync_all()
+        self.sync()
     }
 
     fn remove_old(&self) -> io::Result<()> {

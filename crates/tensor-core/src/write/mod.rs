@@ -3,6 +3,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod atomic;
 mod data;
+#[cfg(all(feature = "parallel", not(target_arch = "wasm32")))]
+mod early;
 mod fill;
 mod sink;
 

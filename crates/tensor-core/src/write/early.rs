@@ -1,0 +1,112 @@
+//! Flushing of a file while more of it is being written.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// Bytes that are written between two flushes.
+const STEP: u64 = 16 << 20;
+
+/// Sends what has been written to the disk while more is being made, on a thread that only waits for it: a system may
+/// begin with it no sooner than the last flush asks for it, and all of the disk's time would come after all of ours.
+#[derive(Debug, Default)]
+pub(super) struct EarlyFlush {
+    written: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The flush that was begun last.
+    thread: Option<JoinHandle<io::Result<()>>>,
+    /// What a flush came upon. The system may tell of it only once.
+    error: Option<io::Error>,
+    /// Whether any has failed.
+    failed: bool,
+}
+
+impl EarlyFlush {
+    /// Tells that so many bytes more have been written to `file`.
+    pub(super) fn wrote(&self, file: &File, len: u64) {
+        let before = self.written.fetch_add(len, Ordering::Relaxed);
+        if before / STEP < before.saturating_add(len) / STEP {
+            self.state().flush(file);
+        }
+    }
+
+    /// Waits for the flush that is under way.
+    ///
+    /// # Errors
+    /// What one of them came upon: then the file may lack any of its bytes, whatever later flushes say.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.join();
+        match (state.error.take(), state.failed) {
+            (Some(error), _) => Err(error),
+            (None, true) => Err(io::Error::other("an earlier flush has failed")),
+            (None, false) => Ok(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Begins a flush, if none is under way and none has failed.
+    fn flush(&mut self, file: &File) {
+        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        self.join();
+        if !self.failed
+            && let Ok(file) = file.try_clone()
+        {
+            // Where there can be no thread, the last flush does it all.
+            self.thread = Builder::new().spawn(move || file.sync_data()).ok();
+        }
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let flushed = thread.join().unwrap_or_else(|_| Err(io::Error::other("the flush panicked")));
+            self.failed |= flushed.is_err();
+            self.error = self.error.take().or(flushed.err());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_flushed_as_it_grows() {
+        let file = tempfile::tempfile().unwrap();
+        let early = EarlyFlush::default();
+        early.wrote(&file, 1);
+        assert!(early.state().thread.is_none());
+        for _ in 0..3 {
+            early.wrote(&file, STEP);
+            assert!(early.state().thread.is_some());
+        }
+        early.finish().unwrap();
+        assert!(early.state().thread.is_none());
+    }
+
+    // The null device cannot be flushed, which takes the place of a disk that fails.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_fails_is_told_and_not_forgotten() {
+        let file = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let early = EarlyFlush::default();
+        for _ in 0..3 {
+            early.wrote(&file, STEP);
+        }
+        assert_eq!(early.finish().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(early.finish().is_err());
+    }
+}
