@@ -4,7 +4,7 @@ use tensor_core::{Source, Work};
 
 use crate::chunks::entry_at;
 use crate::error::{Error, Fault, Result};
-use crate::msgpack::{self, Walker, Why, put_array, put_digest, put_map, put_str, put_uint};
+use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
 use crate::wire::TocEntry;
 
 /// What an IHSH chunk says.
@@ -20,30 +20,15 @@ const ALGO: &str = "blake3-256";
 
 impl ControlHash {
     pub(crate) fn parse(content: &[u8]) -> Result<Self, Fault> {
-        let mut walker = Walker::new(content);
         let (mut algo, mut ranges, mut digest) = (None, None, None);
-        let pairs = walker.map().map_err(Fault::MessagePack)?;
-        for _ in 0..pairs {
-            let key = walker.text().map_err(Fault::MessagePack)?;
-            let again = match key {
-                b"algo" => algo.replace(walker.str().map_err(Fault::MessagePack)?).is_some(),
-                b"covered_ranges" => {
-                    ranges.replace(pair_list(&mut walker).map_err(Fault::MessagePack)?).is_some()
-                }
-                b"digest" => digest.replace(walker.bin().map_err(Fault::MessagePack)?).is_some(),
-                _ => {
-                    walker.skip(126).map_err(Fault::MessagePack)?;
-                    false
-                }
-            };
-            if again {
-                let key = String::from_utf8_lossy(key).into_owned();
-                return Err(tensor_core::Fault::Duplicate(key).into());
-            }
-        }
-        if walker.remaining() > 0 {
-            return Err(Fault::MessagePack(msgpack::TRAILING));
-        }
+        msgpack::fields(content, |key, walker| {
+            Ok(Some(match key {
+                b"algo" => algo.replace(walker.str()?).is_some(),
+                b"covered_ranges" => ranges.replace(pair_list(walker)?).is_some(),
+                b"digest" => digest.replace(walker.bin()?).is_some(),
+                _ => return Ok(None),
+            }))
+        })?;
         let algo = algo.ok_or(Fault::MissingKey("algo"))?;
         if algo != ALGO {
             return Err(Fault::Control(format!("algo is {algo:?}; only {ALGO:?} is known")));
@@ -88,12 +73,12 @@ impl ControlHash {
     }
 }
 
-fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Why> {
+fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Fault> {
     let count = walker.array()?;
     let mut ranges = Vec::new();
     for _ in 0..count {
         if walker.array()? != 2 {
-            return Err("a range is a list of two numbers");
+            return Err(Fault::Control("a range is a list of two numbers".to_owned()));
         }
         ranges.push((walker.uint()?, walker.uint()?));
     }

@@ -6,13 +6,26 @@
 use serde::de::DeserializeSeed as _;
 use tensor_core::value::{Object, ParseOptions, Value, ValueSeed};
 
-/// Why bytes are not the MessagePack that is asked for.
-pub(crate) type Why = &'static str;
+use crate::error::Fault;
 
-pub(crate) const CUT_SHORT: Why = "the MessagePack ends in the middle of a value";
-pub(crate) const TRAILING: Why = "bytes follow the MessagePack value";
-pub(crate) const TOO_DEEP: Why = "the MessagePack is nested too deep";
-pub(crate) const NOT_UTF8: Why = "text is not valid UTF-8";
+/// Why bytes are not the MessagePack that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Why(&'static str);
+
+impl From<Why> for Fault {
+    #[cold]
+    fn from(Why(text): Why) -> Self {
+        Self::MessagePack(text)
+    }
+}
+
+/// DECISIONS, "For every format": levels that MessagePack may nest.
+pub(crate) const DEPTH: u64 = 127;
+
+pub(crate) const CUT_SHORT: Why = Why("the MessagePack ends in the middle of a value");
+pub(crate) const TRAILING: Why = Why("bytes follow the MessagePack value");
+pub(crate) const TOO_DEEP: Why = Why("the MessagePack is nested too deep");
+pub(crate) const NOT_UTF8: Why = Why("text is not valid UTF-8");
 
 /// Reads one value after the other.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +110,7 @@ impl<'a> Walker<'a> {
             tag @ 0x80..=0x8f => Ok(u32::from(tag & 0x0f)),
             0xde => self.u16(),
             0xdf => self.u32(),
-            _ => Err("a map is expected"),
+            _ => Err(Why("a map is expected")),
         }
     }
 
@@ -108,7 +121,7 @@ impl<'a> Walker<'a> {
             tag @ 0x90..=0x9f => Ok(u32::from(tag & 0x0f)),
             0xdc => self.u16(),
             0xdd => self.u32(),
-            _ => Err("a list is expected"),
+            _ => Err(Why("a list is expected")),
         }
     }
 
@@ -120,7 +133,7 @@ impl<'a> Walker<'a> {
             0xd9 => self.u8()?,
             0xda => self.u16()?,
             0xdb => self.u32()?,
-            _ => return Err("text is expected"),
+            _ => return Err(Why("text is expected")),
         };
         self.take(len)
     }
@@ -136,7 +149,7 @@ impl<'a> Walker<'a> {
             0xc4 => self.u8()?,
             0xc5 => self.u16()?,
             0xc6 => self.u32()?,
-            _ => return Err("bytes (bin) are expected"),
+            _ => return Err(Why("bytes (bin) are expected")),
         };
         self.take(len)
     }
@@ -157,7 +170,7 @@ impl<'a> Walker<'a> {
 
     /// The integer behind a tag, and the walker after it.
     fn wide(mut self, tag: u8) -> Result<(u64, Self), Why> {
-        const NEGATIVE: Why = "an integer that is not negative is expected";
+        const NEGATIVE: Why = Why("an integer that is not negative is expected");
         let number = match tag {
             0xcc => self.u8().map(u64::from),
             0xcd => self.u16().map(u64::from),
@@ -220,7 +233,7 @@ impl<'a> Walker<'a> {
             tag @ 0x80..=0x8f => return Ok(2 * u64::from(tag & 0x0f)),
             tag @ 0x90..=0x9f => return Ok(u64::from(tag & 0x0f)),
             tag @ 0xa0..=0xbf => u32::from(tag & 0x1f),
-            0xc1 => return Err("the byte 0xc1 begins no MessagePack value"),
+            0xc1 => return Err(Why("the byte 0xc1 begins no MessagePack value")),
             0xc4 | 0xd9 => self.u8()?,
             0xc5 | 0xda => self.u16()?,
             0xc6 | 0xdb => self.u32()?,
@@ -247,12 +260,31 @@ impl<'a> Walker<'a> {
     }
 }
 
+/// Reads a payload that is one map: `field` reads the value of a key that it knows, and says whether it had been there before.
+pub(crate) fn fields<'a>(
+    payload: &'a [u8],
+    mut field: impl FnMut(&[u8], &mut Walker<'a>) -> Result<Option<bool>, Fault>,
+) -> Result<(), Fault> {
+    let mut walker = Walker::new(payload);
+    for _ in 0..walker.map()? {
+        let key = walker.text()?;
+        match field(key, &mut walker)? {
+            Some(false) => {}
+            Some(true) => {
+                return Err(tensor_core::Fault::Duplicate(String::from_utf8_lossy(key).into_owned()).into());
+            }
+            None => walker.skip(DEPTH - 1)?,
+        }
+    }
+    if walker.remaining() > 0 { Err(TRAILING.into()) } else { Ok(()) }
+}
+
 /// Decodes one value, and nothing after it, as a tree of at most `nodes` values.
 pub(crate) fn decode(bytes: &[u8], depth: u64, nodes: u64) -> Result<Value, String> {
     let mut walker = Walker::new(bytes);
-    walker.skip(depth)?;
+    walker.skip(depth).map_err(|Why(text)| text)?;
     if walker.remaining() > 0 {
-        return Err(TRAILING.to_owned());
+        return Err(TRAILING.0.to_owned());
     }
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
     let seed = ValueSeed::new(ParseOptions::new().with_max_depth(depth).with_max_nodes(nodes));

@@ -89,28 +89,15 @@ pub(crate) struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     pub(crate) fn parse(content: &'a [u8]) -> Result<Self, Fault> {
-        let mut walker = Walker::new(content);
         let (mut shard_name, mut page_size, mut digests) = (None, None, None);
-        let pairs = walker.map().map_err(Fault::MessagePack)?;
-        for _ in 0..pairs {
-            let key = walker.text().map_err(Fault::MessagePack)?;
-            let again = match key {
-                b"shard_name" => shard_name.replace(walker.str().map_err(Fault::MessagePack)?).is_some(),
-                b"page_size" => page_size.replace(walker.uint().map_err(Fault::MessagePack)?).is_some(),
-                b"digests" => digests.replace(list(&mut walker)?).is_some(),
-                _ => {
-                    walker.skip(126).map_err(Fault::MessagePack)?;
-                    false
-                }
-            };
-            if again {
-                let key = String::from_utf8_lossy(key).into_owned();
-                return Err(tensor_core::Fault::Duplicate(key).into());
-            }
-        }
-        if walker.remaining() > 0 {
-            return Err(Fault::MessagePack(msgpack::TRAILING));
-        }
+        msgpack::fields(content, |key, walker| {
+            Ok(Some(match key {
+                b"shard_name" => shard_name.replace(walker.str()?).is_some(),
+                b"page_size" => page_size.replace(walker.uint()?).is_some(),
+                b"digests" => digests.replace(list(walker)?).is_some(),
+                _ => return Ok(None),
+            }))
+        })?;
         let page_size = page_size.ok_or(Fault::MissingKey("page_size"))?;
         if page_size == 0 {
             return Err(Fault::Pages("page_size is 0".to_owned()));
@@ -124,11 +111,11 @@ impl<'a> Payload<'a> {
 }
 
 fn list(walker: &mut Walker<'_>) -> Result<Vec<[u8; 32]>, Fault> {
-    let count = walker.array().map_err(Fault::MessagePack)? as usize;
-    // Each takes at least two bytes, so that a claimed count allocates nothing.
+    let count = walker.array()? as usize;
+    // Each takes 34 bytes, so that a claimed count allocates nothing.
     let mut digests = Vec::with_capacity(count.min(walker.remaining() / 34));
     for number in 0..count {
-        let digest = walker.bin().map_err(Fault::MessagePack)?;
+        let digest = walker.bin()?;
         let digest = digest.try_into().map_err(|_| {
             Fault::Pages(format!("digest {number} has {} bytes, and BLAKE3-256 has 32", digest.len()))
         })?;

@@ -50,16 +50,16 @@ impl<'a> Fields<'a> {
         unknown: &mut Vec<Unknown<'a>>,
     ) -> Result<(), Fault> {
         unknown.clear();
-        let pairs = walker.map().map_err(Fault::MessagePack)?;
+        let pairs = walker.map()?;
         // A copy, which can stay in registers.
         let mut ahead = *walker;
         let usual = self.usual(pairs, &mut ahead, depth, dims);
         *walker = ahead;
-        for _ in usual.map_err(Fault::MessagePack)?..pairs {
+        for _ in usual?..pairs {
             let start = *walker;
-            let key = walker.text().map_err(Fault::MessagePack)?;
+            let key = walker.text()?;
             let Some(field) = field_of(key) else {
-                walker.skip(depth).map_err(Fault::MessagePack)?;
+                walker.skip(depth)?;
                 unknown.push((key, walker.since(start)));
                 continue;
             };
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
                 return Err(Common::Duplicate(key).into());
             }
             self.seen |= 1 << field;
-            self.field(field, walker, depth, dims).map_err(Fault::MessagePack)?;
+            self.field(field, walker, depth, dims)?;
         }
         Ok(())
     }

@@ -9,13 +9,10 @@ use tensor_core::{Fault as Common, TensorTable};
 
 use crate::chunks::Chunk;
 use crate::error::{Error, Fault, Result};
-use crate::msgpack::{self, put_map};
+use crate::msgpack::{self, DEPTH, put_map};
 
 pub(crate) use parse::{Context, Parsed, parse};
 pub(crate) use write::{NewEntry, put_head};
-
-/// DECISIONS, "For every format": levels that MessagePack may nest.
-const DEPTH: u64 = 127;
 
 /// What an entry of the tensor index says beyond name, dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use tensor_core::value::{Object, Value};
 use tensor_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
 
 use super::fields::{Fields, Unknown};
-use super::{DEPTH, HashState, Note, Tensors};
+use super::{HashState, Note, Tensors};
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
 use crate::manifest::Descriptors;
-use crate::msgpack::{self, Walker, Why};
+use crate::msgpack::{self, DEPTH, Walker, Why};
 use crate::wire::dtype_of;
 
 /// The least bytes of an entry: the map and its six required keys with the shortest values.
@@ -36,9 +36,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let mut parser = EntryParser { context, tensors: Tensors::default(), dims: Vec::new(), last_shard: None };
     let mut seen = Vec::new();
     let mut found = false;
-    let top = |why: Why, walker: &Walker<'_>| {
-        malformed(context.chunk.part(), context.at(walker), Fault::MessagePack(why))
-    };
+    let top = |why: Why, walker: &Walker<'_>| malformed(context.chunk.part(), context.at(walker), why);
     let pairs = walker.map().map_err(|why| top(why, &walker))?;
     for _ in 0..pairs {
         let key = walker.text().map_err(|why| top(why, &walker))?;
