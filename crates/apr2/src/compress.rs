@@ -40,7 +40,7 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
             return Ok(Done { piece, bytes: Vec::new(), len: 0, crc: Crc::default() });
         }
         let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        compressor.compress(plan, data, work, piece, bytes)
+        compressor.compress(plan, data, work, piece, piece.len, bytes)
     };
     work.each(pieces.count(), Compressor::new, run, |done: Done| {
         writer.take(done.piece, &done)?;
@@ -128,10 +128,15 @@ struct Writer<'a> {
 }
 
 /// The tensor that is being written.
+#[derive(Clone, Copy)]
 struct Current {
     start: u64,
     /// The CRC of what stands before it.
     before: Crc,
+    /// The bytes of its blocks so far.
+    len: u64,
+    /// Its first values whose blocks have not been written, because they are no smaller: probably it will be stored raw.
+    held_back: u64,
 }
 
 impl Writer<'_> {
@@ -143,26 +148,61 @@ impl Writer<'_> {
         let nbytes = self.plan.table.info(piece.tensor).map_or(0, |info| info.nbytes);
         if self.current.is_none() {
             self.align()?;
-            self.current = Some(Current { start: self.at, before: self.crc });
+            self.current = Some(Current { start: self.at, before: self.crc, len: 0, held_back: 0 });
         }
-        let Some(Current { start, before }) = self.current else { return Ok(()) };
-        let blocks = done.bytes.get(..done.len).unwrap_or_default();
-        let len = blocks.len() as u64;
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let end = piece.offset + piece.len;
+        current.len += done.len as u64;
         // DECISIONS, APR2, LZ4 blocks: a tensor whose compressed form is not smaller is stored raw.
-        if piece.how == How::Raw || self.at - start + len >= nbytes {
+        if piece.how == How::Raw || current.len >= nbytes {
+            let Current { start, before, .. } = *current;
             return self.store_raw(piece.tensor, start, before, nbytes);
         }
-        put(self.sink, self.at, blocks)?;
-        self.crc = self.crc.then(done.crc);
-        self.at += len;
-        if piece.offset + piece.len == nbytes {
-            self.places.push(Place { offset: start, size: self.at - start, compressed: true });
-            self.current = None;
+        // Until it pays nothing is written, so that what is never compressed is written once.
+        if current.len >= end && current.held_back == piece.offset {
+            current.held_back = end;
+            return Ok(());
+        }
+        if current.held_back > 0 {
+            let held_back = std::mem::take(&mut current.held_back);
+            self.catch_up(piece.tensor, held_back)?;
+        }
+        self.put(done)?;
+        if end == nbytes
+            && let Some(current) = self.current.take()
+        {
+            let size = self.at - current.start;
+            self.places.push(Place { offset: current.start, size, compressed: true });
         }
         Ok(())
     }
 
-    /// Writes a tensor's values as they are. Over what has been written of it compressed, which is never more.
+    /// Writes what was held back of a tensor that pays after all: its first values, compressed once more.
+    fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<()> {
+        let mut compressor = Compressor::new();
+        let mut bytes = Vec::new();
+        let mut offset = 0;
+        while offset < held_back {
+            let len = PIECE.min(held_back - offset);
+            let piece = Piece { tensor, offset, len, how: How::Compressed };
+            offset += len;
+            // Progress has been told of it.
+            let done = compressor.compress(self.plan, self.data, self.work, piece, 0, bytes)?;
+            self.put(&done)?;
+            bytes = done.bytes;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, done: &Done) -> Result<()> {
+        let blocks = done.bytes.get(..done.len).unwrap_or_default();
+        put(self.sink, self.at, blocks)?;
+        self.crc = self.crc.then(done.crc);
+        self.at += blocks.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a tensor's values as they are, over what has been written of it compressed, if it paid at first; that is never more.
     fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<()> {
         let end = start.saturating_add(nbytes);
         let extent = Extent::new(start, nbytes, end)
@@ -210,12 +250,14 @@ impl Compressor {
         Self { values: AlignedBuf::default(), table: CompressTable::large() }
     }
 
+    /// Compresses a piece into `bytes`, and tells that `progress` bytes more have been dealt with.
     fn compress(
         &mut self,
         plan: &Plan,
         data: &dyn TensorData,
         work: &Work<'_>,
         piece: Piece,
+        progress: u64,
         mut bytes: Vec<u8>,
     ) -> Result<Done> {
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
@@ -238,7 +280,7 @@ impl Compressor {
         }
         let crc = Crc::of(bytes.get(..len).unwrap_or_default());
         let done = Done { piece, bytes, len, crc };
-        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(done) }
+        if work.advance(progress).is_break() { Err(Error::Cancelled) } else { Ok(done) }
     }
 }
 

@@ -5,8 +5,9 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use apr2::write::Overwrite;
+use apr2::write::{MemoryFile, Overwrite, Sink};
 use apr2::{
     Container, DType, Encoding, Flags, Index, Level, Plan, Reader, SetPlan, SetReader, Source,
     StreamingLoader, WriteOptions,
@@ -174,12 +175,48 @@ fn a_tensor_that_does_not_shrink_at_the_end_leaves_nothing_behind() {
     assert!(write(&tensors, &lz4(), &threads(2)) == raw, "nothing is compressed, so the files are the same");
 }
 
+/// Counts the bytes that are written.
+struct Counting<'a>(&'a MemoryFile, AtomicU64);
+
+impl Sink for Counting<'_> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.1.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.0.write_at(offset, bytes)
+    }
+}
+
+#[test]
+fn what_does_not_shrink_is_written_once() {
+    let noise = noise(5 << 20, 2);
+    // Noise that begins to pay in its middle, at its last byte but some, and never.
+    let zeros = |len: usize| vec![0; len];
+    let tensors = [
+        Tensor::bytes("middle", [&noise[..], &zeros(5 << 20)].concat()),
+        Tensor::bytes("end", [&noise[..], &zeros(60_000)].concat()),
+        Tensor::bytes("never", noise.clone()),
+        Tensor::bytes("at once", [&zeros(5 << 20)[..], &noise].concat()),
+    ];
+    for threads_of in [1, 3] {
+        let plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), &lz4()).unwrap();
+        let file = MemoryFile::new();
+        let sink = Counting(&file, AtomicU64::new(0));
+        plan.write(&values(&tensors), &sink, &threads(threads_of)).unwrap();
+        let written = sink.1.into_inner();
+        let bytes = file.into_bytes();
+        assert_eq!(written, bytes.len() as u64);
+        read_again(bytes.as_slice(), &tensors);
+        let index = Index::parse(&bytes).unwrap();
+        let encodings = [0, 1, 2, 3].map(|position| index.location(position).unwrap().encoding);
+        assert_eq!(encodings, [Encoding::Lz4, Encoding::Lz4, Encoding::Raw, Encoding::Lz4]);
+    }
+}
+
 #[test]
 fn tensors_can_be_kept_raw() {
     let tensors = [Tensor::bytes("a", vec![0; 5000]), Tensor::bytes("b", vec![0; 5000])];
     let mut plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), &lz4()).unwrap();
     plan.keep_raw(0);
-    let file = apr2::write::MemoryFile::new();
+    let file = MemoryFile::new();
     plan.write(&values(&tensors), &file, &threads(2)).unwrap();
     let reader = Reader::from_source(file.into_bytes()).unwrap();
     let encoding = |position| reader.index().location(position).unwrap().encoding;
