@@ -161,15 +161,15 @@ impl<'a> Walker<'a> {
             tag @ 0..=0x7f => Ok(u64::from(tag)),
             tag => {
                 // By value, so that a walker that nobody else holds can stay in registers.
-                let (number, after) = self.wide(tag)?;
+                let (number, after) = self.wide(tag);
                 *self = after;
-                Ok(number)
+                number
             }
         }
     }
 
     /// The integer behind a tag, and the walker after it.
-    fn wide(mut self, tag: u8) -> Result<(u64, Self), Why> {
+    fn wide(mut self, tag: u8) -> (Result<u64, Why>, Self) {
         const NEGATIVE: Why = Why("an integer that is not negative is expected");
         let number = match tag {
             0xcc => self.u8().map(u64::from),
@@ -182,7 +182,7 @@ impl<'a> Walker<'a> {
             0xd3 => self.array_of().and_then(|b| u64::try_from(i64::from_be_bytes(b)).map_err(|_| NEGATIVE)),
             _ => Err(NEGATIVE),
         };
-        Ok((number?, self))
+        (number, self)
     }
 
     /// Passes a `nil`, if one is here.
@@ -195,10 +195,10 @@ impl<'a> Walker<'a> {
     #[inline]
     pub(crate) fn value(&mut self, depth: u64) -> Result<&'a [u8], Why> {
         let mut after = *self;
-        after.skip(depth)?;
+        let skipped = after.skip(depth);
         let value = after.since(*self);
         *self = after;
-        Ok(value)
+        skipped.map(|()| value)
     }
 
     /// Passes one value of any type that nests at most `depth` levels, without recursion.

@@ -35,9 +35,12 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
     };
     let run = |compressor: &mut Compressor, number: u64| {
         let piece = pieces.piece(number);
-        // The rest of a tensor that turned out to be stored raw is not looked at.
-        if piece.how == How::Raw || stored.load(Ordering::Relaxed) > piece.tensor {
-            return Ok(Done { piece, bytes: Vec::new(), len: 0, crc: Crc::default() });
+        // The rest of a tensor that turned out to be stored raw is not looked at, but counted like what was.
+        let is_stored = stored.load(Ordering::Relaxed) > piece.tensor;
+        if piece.how == How::Raw || is_stored {
+            let counted = if piece.how == How::Raw { 0 } else { piece.len };
+            let done = Done { piece, bytes: Vec::new(), len: 0, crc: Crc::default() };
+            return if work.advance(counted).is_break() { Err(Error::Cancelled) } else { Ok(done) };
         }
         let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         compressor.compress(plan, data, work, piece, piece.len, bytes)
@@ -45,7 +48,9 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
     work.each(pieces.count(), Compressor::new, run, |done: Done| {
         writer.take(done.piece, &done)?;
         stored.store(writer.places.len(), Ordering::Relaxed);
-        spare.lock().unwrap_or_else(PoisonError::into_inner).push(done.bytes);
+        if done.bytes.capacity() > 0 {
+            spare.lock().unwrap_or_else(PoisonError::into_inner).push(done.bytes);
+        }
         Ok(())
     })?;
     Ok(Written { crc: writer.crc, places: Some(writer.places) })

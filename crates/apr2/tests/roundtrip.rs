@@ -4,19 +4,23 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use apr2::write::{MemoryFile, Overwrite, Sink};
 use apr2::{
     Container, DType, Encoding, Flags, Index, Level, Plan, Reader, SetPlan, SetReader, Source,
-    StreamingLoader, WriteOptions,
+    StreamingLoader, TensorSpec, Work, WriteOptions,
 };
 use common::{Tensor, aligned_32, lz4, metadata, noise, text, threads, values, write, write_set};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tensor_core::AlignedBuf;
-use testkit::CountingSource;
+use testkit::{CountingAllocator, CountingSource, peak};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn names() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z0-9._]{1,24}", "\\PC{1,12}", any::<String>()]
@@ -208,6 +212,56 @@ fn what_does_not_shrink_is_written_once() {
         let index = Index::parse(&bytes).unwrap();
         let encodings = [0, 1, 2, 3].map(|position| index.location(position).unwrap().encoding);
         assert_eq!(encodings, [Encoding::Lz4, Encoding::Lz4, Encoding::Raw, Encoding::Lz4]);
+    }
+}
+
+/// Takes bytes and forgets them.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn compressing_takes_as_much_memory_for_many_tensors_as_for_few() {
+    let (text, empty) = (text(512 << 10, 1), Vec::new());
+    let held = |count: usize| {
+        let values: Vec<&[u8]> = (0..count).map(|n| if n % 2 == 0 { &text[..] } else { &empty }).collect();
+        let names: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+        let shapes: Vec<[u64; 1]> = values.iter().map(|values| [values.len()]).collect();
+        let specs =
+            names.iter().zip(&shapes).map(|(name, shape)| TensorSpec::new(name, DType::U8, &shape[..]));
+        let plan = Plan::new(specs, &metadata(), &lz4()).unwrap();
+        peak(|| plan.write(&values, &Nowhere, &threads(1)).unwrap()).1
+    };
+    let [few, many] = [4, 200].map(held);
+    assert!(few > 100 << 10, "{few} bytes: this counts nothing");
+    assert!(many < few + (256 << 10), "{many} bytes held for 200 tensors, {few} for 4");
+}
+
+#[test]
+fn progress_adds_up_to_all_values() {
+    let noise = noise(5 << 20, 2);
+    let mut tensors = large();
+    // Given up before their last piece, which nobody looks at.
+    tensors.extend(
+        [0, 1, 100, 4096]
+            .map(|more| Tensor::bytes(&format!("noise {more}"), noise[..(1 << 20) + more].to_vec())),
+    );
+    let nbytes: usize = tensors.iter().map(|tensor| tensor.values.len()).sum();
+    for threads in [1, 2, 4] {
+        let told = AtomicU64::new(0);
+        let progress = |more| {
+            told.fetch_add(more, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        };
+        let mut plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), &lz4()).unwrap();
+        plan.keep_raw(4);
+        let work = Work { threads, progress: Some(&progress) };
+        plan.write(&values(&tensors), &MemoryFile::new(), &work).unwrap();
+        assert_eq!(told.into_inner(), nbytes as u64, "{threads} threads");
     }
 }
 
@@ -443,7 +497,7 @@ fn files_and_sets_appear_complete_or_not_at_all() {
 #[test]
 fn what_apr2_cannot_hold_is_named() {
     let long = "x".repeat(65_536);
-    let spec = apr2::TensorSpec::new;
+    let spec = TensorSpec::new;
     let plan = |spec| Plan::new([spec], &metadata(), &WriteOptions::new()).unwrap_err().to_string();
     for (text, words) in [
         (plan(spec("w", DType::F64, vec![1])), "tensor 0 \"w\": APR2 has no code for f64"),
@@ -453,7 +507,7 @@ fn what_apr2_cannot_hold_is_named() {
         (plan(spec("w", DType::Q8_0, vec![33])), "whole blocks of q8_0"),
         (plan(spec("w", DType::F32, vec![1 << 62])), "more elements"),
         (plan(spec("w", DType::U8, vec![(1 << 63) - 1])), "2^63"),
-        (plan(apr2::TensorSpec::declared("w", DType::F32, vec![1])), "without values"),
+        (plan(TensorSpec::declared("w", DType::F32, vec![1])), "without values"),
     ] {
         assert!(text.contains(words), "{text}");
     }

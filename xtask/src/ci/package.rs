@@ -47,7 +47,7 @@ fn forget(packages: &[Package]) -> Result {
     if target_dir().exists() {
         fs::remove_dir_all(target_dir())?;
     }
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).ok_or("no home of cargo")?;
     let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
     for registry in registries {

@@ -261,6 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_where_reading_stopped() {
+        for (entry, at) in [
+            (&b"\x81\xa5shape\x92\xd1\xe0\x07"[..], 11),
+            (b"\x81\xacquant_params\xd3", 15),
+            (b"\x81\xacquant_params\x92\x01\xc1", 17),
+            (b"\x81\xa1x\x92\x01\xc1", 6),
+        ] {
+            let mut walker = Walker::new(entry);
+            let read = Fields::default().read(&mut walker, 9, &mut Vec::new(), &mut Vec::new());
+            assert!(read.is_err());
+            assert_eq!(walker.position(), at, "{entry:x?}");
+        }
+    }
+
+    #[test]
     fn an_entry_that_is_cut_short_is_an_error() {
         let bytes = entry(&pairs());
         for len in 0..bytes.len() {

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "parallel")]
+#[cfg(all(feature = "parallel", unix))]
 use super::early::EarlyFlush;
 use super::sink::{NewFiles, Output, Overwrite, Sink};
 use crate::error::Error;
@@ -29,8 +29,8 @@ pub fn write_file<F>(
 /// A file that is written beside its target as `.NAME.partial` and renamed when it is complete.
 ///
 /// Dropping it removes what was written. A process that is killed leaves at most that one file, which the next writer
-/// of the same target takes over; a lock on it keeps two writers of one target apart. With the feature `parallel` what
-/// has been written is flushed while more is being written.
+/// of the same target takes over; a lock on it keeps two writers of one target apart. With the feature `parallel`, on
+/// Unix, what has been written is flushed while more is being written.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -38,7 +38,7 @@ pub struct AtomicFile {
     target: PathBuf,
     overwrite: Overwrite,
     committed: bool,
-    #[cfg(feature = "parallel")]
+    #[cfg(all(feature = "parallel", unix))]
     early: EarlyFlush,
 }
 
@@ -65,7 +65,7 @@ impl AtomicFile {
             target,
             overwrite,
             committed: false,
-            #[cfg(feature = "parallel")]
+            #[cfg(all(feature = "parallel", unix))]
             early: EarlyFlush::default(),
         })
     }
@@ -77,7 +77,7 @@ impl AtomicFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        #[cfg(feature = "parallel")]
+        #[cfg(all(feature = "parallel", unix))]
         self.early.finish()?;
         self.file.sync_all()
     }
@@ -231,7 +231,7 @@ fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()
 impl Sink for AtomicFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         write_all_at(&self.file, offset, bytes)?;
-        #[cfg(feature = "parallel")]
+        #[cfg(all(feature = "parallel", unix))]
         self.early.wrote(&self.file, bytes.len() as u64);
         Ok(())
     }

@@ -3,7 +3,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod atomic;
 mod data;
-#[cfg(all(feature = "parallel", not(target_arch = "wasm32")))]
+// Elsewhere a file that is being flushed may not take anything meanwhile.
+#[cfg(all(feature = "parallel", unix))]
 mod early;
 mod fill;
 mod sink;
