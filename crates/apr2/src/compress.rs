@@ -8,15 +8,18 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use tensor_core::write::{Region, Segment, Sink, TensorData};
 use tensor_core::{AlignedBuf, Extent, PIECE, Work, align_up};
 
+use crate::blocks::{BLOCK, BLOCK_HEADER};
 use crate::crc::Crc;
 use crate::error::{Error, Result, unfit};
 use crate::layout::Plan;
 use crate::writer::{Place, Written, put};
 
-/// The values of one block, in bytes.
-const BLOCK_LEN: usize = 64 << 10;
+#[allow(clippy::cast_possible_truncation, reason = "64 KiB")]
+const BLOCK_LEN: usize = BLOCK as usize;
+#[allow(clippy::cast_possible_truncation, reason = "4 bytes")]
+const HEADER_LEN: usize = BLOCK_HEADER as usize;
 // Values are compressed by the piece, so a piece has whole blocks. Larger ones would not stay in a core's cache.
-const _: () = assert!(PIECE.is_multiple_of(BLOCK_LEN as u64));
+const _: () = assert!(PIECE.is_multiple_of(BLOCK));
 
 /// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
 /// how many there are.
@@ -35,15 +38,18 @@ pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &
     };
     let run = |compressor: &mut Compressor, number: u64| {
         let piece = pieces.piece(number);
-        // The rest of a tensor that turned out to be stored raw is not looked at, but counted like what was.
-        let is_stored = stored.load(Ordering::Relaxed) > piece.tensor;
-        if piece.how == How::Raw || is_stored {
-            let counted = if piece.how == How::Raw { 0 } else { piece.len };
-            let done = Done { piece, bytes: Vec::new(), len: 0, crc: Crc::default() };
-            return if work.advance(counted).is_break() { Err(Error::Cancelled) } else { Ok(done) };
+        // What is kept raw is counted when it is written.
+        if piece.how == How::Raw {
+            return Ok(Done::nothing(piece));
         }
-        let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        compressor.compress(plan, data, work, piece, piece.len, bytes)
+        // The rest of a tensor that turned out to be stored raw is not looked at, but counted like what was.
+        let done = if stored.load(Ordering::Relaxed) > piece.tensor {
+            Done::nothing(piece)
+        } else {
+            let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+            compressor.compress(plan, data, piece, bytes)?
+        };
+        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(done) }
     };
     work.each(pieces.count(), Compressor::new, run, |done: Done| {
         writer.take(done.piece, &done)?;
@@ -116,6 +122,13 @@ struct Done {
     bytes: Vec<u8>,
     len: usize,
     crc: Crc,
+}
+
+impl Done {
+    /// A piece that is not to be compressed.
+    fn nothing(piece: Piece) -> Self {
+        Self { piece, bytes: Vec::new(), len: 0, crc: Crc::default() }
+    }
 }
 
 struct Writer<'a> {
@@ -191,10 +204,13 @@ impl Writer<'_> {
             let len = PIECE.min(held_back - offset);
             let piece = Piece { tensor, offset, len, how: How::Compressed };
             offset += len;
-            // Progress has been told of it.
-            let done = compressor.compress(self.plan, self.data, self.work, piece, 0, bytes)?;
+            let done = compressor.compress(self.plan, self.data, piece, bytes)?;
             self.put(&done)?;
             bytes = done.bytes;
+            // Progress has been told of its bytes.
+            if self.work.advance(0).is_break() {
+                return Err(Error::Cancelled);
+            }
         }
         Ok(())
     }
@@ -255,14 +271,12 @@ impl Compressor {
         Self { values: AlignedBuf::default(), table: CompressTable::large() }
     }
 
-    /// Compresses a piece into `bytes`, and tells that `progress` bytes more have been dealt with.
+    /// Compresses a piece into `bytes`.
     fn compress(
         &mut self,
         plan: &Plan,
         data: &dyn TensorData,
-        work: &Work<'_>,
         piece: Piece,
-        progress: u64,
         mut bytes: Vec<u8>,
     ) -> Result<Done> {
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
@@ -272,7 +286,7 @@ impl Compressor {
         let mut len = 0;
         for block in values.chunks(BLOCK_LEN) {
             // Room for the longest that it can become, behind its length.
-            let end = len + 4 + get_maximum_output_size(block.len());
+            let end = len + HEADER_LEN + get_maximum_output_size(block.len());
             if bytes.len() < end {
                 bytes.resize(end, 0);
             }
@@ -281,11 +295,10 @@ impl Compressor {
             let stored = compress_into_with_table(block, room, &mut self.table)
                 .map_err(|error| failed(plan, piece, error.into()))?;
             *header = u32::try_from(stored).unwrap_or(u32::MAX).to_le_bytes();
-            len += 4 + stored;
+            len += HEADER_LEN + stored;
         }
         let crc = Crc::of(bytes.get(..len).unwrap_or_default());
-        let done = Done { piece, bytes, len, crc };
-        if work.advance(progress).is_break() { Err(Error::Cancelled) } else { Ok(done) }
+        Ok(Done { piece, bytes, len, crc })
     }
 }
 

@@ -8,13 +8,24 @@ use crate::msgpack::{Walker, Why};
 /// What stands in an entry under keys that the specification does not have: the key, and the pair.
 pub(super) type Unknown<'a> = (&'a [u8], &'a [u8]);
 
-/// The fields of one entry, but for its shape.
+/// What an entry may have.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Levels that its values may nest.
+    pub(super) depth: u64,
+    /// Dimensions that are kept; of more, only how many there are.
+    pub(super) rank: u64,
+}
+
+/// The fields of one entry, but for the dimensions of its shape.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     /// A bit for each of [`KEYS`].
     seen: u16,
     pub(super) name: &'a str,
     pub(super) dtype: u64,
+    /// How many dimensions the shape has.
+    pub(super) rank: u32,
     pub(super) shard_id: u64,
     pub(super) data_off: u64,
     pub(super) data_len: u64,
@@ -40,26 +51,27 @@ const KEYS: [&str; 10] = [
 const REQUIRED: u16 = 0b11_1111;
 
 impl<'a> Fields<'a> {
-    /// Reads an entry, whose values nest at most `depth` levels: its shape into `dims`, what is not known into `unknown`.
+    /// Reads an entry: its shape into `dims`, what is not known into `unknown`.
     #[inline]
     pub(super) fn read(
         &mut self,
         walker: &mut Walker<'a>,
-        depth: u64,
+        bounds: Bounds,
         dims: &mut Vec<u64>,
         unknown: &mut Vec<Unknown<'a>>,
     ) -> Result<(), Fault> {
+        dims.clear();
         unknown.clear();
         let pairs = walker.map()?;
         // A copy, which can stay in registers.
         let mut ahead = *walker;
-        let usual = self.usual(pairs, &mut ahead, depth, dims);
+        let usual = self.usual(pairs, &mut ahead, bounds, dims);
         *walker = ahead;
         for _ in usual?..pairs {
             let start = *walker;
             let key = walker.text()?;
             let Some(field) = field_of(key) else {
-                walker.skip(depth)?;
+                walker.skip(bounds.depth)?;
                 unknown.push((key, walker.since(start)));
                 continue;
             };
@@ -68,7 +80,7 @@ impl<'a> Fields<'a> {
                 return Err(Common::Duplicate(key).into());
             }
             self.seen |= 1 << field;
-            self.field(field, walker, depth, dims)?;
+            self.field(field, walker, bounds, dims)?;
         }
         Ok(())
     }
@@ -90,29 +102,20 @@ impl<'a> Fields<'a> {
         &mut self,
         pairs: u32,
         walker: &mut Walker<'a>,
-        depth: u64,
+        bounds: Bounds,
         dims: &mut Vec<u64>,
     ) -> Result<u32, Why> {
         let mut read = 0;
         macro_rules! next {
-            ($field:literal, $key:literal) => {
-                if read < pairs && walker.pass($key) {
+            ($($field:literal)*) => {$(
+                if read < pairs && walker.pass(const { &encoded::<{ KEYS[$field].len() + 1 }>(KEYS[$field]) }) {
                     read += 1;
                     self.seen |= 1 << $field;
-                    self.field($field, walker, depth, dims)?;
+                    self.field($field, walker, bounds, dims)?;
                 }
-            };
+            )*};
         }
-        next!(0, b"\xa4name");
-        next!(1, b"\xa5dtype");
-        next!(2, b"\xa5shape");
-        next!(3, b"\xa8shard_id");
-        next!(4, b"\xa8data_off");
-        next!(5, b"\xa8data_len");
-        next!(6, b"\xa5flags");
-        next!(7, b"\xa8quant_id");
-        next!(8, b"\xacquant_params");
-        next!(9, b"\xa7hash_b3");
+        next!(0 1 2 3 4 5 6 7 8 9);
         Ok(read)
     }
 
@@ -121,16 +124,20 @@ impl<'a> Fields<'a> {
         &mut self,
         field: u16,
         walker: &mut Walker<'a>,
-        depth: u64,
+        bounds: Bounds,
         dims: &mut Vec<u64>,
     ) -> Result<(), Why> {
         match field {
             0 => self.name = walker.str()?,
             1 => self.dtype = walker.uint()?,
             2 => {
-                dims.clear();
-                for _ in 0..walker.array()? {
-                    dims.push(walker.uint()?);
+                self.rank = walker.array()?;
+                for _ in 0..self.rank {
+                    let dim = walker.uint()?;
+                    // A byte of the file must not become eight of memory.
+                    if (dims.len() as u64) < bounds.rank {
+                        dims.push(dim);
+                    }
                 }
             }
             3 => self.shard_id = walker.uint()?,
@@ -140,7 +147,7 @@ impl<'a> Fields<'a> {
             _ if walker.nil() => {}
             6 => self.flags = walker.uint()?,
             7 => self.quant_id = Some(walker.uint()?),
-            8 => self.quant_params = Some(walker.value(depth)?),
+            8 => self.quant_params = Some(walker.value(bounds.depth)?),
             _ => self.hash = Some(walker.text()?),
         }
         Ok(())
@@ -149,25 +156,31 @@ impl<'a> Fields<'a> {
 
 #[inline]
 fn field_of(key: &[u8]) -> Option<u16> {
-    Some(match key {
-        b"name" => 0,
-        b"dtype" => 1,
-        b"shape" => 2,
-        b"shard_id" => 3,
-        b"data_off" => 4,
-        b"data_len" => 5,
-        b"flags" => 6,
-        b"quant_id" => 7,
-        b"quant_params" => 8,
-        b"hash_b3" => 9,
-        _ => return None,
-    })
+    (0u16..).zip(KEYS).find(|(_, known)| known.as_bytes() == key).map(|(field, _)| field)
+}
+
+/// A key as MessagePack has it: fewer than 32 bytes of text.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler alone"
+)]
+const fn encoded<const LEN: usize>(key: &str) -> [u8; LEN] {
+    let mut out = [0xa0 | key.len() as u8; LEN];
+    let mut at = 1;
+    while at < LEN {
+        out[at] = key.as_bytes()[at - 1];
+        at += 1;
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::write::NewEntry;
     use super::*;
+
+    const BOUNDS: Bounds = Bounds { depth: 9, rank: 4 };
 
     const ENTRY: NewEntry<'_> = NewEntry {
         name: "w",
@@ -204,7 +217,7 @@ mod tests {
     ) -> Result<(Fields<'a>, usize), Fault> {
         let mut walker = Walker::new(bytes);
         let mut fields = Fields::default();
-        fields.read(&mut walker, 9, dims, unknown)?;
+        fields.read(&mut walker, BOUNDS, dims, unknown)?;
         Ok((fields, walker.remaining()))
     }
 
@@ -214,7 +227,7 @@ mod tests {
         let mut walker = Walker::new(&bytes);
         let count = walker.map().unwrap();
         let mut fields = Fields::default();
-        assert_eq!(fields.usual(count, &mut walker, 9, &mut Vec::new()), Ok(10));
+        assert_eq!(fields.usual(count, &mut walker, BOUNDS, &mut Vec::new()), Ok(10));
         assert_eq!((walker.remaining(), fields.seen), (0, (1 << KEYS.len()) - 1));
     }
 
@@ -261,6 +274,14 @@ mod tests {
     }
 
     #[test]
+    fn no_more_dimensions_are_kept_than_a_tensor_may_have() {
+        let bytes = [&b"\x81\xa5shape\xdc\x01\x00"[..], &[1; 256]].concat();
+        let mut dims = Vec::new();
+        let (fields, left) = read(&bytes, &mut dims, &mut Vec::new()).unwrap();
+        assert_eq!((fields.rank, left, dims), (256, 0, vec![1; 4]));
+    }
+
+    #[test]
     fn an_error_is_where_reading_stopped() {
         for (entry, at) in [
             (&b"\x81\xa5shape\x92\xd1\xe0\x07"[..], 11),
@@ -269,7 +290,7 @@ mod tests {
             (b"\x81\xa1x\x92\x01\xc1", 6),
         ] {
             let mut walker = Walker::new(entry);
-            let read = Fields::default().read(&mut walker, 9, &mut Vec::new(), &mut Vec::new());
+            let read = Fields::default().read(&mut walker, BOUNDS, &mut Vec::new(), &mut Vec::new());
             assert!(read.is_err());
             assert_eq!(walker.position(), at, "{entry:x?}");
         }

@@ -3,7 +3,7 @@
 use tensor_core::value::{Object, Value};
 use tensor_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
 
-use super::fields::{Fields, Unknown};
+use super::fields::{Bounds, Fields, Unknown};
 use super::{HashState, Note, Tensors};
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
@@ -103,16 +103,17 @@ impl<'a> EntryParser<'a> {
         self.tensors.table = TensorTable::with_capacity(capacity);
         self.tensors.shards = Vec::with_capacity(capacity);
         let mut unknown = Vec::new();
-        let depth = context.limits.depth.min(DEPTH).saturating_sub(3);
+        let Limits { depth, rank, .. } = *context.limits;
+        let bounds = Bounds { depth: depth.min(DEPTH).saturating_sub(3), rank };
         for number in 0..count {
             let at = context.at(walker);
             let mut fields = Fields::default();
-            let read = fields.read(walker, depth, &mut self.dims, &mut unknown);
+            let read = fields.read(walker, bounds, &mut self.dims, &mut unknown);
             read.map_err(|fault| {
                 malformed(entry_part(number, fields.name, None), context.at(walker), fault)
             })?;
             Limits::check("the length of a tensor name", fields.name.len() as u64, context.limits.name_len)?;
-            Limits::check("the rank of a tensor", self.dims.len() as u64, context.limits.rank)?;
+            Limits::check("the rank of a tensor", u64::from(fields.rank), rank)?;
             let listed = self
                 .list(number, capacity, &fields, &unknown)
                 .map_err(|(field, fault)| malformed(entry_part(number, fields.name, field), at, fault))?;

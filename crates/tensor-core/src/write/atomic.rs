@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-#[cfg(all(feature = "parallel", unix))]
 use super::early::EarlyFlush;
 use super::sink::{NewFiles, Output, Overwrite, Sink};
 use crate::error::Error;
@@ -38,7 +37,6 @@ pub struct AtomicFile {
     target: PathBuf,
     overwrite: Overwrite,
     committed: bool,
-    #[cfg(all(feature = "parallel", unix))]
     early: EarlyFlush,
 }
 
@@ -59,15 +57,7 @@ impl AtomicFile {
         partial.push(".partial");
         let partial = target.with_file_name(partial);
         let file = take_over(&partial)?;
-        Ok(Self {
-            file,
-            partial,
-            target,
-            overwrite,
-            committed: false,
-            #[cfg(all(feature = "parallel", unix))]
-            early: EarlyFlush::default(),
-        })
+        Ok(Self { file, partial, target, overwrite, committed: false, early: EarlyFlush::default() })
     }
 
     /// Where the file will appear.
@@ -77,7 +67,6 @@ impl AtomicFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        #[cfg(all(feature = "parallel", unix))]
         self.early.finish()?;
         self.file.sync_all()
     }
@@ -231,7 +220,6 @@ fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()
 impl Sink for AtomicFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         write_all_at(&self.file, offset, bytes)?;
-        #[cfg(all(feature = "parallel", unix))]
         self.early.wrote(&self.file, bytes.len() as u64);
         Ok(())
     }

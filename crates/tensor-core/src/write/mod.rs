@@ -3,8 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod atomic;
 mod data;
-// Elsewhere a file that is being flushed may not take anything meanwhile.
-#[cfg(all(feature = "parallel", unix))]
+#[cfg(not(target_arch = "wasm32"))]
 mod early;
 mod fill;
 mod sink;
