@@ -160,6 +160,13 @@ fn every_length_of_a_file_opens_or_is_refused() {
 }
 
 #[test]
+fn dimensions_beyond_the_limit_take_no_memory() {
+    let shape: Value = std::iter::repeat_n(1u64, 100_000).collect();
+    let file = with_index(&index([with(entry("a"), "shape", shape)]));
+    assert!(matches!(open(&file), Err(Error::Limit { .. }))); // which counts what is held
+}
+
+#[test]
 fn limits_can_be_lowered() {
     let file = model(&[100, 200], &WriteOptions::new().shard_size(100));
     type Lower = fn(&mut Limits);
