@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod progress;
+mod stop;
 mod units;
 
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use args::{Cli, Command};
 
 fn main() -> ExitCode {
     let Cli { quiet, command } = Cli::parse();
-    progress::stop_on_ctrl_c();
+    stop::listen();
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),
         Command::Show(args) => commands::show::run(&args),
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        // What went wrong went wrong because of the stop, and whoever asked for it knows.
+        Err(failure) => stop::status().unwrap_or_else(|| failure.report()),
     }
 }

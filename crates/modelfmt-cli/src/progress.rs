@@ -1,29 +1,13 @@
-//! Progress bars, and stopping on Ctrl-C.
+//! Progress bars.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use modelfmt::Work;
 
-static STOP: AtomicBool = AtomicBool::new(false);
-
-/// From now on Ctrl-C stops the work, which cleans up; a second one ends the process at once.
-pub(crate) fn stop_on_ctrl_c() {
-    // Without a handler Ctrl-C ends the process as ever; all that is lost is the cleaning up.
-    let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-}
-
-/// Whether Ctrl-C was pressed.
-pub(crate) fn stopped() -> bool {
-    STOP.load(Ordering::Relaxed)
-}
+use crate::stop;
 
 /// A bar on a terminal; nothing elsewhere, or when `quiet`.
 pub(crate) struct Progress(ProgressBar);
@@ -46,7 +30,7 @@ impl Progress {
     pub(crate) fn run<T>(&self, job: impl FnOnce(&Work<'_>) -> T) -> T {
         let advance = |nbytes| {
             self.0.inc(nbytes);
-            if stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if stop::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let result = job(&Work { progress: Some(&advance), ..Work::default() });
         self.0.finish_and_clear();

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 
 pub(crate) fn run(args: &Show) -> Result {
     let model = Model::open(&args.file)?;
-    // Without a bar, which would stand among what is printed; Ctrl-C is heard all the same.
+    // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {

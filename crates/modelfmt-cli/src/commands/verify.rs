@@ -7,7 +7,8 @@ use modelfmt::{FileReport, Printable, Status};
 
 use crate::args::Verify;
 use crate::failure::{Failure, Result, is_reader_gone};
-use crate::progress::{Progress, stopped};
+use crate::progress::Progress;
+use crate::stop;
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     let mut failed = 0;
@@ -15,7 +16,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
         let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         let bar = Progress::new("verifying", size, quiet || args.json);
         let report = bar.run(|work| modelfmt::verify(path, args.level.into(), work));
-        if stopped() {
+        if stop::is_asked() {
             return Err(Failure::Checked);
         }
         failed += usize::from(!report.is_ok());

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::early::EarlyFlush;
+use super::pending;
 use super::sink::{NewFiles, Output, Overwrite, Sink};
 use crate::error::Error;
 use crate::source::check_relative;
@@ -56,7 +57,7 @@ impl AtomicFile {
         partial.push(name);
         partial.push(".partial");
         let partial = target.with_file_name(partial);
-        let file = take_over(&partial)?;
+        let file = pending::begin(&partial, || take_over(&partial))?;
         Ok(Self { file, partial, target, overwrite, committed: false, early: EarlyFlush::default() })
     }
 
@@ -73,13 +74,13 @@ impl AtomicFile {
 
     fn publish(&self) -> io::Result<()> {
         self.sync()?;
-        match self.overwrite {
+        pending::end(&self.partial, || match self.overwrite {
             Overwrite::Replace => {
                 refuse_existing(&self.target, self.overwrite)?; // it may have appeared meanwhile
-                fs::rename(&self.partial, &self.target)?;
+                fs::rename(&self.partial, &self.target)
             }
-            Overwrite::Refuse => rename_new(&self.partial, &self.target)?,
-        }
+            Overwrite::Refuse => rename_new(&self.partial, &self.target),
+        })?;
         sync_folder(&self.target)
     }
 }
@@ -260,7 +261,7 @@ impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.committed {
             // Nothing to be done if it fails: the next writer of this target takes the file over.
-            let _ = fs::remove_file(&self.partial);
+            let _ = pending::end(&self.partial, || fs::remove_file(&self.partial));
         }
     }
 }

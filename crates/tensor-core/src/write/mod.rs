@@ -6,10 +6,14 @@ mod data;
 #[cfg(not(target_arch = "wasm32"))]
 mod early;
 mod fill;
+#[cfg(not(target_arch = "wasm32"))]
+mod pending;
 mod sink;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use fill::{FillError, Region, Segment};
+#[cfg(not(target_arch = "wasm32"))]
+pub use pending::{Halted, remove_unfinished};
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink, commit_set};

@@ -1,0 +1,80 @@
+//! Ending on SIGINT and SIGTERM: work is asked to stop and cleans up after itself; where it does not do so in time, the
+//! process ends all the same and leaves nothing behind.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use modelfmt::tensor_core::write::remove_unfinished;
+
+/// How long work has to see that it is to stop.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// The exit status that the signal asks for, 128 and its number; 0 as long as none came.
+static STATUS: AtomicU8 = AtomicU8::new(0);
+
+/// Whether the work is to stop.
+pub(crate) fn is_asked() -> bool {
+    STATUS.load(Ordering::Relaxed) != 0
+}
+
+/// The exit status of a process that was asked to stop, and did.
+pub(crate) fn status() -> Option<ExitCode> {
+    match STATUS.load(Ordering::Relaxed) {
+        0 => None,
+        status => Some(ExitCode::from(status)),
+    }
+}
+
+/// What happens on a signal: the first asks the work to stop and gives it a moment, the second does not wait.
+fn on_signal(status: u8) {
+    if STATUS.swap(status, Ordering::Relaxed) != 0 {
+        end(status);
+    }
+    // On a thread of its own, so that a second signal is heard meanwhile. Where there can be no thread, there is no grace.
+    let wait = move || {
+        thread::sleep(GRACE);
+        end(status);
+    };
+    if thread::Builder::new().spawn(wait).is_err() {
+        end(status);
+    }
+}
+
+/// Ends the process wherever its other threads are: in a read that the system does not come back from, perhaps.
+fn end(status: u8) -> ! {
+    let _halted = remove_unfinished();
+    std::process::exit(status.into())
+}
+
+/// From now on signals are heard. If they cannot be, they end the process as ever; all that is lost is the cleaning up.
+#[cfg(unix)]
+pub(crate) fn listen() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // A signal that is ignored stays so: `nohup` asks for that, and a shell for what runs in its background.
+    let ignored = ignored_signals();
+    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(heard) else { return };
+    let _ = thread::Builder::new().spawn(move || {
+        for signal in signals.forever() {
+            on_signal(u8::try_from(signal).map_or(1, |number| number.saturating_add(128)));
+        }
+    });
+}
+
+/// The signals that were ignored when the process began, bit 0 for signal 1. Where the system does not say, `nohup` is
+/// taken to have been used.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(HANGUP)
+}
+
+/// As on Unix; one number stands for all that ends a process here.
+#[cfg(not(unix))]
+pub(crate) fn listen() {
+    let _ = ctrlc::set_handler(|| on_signal(130));
+}
