@@ -70,14 +70,15 @@ pub(crate) struct Inspect {
 #[command(after_help = "Examples:
   modelfmt show model.oinf
   modelfmt show model.safetensors embeddings.LayerNorm.bias
+  modelfmt show model.safetensors 'layers.0.*'
 
 `inspect` lists the names of the tensors.")]
 pub(crate) struct Show {
     /// A model file, or the index of a set
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Tensors by name; all of them, with size variables and metadata, if none is named
-    #[arg(value_name = "TENSOR")]
+    /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
+    #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
 }
 
@@ -190,8 +191,8 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
     pub(crate) declare: Vec<String>,
 
-    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors; the last two become sets by it), in bytes or KiB,
-    /// MiB, GiB
+    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors; the last two become sets by it), such as 2GiB or
+    /// 500MB
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
     /// AERO: add the hash of header, table of contents and names (IHSH)

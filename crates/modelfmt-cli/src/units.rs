@@ -1,17 +1,41 @@
 //! Sizes and counts for people.
 
-/// Parses a number of bytes, or a number with KiB, MiB or GiB.
+/// Parses a number of bytes, or a number with a unit: of powers of 1000 (K, KB, M, MB, …) or of 1024 (KiB, MiB, …), in upper
+/// or lower case.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let unit = UNITS.iter().find_map(|&(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-    let (number, factor) = unit.unwrap_or((text, 1));
-    let wrong = || "a size is a number of bytes, or a number with KiB, MiB or GiB, such as 64MiB".to_owned();
-    let number: u64 = number.trim_end().parse().map_err(|_| wrong())?;
+    let text = text.trim();
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = text.strip_suffix(unit).unwrap_or_default();
+    let number: u64 = match number.parse() {
+        Ok(number) => number,
+        Err(_) if number.is_empty() => return Err(NOT_A_SIZE.to_owned()),
+        Err(_) => return Err(TOO_LARGE.to_owned()),
+    };
+    let factor = factor(&unit.trim_start().to_ascii_lowercase()).ok_or(NOT_A_SIZE)?;
     match number.checked_mul(factor) {
         Some(0) => Err("a size of 0 leaves no room".to_owned()),
         Some(size) => Ok(size),
-        None => Err("the size is beyond 2^64".to_owned()),
+        None => Err(TOO_LARGE.to_owned()),
     }
+}
+
+const NOT_A_SIZE: &str = "a size is a whole number of bytes, or one with K, M, G (powers of 1000), KB, MB, GB (the same), \
+                          or KiB, MiB, GiB (powers of 1024), such as 64MiB";
+const TOO_LARGE: &str = "the size is beyond 2^64 bytes";
+
+fn factor(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "m" | "mb" => 1000 * 1000,
+        "g" | "gb" => 1000 * 1000 * 1000,
+        "t" | "tb" => 1000 * 1000 * 1000 * 1000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        _ => return None,
+    })
 }
 
 /// A number of bytes with a unit, such as `44.7 MiB`.
@@ -30,11 +54,37 @@ mod tests {
 
     #[test]
     fn sizes_parse() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("64MiB"), Ok(64 << 20));
-        assert_eq!(parse_size("2 GiB"), Ok(2 << 30));
-        for wrong in ["", "MiB", "0", "-1", "1.5GiB", "4mb", "99999999999GiB"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("64MiB", 64 << 20),
+            ("2 GiB", 2 << 30),
+            ("20MB", 20_000_000),
+            ("20mb", 20_000_000),
+            ("2G", 2_000_000_000),
+            ("64k", 64_000),
+            (" 64 K ", 64_000),
+            ("1gib", 1 << 30),
+            ("7 B", 7),
+            ("1t", 1_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for (wrong, why) in [
+            ("", "whole number"),
+            ("MiB", "whole number"),
+            ("-1", "whole number"),
+            ("+1", "whole number"),
+            ("1.5GiB", "whole number"),
+            ("4 mbit", "whole number"),
+            ("4\u{661}", "whole number"),
+            ("1_000", "whole number"),
+            ("0", "no room"),
+            ("0GiB", "no room"),
+            ("99999999999GiB", "2^64"),
+            ("18446744073709551616", "2^64"),
+        ] {
+            assert!(parse_size(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
         }
     }
 }

@@ -152,10 +152,56 @@ fn wrong_usage_exits_with_2() {
         "convert trained.mag out.aero --uuid 12",
         "extract trained.mag cube -o cube.txt",
         "inspect trained.mag --tensors [",
+        "show trained.mag fc[",
+        "convert trained.mag out.aero --shard-size 2GX",
+        "convert trained.mag out.aero --shard-size 0kb",
+        "convert trained.mag out.aero --page-hashes=99999999999GiB",
     ] {
         let run = modelfmt_in(folder.path(), args);
         assert_eq!(run.status, 2, "{args}: {}{}", run.stdout, run.stderr);
     }
+}
+
+#[test]
+fn a_pattern_that_nothing_can_match_against_is_wrong_usage() {
+    let folder = folder_with_models();
+    let nested = format!("{}a{}", "{".repeat(300), "}".repeat(300));
+    let long = "?".repeat(100_000);
+    for bomb in [&nested, &long] {
+        for args in [
+            format!("inspect trained.mag --tensors {bomb}"),
+            format!("convert trained.mag out.aero --include {bomb}"),
+            format!("convert trained.mag out.aero --exclude {bomb}"),
+            format!("show trained.mag {bomb}"),
+        ] {
+            let run = modelfmt_in(folder.path(), &args);
+            assert_eq!(run.status, 2, "{}", run.stderr);
+            assert!(run.stderr.starts_with("error: ") && run.stderr.len() < 500, "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_selection_that_is_empty_is_an_error() {
+    let folder = folder_with_models();
+    for (args, option) in [
+        ("inspect trained.mag --tensors w*", "--tensors \"w*\""),
+        ("inspect trained.mag --tensors w* --json", "--tensors \"w*\""),
+        ("show trained.mag fc1.bias w*", "\"w*\""),
+        ("convert trained.mag out.aero --include w*", "--include"),
+        ("convert trained.mag out.aero --exclude *", "--exclude"),
+    ] {
+        let run = modelfmt_in(folder.path(), args);
+        assert_eq!(run.stdout, "", "{args}");
+        let why = format!(
+            "error: trained.mag: {option} leaves none of its 6 tensors; `modelfmt inspect` lists their names"
+        );
+        assert_eq!(run.error(), why);
+    }
+    let shown = modelfmt_in(folder.path(), "show trained.mag fc1.bias fc1.* steps").ok();
+    let begins = |name: &str| shown.lines().position(|line| line.starts_with(name)).unwrap();
+    assert!(begins("fc1.bias: ") < begins("fc1.weight: ") && begins("fc1.weight: ") < begins("steps: "));
+    assert_eq!(shown.matches("fc1.bias: ").count(), 1);
 }
 
 #[test]
@@ -172,7 +218,7 @@ fn names_from_a_file_do_not_reach_the_terminal_raw() {
         assert_eq!(run.status, 0, "{}", run.stderr);
         assert!(!run.stdout.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{verb}: {:?}", run.stdout);
     }
-    let error = modelfmt_in(folder.path(), "show m.safetensors \u{1b}[31mred").error();
+    let error = modelfmt_in(folder.path(), "show m.safetensors \u{1b}31mred").error();
     assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error:?}");
 }
 

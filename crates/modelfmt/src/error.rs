@@ -10,6 +10,7 @@ use tensor_core::{AnyError, Shortened};
 
 use crate::convert::Misfit;
 use crate::format::Format;
+use crate::model::Model;
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +89,16 @@ pub enum Error {
         /// Why, and at which element.
         source: BoxError,
     },
+    /// No tensor has a name that was asked for by patterns.
+    #[error("{}: {option} leaves none of its {tensors} tensors; `modelfmt inspect` lists their names", path.display())]
+    NothingSelected {
+        /// The model.
+        path: PathBuf,
+        /// The program's option or argument.
+        option: String,
+        /// The number of tensors that the model has.
+        tensors: usize,
+    },
     /// A file that is to be written exists.
     #[error("{}: exists already; --force (Overwrite::Replace) replaces it", path.display())]
     Exists {
@@ -151,6 +162,11 @@ impl Error {
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage { .. })
+    }
+
+    pub(crate) fn nothing_selected(model: &Model, option: impl Into<String>) -> Self {
+        let (path, tensors) = (model.path().to_owned(), model.tensor_count());
+        Self::NothingSelected { path, option: option.into(), tensors }
     }
 
     /// Names the file in which an error of a format crate occurred.

@@ -1,11 +1,11 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
-use globset::GlobMatcher;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use tensor_core::value::Value;
 use tensor_core::{Location, TensorInfo, Work};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::globs::Globs;
 use crate::model::Model;
 use crate::values::Pieces;
 
@@ -13,7 +13,7 @@ use crate::values::Pieces;
 #[derive(Clone, Debug, Default)]
 pub struct InspectOptions {
     hash: bool,
-    tensors: Option<GlobMatcher>,
+    tensors: Option<Globs>,
 }
 
 impl InspectOptions {
@@ -32,8 +32,8 @@ impl InspectOptions {
 
     /// Only tensors whose names match.
     #[must_use]
-    pub fn tensors(mut self, glob: GlobMatcher) -> Self {
-        self.tensors = Some(glob);
+    pub fn tensors(mut self, globs: Globs) -> Self {
+        self.tensors = Some(globs);
         self
     }
 }
@@ -69,15 +69,18 @@ impl Model {
     /// Lists what is in the file.
     ///
     /// # Errors
-    /// If the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
+    /// [`Error::NothingSelected`]; if the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
     pub fn inspect(&self, options: &InspectOptions, work: &Work<'_>) -> Result<Inspection<'_>> {
         self.open_all()?;
         let mut tensors = Vec::new();
         for (position, info) in self.tensors().enumerate() {
-            if options.tensors.as_ref().is_none_or(|glob| glob.is_match(info.name)) {
+            if options.tensors.as_ref().is_none_or(|globs| globs.is_match(info.name)) {
                 let location = self.location(position)?;
                 tensors.push((position, InspectedTensor { info, location, blake3: None }));
             }
+        }
+        if let Some(globs) = options.tensors.as_ref().filter(|_| tensors.is_empty()) {
+            return Err(Error::nothing_selected(self, format!("--tensors {globs}")));
         }
         if options.hash {
             let wanted = tensors.iter().filter(|(_, tensor)| tensor.info.has_data);

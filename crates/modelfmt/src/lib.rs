@@ -178,6 +178,7 @@ mod error;
 #[cfg(not(target_arch = "wasm32"))]
 mod extract;
 mod format;
+mod globs;
 mod inspect;
 mod model;
 mod open;
@@ -201,7 +202,7 @@ pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 pub use extract::{ExtractAs, extract};
 pub use format::{Format, PROBE, UnknownFormat};
-pub use globset;
+pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use modelfmt::globset::{Glob, GlobMatcher};
-use modelfmt::{DType, InspectOptions, InspectedTensor, Inspection, Model, Printable, Value, json};
+use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, Model, Printable, Value, json};
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result};
@@ -19,11 +18,11 @@ const TABLE_ROWS: usize = 10_000;
 const LONGEST: usize = 200;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
-    let glob = args.tensors.as_deref().map(glob).transpose()?;
+    let globs = args.tensors.as_deref().map(globs).transpose()?;
     let model = Model::open(&args.file)?;
     let mut options = InspectOptions::new().hash(args.hash);
-    if let Some(glob) = glob {
-        options = options.tensors(glob);
+    if let Some(globs) = globs {
+        options = options.tensors(globs);
     }
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::new("hashing", total, quiet || !args.hash);
@@ -38,9 +37,8 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     })
 }
 
-fn glob(pattern: &str) -> Result<GlobMatcher> {
-    let wrong = |error| Failure::Usage(format!("--tensors: {error}"));
-    Ok(Glob::new(pattern).map_err(wrong)?.compile_matcher())
+fn globs(pattern: &str) -> Result<Globs> {
+    Globs::new([pattern]).map_err(|error| Failure::Usage(format!("--tensors: {error}")))
 }
 
 fn text(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use tensor_core::write::TensorSpec;
 use tensor_core::{DType, DisplayShape, Kind, Shortened, TensorInfo, quant};
 
@@ -12,6 +11,7 @@ use super::fit::{Capabilities, Metadata, Misfit};
 use super::options::{ConvertOptions, Declared, usage};
 use super::reserved::Reserved;
 use crate::error::{Error, Result};
+use crate::globs::Globs;
 use crate::model::Model;
 
 /// Where a tensor comes from.
@@ -157,7 +157,7 @@ impl<'a> Chooser<'a> {
         }
         if self.place == 0 && container.tensor_count() > 0 {
             let option = if self.options.include.is_empty() { "--exclude" } else { "--include" };
-            return Err(usage(option, "no tensor is left"));
+            return Err(Error::nothing_selected(self.model, option));
         }
         let notes = self.notes();
         Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })
@@ -355,8 +355,8 @@ impl std::fmt::Display for Examples<'_> {
 
 /// Which names are taken.
 struct Filter {
-    include: Option<GlobSet>,
-    exclude: Option<GlobSet>,
+    include: Option<Globs>,
+    exclude: Option<Globs>,
 }
 
 impl Filter {
@@ -371,15 +371,9 @@ impl Filter {
     }
 }
 
-fn globs(option: &'static str, patterns: &[String]) -> Result<Option<GlobSet>> {
+fn globs(option: &'static str, patterns: &[String]) -> Result<Option<Globs>> {
     if patterns.is_empty() {
         return Ok(None);
     }
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        // A backslash escapes on every system: these are names of tensors, not paths.
-        let glob = GlobBuilder::new(pattern).backslash_escape(true).build();
-        set.add(glob.map_err(|error| usage(option, error.to_string()))?);
-    }
-    set.build().map(Some).map_err(|error| usage(option, error.to_string()))
+    Globs::new(patterns).map(Some).map_err(|error| usage(option, error.to_string()))
 }

@@ -4,12 +4,14 @@
 mod metadata;
 mod preview;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use tensor_core::stats::{self, Histogram, Stats};
 use tensor_core::{AnyError, DType, DisplayShape, G6, TensorInfo, Work};
 
 use crate::error::{Error, Result};
+use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 use crate::printable::Printable;
 use crate::values::{is_numeric, read_elements};
@@ -29,22 +31,43 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Prints some tensors of a model, in the order of their names here.
+/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`] are.
+/// They come in the order in which they are given here, and each once.
 ///
 /// # Errors
-/// As [`show`]; [`Error::NoSuchTensor`] before anything is printed.
+/// As [`show`]; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and [`Error::Usage`] for a
+/// malformed pattern.
 pub fn show_tensors(
     model: &Model,
     names: &[impl AsRef<str>],
     out: &mut dyn Write,
     work: &Work<'_>,
 ) -> Result<()> {
-    let positions: Result<Vec<usize>> = names.iter().map(|name| model.find(name.as_ref())).collect();
+    let mut positions = Vec::new();
+    for name in names {
+        named(model, name.as_ref(), &mut positions)?;
+    }
+    let mut shown = HashSet::new();
     let mut sections = Sections { out, begun: false };
-    for position in positions? {
+    for position in positions.into_iter().filter(|&position| shown.insert(position)) {
         show_tensor(model, position, sections.next()?, work)?;
     }
     Ok(())
+}
+
+/// The tensor of that name, or those whose names match.
+fn named(model: &Model, name: &str, positions: &mut Vec<usize>) -> Result<()> {
+    if !is_glob(name) || model.container().find(name).is_some() {
+        positions.push(model.find(name)?);
+        return Ok(());
+    }
+    let wrong = |error: GlobError| Error::Usage { option: "TENSOR", why: error.to_string() };
+    let globs = Globs::new([name]).map_err(wrong)?;
+    model.open_all()?;
+    let before = positions.len();
+    positions
+        .extend(model.tensors().enumerate().filter(|(_, info)| globs.is_match(info.name)).map(|(p, _)| p));
+    if positions.len() > before { Ok(()) } else { Err(Error::nothing_selected(model, globs.to_string())) }
 }
 
 /// Statistics of a tensor's values; blocks are decoded first.
