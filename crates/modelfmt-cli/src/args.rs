@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use modelfmt::{DType, Format, Level};
+use modelfmt::convert::TypeRule;
+use modelfmt::{Format, Level};
 
 /// Model files: what is in them, are they intact, turn them into another format.
 #[derive(Debug, Parser)]
@@ -153,15 +154,17 @@ pub(crate) struct Convert {
     /// Change value types that the target lacks to larger ones that hold every value
     #[arg(long, help_heading = "Values")]
     pub(crate) widen: bool,
-    /// Change every number to this type; rounds where it must
-    #[arg(long, value_name = "DTYPE", help_heading = "Values")]
-    pub(crate) cast: Option<DType>,
-    /// Decode block-quantized tensors to f32 or f16
-    #[arg(long, value_name = "f32|f16", help_heading = "Values", value_parser = ["f32", "f16"])]
-    pub(crate) dequantize: Option<String>,
-    /// Quantize float tensors of rank 2 and more whose rows are whole blocks of 32; the others stay as they are
-    #[arg(long, value_name = "TYPE", help_heading = "Values", value_parser = ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1"])]
-    pub(crate) quantize: Option<String>,
+    /// Change floats to this type, or the tensors whose names match GLOB, whatever numbers they hold; rounds where it must. May
+    /// be repeated: the last match wins, for these three options. DTYPE is written as anywhere: f16, fp16, float16, half
+    #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
+    pub(crate) cast: Vec<TypeRule>,
+    /// Decode block-quantized tensors to f32, f16 or bf16
+    #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
+    pub(crate) dequantize: Vec<TypeRule>,
+    /// Quantize float tensors of rank 2 and more whose rows are whole blocks of 32 to q8_0, q4_0, q4_1, q5_0 or q5_1; the
+    /// others stay as they are
+    #[arg(long, value_name = "[GLOB=]TYPE", help_heading = "Values")]
+    pub(crate) quantize: Vec<TypeRule>,
     /// Only tensors whose names match, such as 'layers.*'; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) include: Vec<String>,

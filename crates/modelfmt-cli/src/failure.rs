@@ -93,7 +93,8 @@ fn print(error: &modelfmt::Error) {
     if let modelfmt::Error::Unfit { misfits, .. } = error
         && misfits.len() > 1
     {
-        misfits.iter().for_each(|misfit| say(format_args!("caused by: {}", Printable(&misfit.to_string()))));
+        let groups = modelfmt::convert::Misfit::grouped(misfits);
+        groups.iter().for_each(|group| say(format_args!("caused by: {}", Printable(&group.to_string()))));
     }
     let mut cause = error.source();
     while let Some(inner) = cause {

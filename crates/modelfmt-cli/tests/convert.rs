@@ -76,3 +76,46 @@ fn notes_and_losses_go_to_standard_error() {
     let quiet = modelfmt_in(folder.path(), "convert simple_model.oinf q.aero --quiet");
     assert_eq!((quiet.status, quiet.stderr.as_str()), (0, ""));
 }
+
+#[test]
+fn types_are_named_as_anyone_writes_them_for_some_tensors_or_all() {
+    let folder = folder_with("trained.mag");
+    let dtypes = |options: &str| {
+        modelfmt_in(folder.path(), &format!("convert trained.mag out.safetensors --lossy --force {options}"))
+            .ok();
+        let run = modelfmt_in(folder.path(), "inspect out.safetensors --json");
+        let inspected: serde_json::Value = serde_json::from_str(&run.ok()).unwrap();
+        let tensors = inspected["tensors"].as_array().unwrap().clone();
+        let dtype = |tensor: &serde_json::Value| tensor["dtype"].as_str().unwrap().to_owned();
+        let named = tensors.iter().map(|tensor| (tensor["name"].as_str().unwrap().to_owned(), dtype(tensor)));
+        named.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let plain = dtypes("");
+    assert_eq!((plain["steps"].as_str(), plain["fc1.weight"].as_str()), ("i32", "f32"));
+    for name in ["f16", "fp16", "float16", "half", "F16"] {
+        let cast = dtypes(&format!("--cast {name}"));
+        assert_eq!((cast["steps"].as_str(), cast["fc1.weight"].as_str()), ("i32", "f16"), "{name}");
+    }
+    let cast = dtypes("--cast BF16 --cast *.weight=fp16 --cast steps=int64");
+    assert_eq!((cast["steps"].as_str(), cast["fc1.weight"].as_str()), ("i64", "f16"));
+    let wrong = modelfmt_in(folder.path(), "convert trained.mag x.aero --cast fp8");
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr.contains("there are two of 8 bits, f8_e4m3 and f8_e5m2"), "{}", wrong.stderr);
+    let nothing = modelfmt_in(folder.path(), "convert trained.mag x.aero --cast nosuch=f16");
+    assert_eq!(nothing.status, 1);
+    assert!(nothing.stderr.contains("--cast nosuch: no tensor has such a name"), "{}", nothing.stderr);
+}
+
+#[test]
+fn misfits_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
+    let folder = folder_with("trained.mag");
+    modelfmt_in(folder.path(), "convert trained.mag wide.safetensors --lossy --cast f64").ok();
+    let run = modelfmt_in(folder.path(), "convert wide.safetensors out.mag");
+    assert_eq!(run.status, 1);
+    let lines: Vec<&str> =
+        run.stderr.lines().filter(|line| line.contains("safetensors's f64 is not in mag")).collect();
+    assert_eq!(lines.len(), 1, "{}", run.stderr);
+    assert!(lines[0].contains(" tensors: safetensors's f64 is not in mag (--cast f32): \""), "{}", lines[0]);
+    let run = modelfmt_in(folder.path(), "convert trained.mag some.mag --include fc1.*");
+    assert!(run.stderr.contains("note: --include leaves out "), "{}", run.stderr);
+}

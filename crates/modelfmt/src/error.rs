@@ -129,6 +129,16 @@ pub enum Error {
         /// A tensor with a similar name.
         nearest: Option<String>,
     },
+    /// A pattern of an option matches no tensor.
+    #[error("{}: {option} {pattern}: no tensor has such a name; `modelfmt inspect` lists them", path.display())]
+    NoMatch {
+        /// The file.
+        path: PathBuf,
+        /// The program's option.
+        option: &'static str,
+        /// What was to be matched.
+        pattern: String,
+    },
 }
 
 fn suggestion(nearest: Option<&str>) -> String {

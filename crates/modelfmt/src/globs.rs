@@ -49,6 +49,11 @@ impl Globs {
     pub fn is_match(&self, name: &str) -> bool {
         self.set.is_match(name)
     }
+
+    /// The numbers of the patterns that match, ascending.
+    pub(crate) fn matches(&self, name: &str) -> Vec<usize> {
+        self.set.matches(name)
+    }
 }
 
 /// The patterns, in quotation marks.

@@ -132,7 +132,7 @@
 //! let model = Model::open(path)?;
 //! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
 //! let mut options = ConvertOptions::default();
-//! options.cast = Some(modelfmt::DType::F32); // APR2 has neither f64 nor unsigned integers beyond u8
+//! options.cast.push(modelfmt::DType::F32.into()); // APR2 has neither f64 nor unsigned integers beyond u8
 //! options.widen = true;
 //! convert_to_sink(&model, Format::Apr2, &file, &options, &Work::default())?;
 //!
@@ -223,7 +223,7 @@ pub use tensor_core::value::{Object, Value, json};
 pub use tensor_core::write::Overwrite;
 pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, Work,
+    TensorView, UnknownDType, Work,
 };
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]

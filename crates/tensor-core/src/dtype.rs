@@ -36,7 +36,9 @@ macro_rules! dtypes {
     ($($variant:ident $name:literal $kind:ident $elements:literal $nbytes:literal $ggml:expr, $doc:literal;)*) => {
         /// The element type of a tensor.
         ///
-        /// All values are little-endian. The names that [`Display`](fmt::Display) prints and [`FromStr`] reads are lower case: `f32`, `bf16`, `q4_0`.
+        /// All values are little-endian. [`Display`](fmt::Display) prints lower-case names: `f32`, `bf16`, `q4_0`. [`FromStr`] reads
+        /// these and the names of other tools, in any case: `F16`, `float16`, `half`, `Q8_0`. [`DType::from_name`] reads nothing but
+        /// what is printed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -173,16 +175,74 @@ impl fmt::Display for DType {
     }
 }
 
+/// Names that other tools use, in lower case.
+const ALIASES: &[(&str, DType)] = &[
+    ("boolean", DType::Bool),
+    ("int8", DType::I8),
+    ("uint8", DType::U8),
+    ("int16", DType::I16),
+    ("uint16", DType::U16),
+    ("int32", DType::I32),
+    ("uint32", DType::U32),
+    ("int64", DType::I64),
+    ("uint64", DType::U64),
+    ("fp16", DType::F16),
+    ("float16", DType::F16),
+    ("half", DType::F16),
+    ("bfloat16", DType::BF16),
+    ("fp32", DType::F32),
+    ("float32", DType::F32),
+    ("float", DType::F32),
+    ("single", DType::F32),
+    ("fp64", DType::F64),
+    ("float64", DType::F64),
+    ("double", DType::F64),
+    ("f8_e4m3fn", DType::F8E4M3),
+    ("fp8_e4m3", DType::F8E4M3),
+    ("fp8_e4m3fn", DType::F8E4M3),
+    ("float8_e4m3", DType::F8E4M3),
+    ("float8_e4m3fn", DType::F8E4M3),
+    ("fp8_e5m2", DType::F8E5M2),
+    ("float8_e5m2", DType::F8E5M2),
+    ("float8_e4m3fnuz", DType::F8E4M3Fnuz),
+    ("float8_e5m2fnuz", DType::F8E5M2Fnuz),
+    ("float8_e8m0fnu", DType::F8E8M0),
+    ("complex64", DType::C64),
+];
+
+impl DType {
+    /// The type that [`name`](Self::name) names so: for files, which have one name for each type.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
+    }
+}
+
 /// No dtype has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no dtype is named {0:?}; names are lower case, such as f32, bf16, i64 or q8_0")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownDType(pub String);
+
+impl std::error::Error for UnknownDType {}
+
+impl fmt::Display for UnknownDType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no dtype is named {:?}; ", self.0)?;
+        match self.0.to_ascii_lowercase().as_str() {
+            "fp8" | "f8" | "float8" => f.write_str("there are two of 8 bits, f8_e4m3 and f8_e5m2"),
+            "int" | "uint" | "integer" => f.write_str("say how many bits it has, such as i32"),
+            _ => f.write_str("there are names such as f32, bf16, i64 and q8_0"),
+        }
+    }
+}
 
 impl FromStr for DType {
     type Err = UnknownDType;
 
+    /// The type of this name, however it is written: `f16`, `F16`, `float16` and `half` are one type.
     fn from_str(name: &str) -> Result<Self, UnknownDType> {
-        Self::ALL.iter().copied().find(|d| d.name() == name).ok_or_else(|| UnknownDType(name.to_owned()))
+        let lower = name.to_ascii_lowercase();
+        let alias = || ALIASES.iter().find(|(alias, _)| *alias == lower).map(|&(_, dtype)| dtype);
+        Self::from_name(&lower).or_else(alias).ok_or_else(|| UnknownDType(name.to_owned()))
     }
 }
 
@@ -194,12 +254,39 @@ mod tests {
     fn names_and_ggml_numbers_are_unique_and_read_back() {
         for &dtype in DType::ALL {
             assert_eq!(dtype.name().parse(), Ok(dtype));
+            assert_eq!(dtype.name().to_uppercase().parse(), Ok(dtype));
+            assert_eq!(DType::from_name(dtype.name()), Some(dtype));
             if let Some(number) = dtype.ggml_type() {
                 assert_eq!(DType::from_ggml_type(number), Some(dtype));
             }
         }
-        assert!("F32".parse::<DType>().is_err());
+        assert_eq!(DType::from_name("F32"), None);
         assert_eq!(DType::from_ggml_type(4), None, "Q4_2 was removed from ggml");
+    }
+
+    #[test]
+    fn names_of_other_tools_are_read() {
+        for (names, dtype) in [
+            (&["fp16", "float16", "half", "F16", "Float16", "HALF"][..], DType::F16),
+            (&["bfloat16", "BF16"], DType::BF16),
+            (&["fp32", "float32", "float", "FLOAT32"], DType::F32),
+            (&["int64", "Int64", "I64"], DType::I64),
+            (&["Q8_0"], DType::Q8_0),
+            (&["Q4_K", "q4_K"], DType::Q4K),
+            (&["float8_e4m3fn", "F8_E4M3"], DType::F8E4M3),
+        ] {
+            for name in names {
+                assert_eq!(name.parse(), Ok(dtype), "{name}");
+            }
+        }
+        // An alias is never another type's own name, or another alias.
+        for (at, (alias, _)) in ALIASES.iter().enumerate() {
+            assert!(DType::from_name(alias).is_none() && alias.to_lowercase() == *alias, "{alias}");
+            assert!(ALIASES.iter().skip(at + 1).all(|(other, _)| other != alias), "{alias}");
+        }
+        let says = |name: &str| name.parse::<DType>().unwrap_err().to_string();
+        assert!(says("fp8").contains("f8_e4m3 and f8_e5m2"));
+        assert!(says("int").contains("such as i32") && says("").contains("q8_0"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         say(format_args!("warning: {}", Printable(clipped)));
     }
     for dropped in &converted.dropped {
-        say(format_args!("warning: dropped {}: {}", Printable(&dropped.what), Printable(&dropped.why)));
+        say(format_args!("warning: dropped {}: {}", Printable(&dropped.what()), Printable(&dropped.why)));
     }
     Ok(())
 }
@@ -48,9 +48,9 @@ fn target(args: &Convert) -> Result<Format> {
 fn options(args: &Convert) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     options.widen = args.widen;
-    options.cast = args.cast;
-    options.dequantize = args.dequantize.as_deref().and_then(|name| name.parse().ok());
-    options.quantize = args.quantize.as_deref().and_then(|name| name.parse().ok());
+    options.cast.clone_from(&args.cast);
+    options.dequantize.clone_from(&args.dequantize);
+    options.quantize.clone_from(&args.quantize);
     options.lossy = args.lossy;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
     options.sizevars = sizevars(&args.sizevar)?;

@@ -1,6 +1,7 @@
 //! What each format can hold: one table, from which checks, messages and documents come.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use tensor_core::{DType, Kind, Shortened};
@@ -247,8 +248,10 @@ fn holds_every_value(wide: DType, narrow: DType) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Misfit {
-    /// What it is: a tensor, a metadata key, a chunk, with its name.
-    pub what: String,
+    /// What kind of thing it is: `tensor`, `metadata key`, `chunk`; or the option that asks for what the target lacks.
+    pub kind: Cow<'static, str>,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// Why it does not fit.
     pub why: String,
     /// The options that would resolve it, if any would.
@@ -256,30 +259,111 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(super) fn new(
-        what: impl Into<String>,
-        why: impl Into<String>,
-        help: Option<Cow<'static, str>>,
-    ) -> Self {
-        Self { what: what.into(), why: why.into(), help }
+    /// Of an option.
+    pub(super) fn option(option: String, why: String) -> Self {
+        Self { kind: option.into(), name: None, why, help: None }
     }
 
     /// Of a tensor.
     pub(super) fn tensor(name: &str, why: impl Into<String>, help: Option<Cow<'static, str>>) -> Self {
-        Self::new(format!("tensor {:?}", Shortened(name)), why, help)
+        Self { kind: "tensor".into(), name: Some(name.to_owned()), why: why.into(), help }
     }
 
     /// Of metadata, which `--lossy` drops.
-    pub(super) fn loss(what: &str, name: &str, why: impl Into<String>) -> Self {
-        Self::new(format!("{what} {:?}", Shortened(name)), why, Some("--lossy".into()))
+    pub(super) fn loss(kind: &'static str, name: &str, why: impl Into<String>) -> Self {
+        let help = Some("--lossy".into());
+        Self { kind: kind.into(), name: Some(name.to_owned()), why: why.into(), help }
+    }
+
+    /// What it is, with its name: `tensor "w"`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} {:?}", self.kind, Shortened(name)),
+            None => self.kind.clone().into_owned(),
+        }
+    }
+
+    /// Puts those together that differ in their name alone, in the order of the first of each.
+    #[must_use]
+    pub fn grouped(misfits: &[Self]) -> Vec<MisfitGroup<'_>> {
+        let mut groups: Vec<MisfitGroup<'_>> = Vec::new();
+        let mut places = HashMap::new();
+        for misfit in misfits {
+            let Self { kind, why, help, .. } = misfit;
+            let place = *places.entry((kind, why, help)).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some(group) => group.misfits.push(misfit),
+                None => groups.push(MisfitGroup { misfits: vec![misfit] }),
+            }
+        }
+        groups
     }
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, why, help } = self;
-        write!(f, "{what}: {why}")?;
-        help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+        write!(f, "{}: {}", self.what(), self.why)?;
+        self.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+    }
+}
+
+/// Misfits of one kind, for one reason, that the same options would resolve.
+///
+/// It prints in one line: `40 tensors: gguf's q4_k is not in mag (--dequantize f32): "a", "b", "c" and 37 more`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MisfitGroup<'a> {
+    /// At least one.
+    misfits: Vec<&'a Misfit>,
+}
+
+impl<'a> MisfitGroup<'a> {
+    /// The misfits, in the order in which they were found.
+    #[must_use]
+    pub fn misfits(&self) -> &[&'a Misfit] {
+        &self.misfits
+    }
+}
+
+impl fmt::Display for MisfitGroup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, rest)) = self.misfits.split_first() else { return Ok(()) };
+        if rest.is_empty() {
+            return first.fmt(f);
+        }
+        write!(f, "{} {}s: {}", self.misfits.len(), first.kind, first.why)?;
+        if let Some(help) = &first.help {
+            write!(f, " ({help})")?;
+        }
+        let names = self.misfits.iter().filter_map(|misfit| misfit.name.as_deref());
+        write!(f, ": {}", Examples::of(names))
+    }
+}
+
+/// Prints the first names and how many more there are.
+pub(super) struct Examples<'a> {
+    shown: Vec<&'a str>,
+    more: usize,
+}
+
+impl<'a> Examples<'a> {
+    pub(super) fn of(names: impl IntoIterator<Item = &'a str>) -> Self {
+        const SHOWN: usize = 3;
+        let mut names = names.into_iter();
+        let shown = names.by_ref().take(SHOWN).collect();
+        Self { shown, more: names.count() }
+    }
+}
+
+impl fmt::Display for Examples<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, name) in self.shown.iter().enumerate() {
+            write!(f, "{}{:?}", if number > 0 { ", " } else { "" }, Shortened(name))?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 
@@ -290,6 +374,25 @@ mod tests {
     #[test]
     fn every_format_has_an_entry() {
         assert!(CAPABILITIES.iter().map(|entry| entry.format).eq(Format::ALL.iter().copied()));
+    }
+
+    #[test]
+    fn misfits_that_differ_in_name_alone_are_one_line() {
+        let why = "gguf's q4_k is not in mag";
+        let blocks = |name: &str| Misfit::tensor(name, why, Some("--dequantize f32".into()));
+        let mut misfits: Vec<Misfit> = ["a", "b", "c", "d", "e"].map(blocks).into();
+        misfits.insert(2, Misfit::loss("metadata key", "k", "no"));
+        misfits.push(Misfit::option("--cast bf16".to_owned(), "mag has no bf16".to_owned()));
+        let lines: Vec<String> = Misfit::grouped(&misfits).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"5 tensors: gguf's q4_k is not in mag (--dequantize f32): "a", "b", "c" and 2 more"#,
+                r#"metadata key "k": no (--lossy)"#,
+                "--cast bf16: mag has no bf16",
+            ]
+        );
+        assert_eq!(Misfit::grouped(&misfits)[0].misfits().len(), 5);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The metadata of the target, made from that of the source.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use tensor_core::DType;
 use tensor_core::value::{Object, Value, json};
@@ -100,7 +100,7 @@ impl Mapper<'_> {
         } else if !reserved.has_all_metadata() && !changes.is_empty() {
             reserved.via.push((source, changes));
         }
-        self.quantization(&mut keys);
+        self.quantization(&mut keys, tensors);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         let architecture = asked.architecture(&keys);
@@ -120,18 +120,25 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// DECISIONS, APR2, "optional metadata keys".
-    fn quantization(&self, keys: &mut Object) {
+    /// APR2 has a key that says how the model was quantized: `--quantize` sets it, and `--dequantize` removes it where it
+    /// leaves no blocks.
+    fn quantization(&self, keys: &mut Object, tensors: &Tensors) {
         if family(self.target.format).is_none_or(|(known, _)| known != Format::Apr2) {
             return;
         }
-        if let Some((dtype, block)) = self.options.quantize.and_then(|dtype| Some((dtype, dtype.block()?))) {
-            let bits = f64::from(block.nbytes * 8) / f64::from(block.elements);
-            let method = Value::from(dtype.name().to_uppercase());
-            let value = Object::from_iter([("method", method), ("bits_per_weight", bits.into())]);
+        if tensors.blocks.is_empty() {
+            if !self.options.dequantize.is_empty() {
+                keys.remove("quantization");
+            }
+        } else if !self.options.quantize.is_empty() {
+            let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
+                [dtype] => dtype.name().to_uppercase(),
+                _ => "MIXED".to_owned(),
+            };
+            let bits = bits_per_weight(&tensors.blocks);
+            let value =
+                Object::from_iter([("method", Value::from(method)), ("bits_per_weight", bits.into())]);
             keys.insert("quantization", value);
-        } else if self.options.dequantize.is_some() {
-            keys.remove("quantization");
         }
     }
 
@@ -365,6 +372,16 @@ impl Asked<'_> {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
         there.or_else(|| self.said(keys, "model_type")).unwrap_or_else(|| "unknown".to_owned())
     }
+}
+
+/// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
+fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
+    let mut sums = (0.0, 0.0);
+    for (dtype, &elements) in blocks {
+        let bits = dtype.block().map_or(0.0, |block| f64::from(block.nbytes * 8) / f64::from(block.elements));
+        sums = (sums.0 + bits * elements as f64, sums.1 + elements as f64);
+    }
+    if sums.1 > 0.0 { sums.0 / sums.1 } else { 0.0 }
 }
 
 /// `--architecture` for APR2: the text of an object, or a name, which is put into one.

@@ -17,7 +17,7 @@
 //!
 //! # Casts
 //!
-//! `cast` rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
+//! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
 //! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. A NaN
 //! cannot become an integer or a boolean: that is an error which names tensor and element. Booleans are 0 and 1, and
 //! everything but zero becomes true.
@@ -28,6 +28,7 @@ mod metadata;
 mod options;
 mod output;
 mod reserved;
+mod rules;
 mod source;
 mod targets;
 mod tensors;
@@ -38,9 +39,10 @@ use std::path::Path;
 use tensor_core::write::{NewFiles, Sink, TensorSpec};
 use tensor_core::{Shortened, Work};
 
-pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, Names};
+pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, MisfitGroup, Names};
 pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
 pub use output::WrittenFile;
+pub use rules::TypeRule;
 
 use crate::error::{Error, Result};
 use crate::format::Format;

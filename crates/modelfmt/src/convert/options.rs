@@ -6,6 +6,7 @@ use tensor_core::value::Object;
 use tensor_core::write::Overwrite;
 use tensor_core::{DType, quant};
 
+use super::rules::TypeRule;
 use crate::error::{Error, Result};
 use crate::format::Format;
 
@@ -24,13 +25,15 @@ pub struct ConvertOptions {
     /// Changes a dtype that the target lacks into the first that it has and that holds every value: in the order i8 u8
     /// i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool into u8, else i8. Lossless.
     pub widen: bool,
-    /// Makes every tensor of numbers or booleans this type. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
-    pub cast: Option<DType>,
-    /// Decodes quantized blocks to f32 or f16.
-    pub dequantize: Option<DType>,
+    /// Changes the type of tensors; of several rules that take a tensor the last one counts, here and below. A rule without a
+    /// glob takes floats only, because token and position ids do not survive rounding; one with a glob also takes integers
+    /// and booleans. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
+    pub cast: Vec<TypeRule>,
+    /// Decodes quantized blocks to f32, f16 or bf16.
+    pub dequantize: Vec<TypeRule>,
     /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
     /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
-    pub quantize: Option<DType>,
+    pub quantize: Vec<TypeRule>,
     /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
     pub lossy: bool,
     /// Metadata whose top-level keys replace those of the target's.
@@ -148,18 +151,7 @@ impl ConvertOptions {
             let why = format!("{target} has no such choice; it is for {}", List(targets, "and"));
             return Err(usage(option, why));
         }
-        if let Some(dtype) = self.dequantize.filter(|dtype| !matches!(dtype, DType::F32 | DType::F16)) {
-            return Err(usage("--dequantize", format!("blocks are decoded to f32 or f16, not to {dtype}")));
-        }
-        if let Some(dtype) = self.quantize.filter(|&dtype| !quant::can_encode(dtype)) {
-            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
-            return Err(usage("--quantize", why));
-        }
-        if let Some(dtype) = self.cast.filter(|&dtype| !super::cast::is_number(dtype)) {
-            let why =
-                format!("values cannot be cast to {dtype}; they can to bool, i8 to u64, f16, bf16, f32, f64");
-            return Err(usage("--cast", why));
-        }
+        self.check_types()?;
         if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
             return Err(usage("--align", format!("tensors are aligned to 32 or 64 bytes, not to {align}")));
         }
@@ -168,6 +160,31 @@ impl ConvertOptions {
         }
         if self.page_hashes == Some(0) {
             return Err(usage("--page-hashes", "pages have 1 byte or more; 4MiB is usual"));
+        }
+        Ok(())
+    }
+}
+
+impl ConvertOptions {
+    /// Refuses types that values cannot be changed to.
+    fn check_types(&self) -> Result<()> {
+        let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {
+            rules.iter().map(|rule| rule.dtype).find(|&dtype| !is_good(dtype))
+        };
+        if let Some(dtype) =
+            first(&self.dequantize, |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
+        {
+            let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
+            return Err(usage("--dequantize", why));
+        }
+        if let Some(dtype) = first(&self.quantize, quant::can_encode) {
+            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
+            return Err(usage("--quantize", why));
+        }
+        if let Some(dtype) = first(&self.cast, super::cast::is_number) {
+            let why =
+                format!("values cannot be cast to {dtype}; they can to bool, i8 to u64, f16, bf16, f32, f64");
+            return Err(usage("--cast", why));
         }
         Ok(())
     }

@@ -201,7 +201,7 @@ fn declared_value((index, declared): &(u64, Declared)) -> Object {
 fn declared(value: &Value) -> Option<(u64, Declared)> {
     let shape = value.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
     let name = text(value.get("name")?)?;
-    let dtype = value.get("dtype")?.as_str()?.parse().ok()?;
+    let dtype = tensor_core::DType::from_name(value.get("dtype")?.as_str()?)?;
     Some((value.get("index")?.as_u64()?, Declared { name, dtype, shape }))
 }
 

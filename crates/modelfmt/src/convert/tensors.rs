@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use tensor_core::write::TensorSpec;
-use tensor_core::{DType, DisplayShape, Kind, Shortened, TensorInfo, quant};
+use tensor_core::{DType, DisplayShape, Kind, TensorInfo, quant};
 
 use super::cast::is_number;
-use super::fit::{Capabilities, Metadata, Misfit};
-use super::options::{ConvertOptions, Declared, usage};
+use super::fit::{Capabilities, Examples, Metadata, Misfit};
+use super::options::{ConvertOptions, Declared};
 use super::reserved::Reserved;
+use super::rules::{Filter, Rules, TypeRule};
 use crate::error::{Error, Result};
-use crate::globs::Globs;
 use crate::model::Model;
 
 /// Where a tensor comes from.
@@ -55,6 +55,8 @@ pub(super) struct Tensors {
     pub(super) listed: Vec<(u64, Declared)>,
     /// Names of scalars that are written as `[1]`.
     pub(super) scalars: Vec<String>,
+    /// The elements that are written as blocks of each type.
+    pub(super) blocks: BTreeMap<DType, u64>,
 }
 
 impl Tensors {
@@ -95,13 +97,16 @@ pub(super) struct Chooser<'a> {
     model: &'a Model,
     target: &'static Capabilities,
     options: &'a ConvertOptions,
-    filter: Filter,
+    filter: Filter<'a>,
+    cast: Rules<'a>,
+    dequantize: Rules<'a>,
+    quantize: Rules<'a>,
     chosen: Tensors,
     misfits: Vec<Misfit>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
-    /// Float tensors that `--quantize` leaves as they are.
-    unquantized: Vec<String>,
+    /// Float tensors that `--quantize` leaves as they are, by the type that they would have got.
+    unquantized: BTreeMap<DType, Vec<String>>,
     /// The number of tensors so far, also those that are only listed.
     place: u64,
 }
@@ -124,10 +129,13 @@ impl<'a> Chooser<'a> {
             target,
             options,
             filter: Filter::new(options)?,
+            cast: Rules::new("--cast", &options.cast)?,
+            dequantize: Rules::new("--dequantize", &options.dequantize)?,
+            quantize: Rules::new("--quantize", &options.quantize)?,
             chosen: Tensors::default(),
             misfits: Vec::new(),
             changes: BTreeMap::new(),
-            unquantized: Vec::new(),
+            unquantized: BTreeMap::new(),
             place: 0,
         })
     }
@@ -155,9 +163,9 @@ impl<'a> Chooser<'a> {
         for declared in &self.options.declare {
             self.declare_new(declared);
         }
-        if self.place == 0 && container.tensor_count() > 0 {
-            let option = if self.options.include.is_empty() { "--exclude" } else { "--include" };
-            return Err(Error::nothing_selected(self.model, option));
+        self.filter.check(self.model)?;
+        for rules in [&self.cast, &self.dequantize, &self.quantize] {
+            rules.check(self.model)?;
         }
         let notes = self.notes();
         Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })
@@ -172,11 +180,14 @@ impl<'a> Chooser<'a> {
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
-        let asked = [("--cast", self.options.cast), ("--quantize", self.options.quantize)];
-        for (option, dtype) in asked {
-            if let Some(dtype) = dtype.filter(|&dtype| !self.target.has(dtype)) {
+        let rules = |option, rules: &'a [TypeRule]| rules.iter().map(move |rule| (option, rule.dtype));
+        let asked = rules("--cast", &self.options.cast).chain(rules("--quantize", &self.options.quantize));
+        let mut said = Vec::new();
+        for (option, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
+            if !said.contains(&(option, dtype)) {
                 let why = format!("{} has no {dtype}", self.target.format);
-                self.misfits.push(Misfit::new(format!("{option} {dtype}"), why, None));
+                self.misfits.push(Misfit::option(format!("{option} {dtype}"), why));
+                said.push((option, dtype));
             }
         }
     }
@@ -191,12 +202,18 @@ impl<'a> Chooser<'a> {
         }
         let shape = self.check(info.name, info.shape, was_scalar);
         let to = self.dtype(info.name, info.dtype, info.shape);
-        self.push(Item { origin: Origin::Model(position), from: info.dtype, to, shape }, info.name);
+        let item = Item { origin: Origin::Model(position), from: info.dtype, to, shape };
+        self.push(item, info.name, info.shape);
     }
 
-    fn push(&mut self, item: Item, name: &str) {
+    fn push(&mut self, item: Item, name: &str, shape: &[u64]) {
         if item.from != item.to {
             *self.changes.entry((item.from, item.to)).or_default() += 1;
+        }
+        if item.to.is_quantized() {
+            let elements = tensor_core::element_count(shape).unwrap_or(u64::MAX);
+            let sum = self.chosen.blocks.entry(item.to).or_default();
+            *sum = sum.saturating_add(elements);
         }
         if item.shape == Shape::One {
             self.chosen.scalars.push(name.to_owned());
@@ -222,7 +239,8 @@ impl<'a> Chooser<'a> {
         let to = self.dtype(&declared.name, declared.dtype, &declared.shape);
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
-        self.push(Item { origin, from: declared.dtype, to, shape }, &declared.name);
+        let item = Item { origin, from: declared.dtype, to, shape };
+        self.push(item, &declared.name, &declared.shape);
     }
 
     /// A tensor without values, for a target that cannot declare it.
@@ -258,9 +276,9 @@ impl<'a> Chooser<'a> {
 
     /// The type that a tensor gets; its own after a misfit.
     fn dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
-        let ConvertOptions { widen, cast, dequantize, quantize, .. } = self.options;
         let mut dtype = from;
-        if let Some(float) = dequantize.filter(|_| from.is_quantized()) {
+        let decoded = self.dequantize.find(name, true);
+        if let Some(float) = decoded.filter(|_| from.is_quantized()) {
             if !quant::can_decode(from) {
                 let why = format!("there is no decoder for {from}");
                 self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
@@ -268,11 +286,13 @@ impl<'a> Chooser<'a> {
             }
             dtype = float;
         }
-        if let Some(blocks) = quantize.filter(|_| dtype.kind() == Kind::Float) {
+        let blocks = self.quantize.find(name, true);
+        let cast = self.cast.find(name, dtype.kind() == Kind::Float);
+        if let Some(blocks) = blocks.filter(|_| dtype.kind() == Kind::Float) {
             if has_whole_blocks(blocks, shape) {
                 return blocks;
             }
-            self.unquantized.push(name.to_owned());
+            self.unquantized.entry(blocks).or_default().push(name.to_owned());
         }
         if let Some(to) = cast.filter(|_| is_number(dtype)) {
             return to;
@@ -280,9 +300,9 @@ impl<'a> Chooser<'a> {
         let widened = self.target.widened(dtype);
         match widened {
             _ if self.target.has(dtype) => dtype,
-            Some(wide) if *widen => wide,
+            Some(wide) if self.options.widen => wide,
             _ => {
-                let why = format!("{} has no {dtype}", self.target.format);
+                let why = format!("{}'s {dtype} is not in {}", self.model.format(), self.target.format);
                 self.misfits.push(Misfit::tensor(name, why, self.help(dtype, widened)));
                 from
             }
@@ -303,27 +323,32 @@ impl<'a> Chooser<'a> {
             _ => &[DType::I64, DType::I32],
         };
         let nearest = order.iter().find(|&&other| self.target.has(other))?;
-        Some(format!("--cast {nearest}").into())
+        // Without a name `--cast` takes floats only.
+        let named = if dtype.kind() == Kind::Float { "" } else { "NAME=" };
+        Some(format!("--cast {named}{nearest}").into())
     }
 
     fn notes(&self) -> Vec<String> {
-        let ConvertOptions { dequantize, quantize, .. } = self.options;
         let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
         let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
             format!("{count} {}: {from} becomes {to}", plural(count))
         };
-        let mut notes: Vec<String> = self.changes.iter().map(change).collect();
-        if let Some(blocks) = quantize.filter(|_| !self.unquantized.is_empty()) {
-            let names = Examples(&self.unquantized);
+        let mut notes: Vec<String> = self.filter.note().into_iter().collect();
+        notes.extend(self.changes.iter().map(change));
+        for (blocks, names) in &self.unquantized {
+            let names = Examples::of(names.iter().map(String::as_str));
             notes.push(format!(
                 "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
             ));
         }
-        if dequantize.is_some() && !self.changes.keys().any(|(from, _)| from.is_quantized()) {
+        if !self.dequantize.is_empty() && !self.changes.keys().any(|(from, _)| from.is_quantized()) {
             notes.push("--dequantize has nothing to do: no tensor is quantized".to_owned());
         }
+        if !self.cast.is_empty() && self.changes.is_empty() {
+            notes.push("--cast has nothing to do: without a GLOB it takes floats only".to_owned());
+        }
         if !self.chosen.scalars.is_empty() {
-            let names = Examples(&self.chosen.scalars);
+            let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));
             notes.push(format!("{} has no scalars; written with shape [1]: {names}", self.target.format));
         }
         notes
@@ -335,45 +360,4 @@ fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
     let row = shape.last().copied().unwrap_or(1);
     let block = blocks.block().map_or(1, |block| u64::from(block.elements));
     shape.len() >= 2 && row.is_multiple_of(block)
-}
-
-/// Prints a few names and how many more there are.
-struct Examples<'a>(&'a [String]);
-
-impl std::fmt::Display for Examples<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const SHOWN: usize = 4;
-        for (i, name) in self.0.iter().take(SHOWN).enumerate() {
-            write!(f, "{}{:?}", if i > 0 { ", " } else { "" }, Shortened(name))?;
-        }
-        match self.0.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
-}
-
-/// Which names are taken.
-struct Filter {
-    include: Option<Globs>,
-    exclude: Option<Globs>,
-}
-
-impl Filter {
-    fn new(options: &ConvertOptions) -> Result<Self> {
-        let include = globs("--include", &options.include)?;
-        Ok(Self { include, exclude: globs("--exclude", &options.exclude)? })
-    }
-
-    fn takes(&self, name: &str) -> bool {
-        self.include.as_ref().is_none_or(|globs| globs.is_match(name))
-            && self.exclude.as_ref().is_none_or(|globs| !globs.is_match(name))
-    }
-}
-
-fn globs(option: &'static str, patterns: &[String]) -> Result<Option<Globs>> {
-    if patterns.is_empty() {
-        return Ok(None);
-    }
-    Globs::new(patterns).map(Some).map_err(|error| usage(option, error.to_string()))
 }

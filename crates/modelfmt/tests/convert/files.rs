@@ -127,7 +127,7 @@ fn files_that_exist_are_kept_unless_they_may_be_replaced() {
     let model = Model::open(&path).unwrap();
     let options = options(|o| {
         o.overwrite = Overwrite::Replace;
-        o.cast = Some(DType::F16);
+        o.cast = vec![DType::F16.into()];
     });
     convert(&model, Format::Safetensors, &path, &options, &Work::default()).unwrap();
     assert_eq!(Model::open(&path).unwrap().tensors().next().unwrap().dtype, DType::F16);
@@ -148,7 +148,7 @@ fn nothing_is_left_of_what_fails_or_is_stopped() {
         assert_eq!(names(folder.path()), Vec::<String>::new(), "{target}");
     }
     let nan = safetensors(&[floats("w", &[1], &[f32::NAN])], "{}");
-    let cast = options(|o| o.cast = Some(DType::I8));
+    let cast = options(|o| o.cast = vec![DType::I8.into()]);
     convert(&nan, Format::Safetensors, folder.path().join("m"), &cast, &Work::default()).unwrap_err();
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
@@ -162,7 +162,7 @@ fn progress_counts_the_bytes_of_the_tensors() {
         ControlFlow::Continue(())
     };
     let work = Work { threads: 2, progress: Some(&count) };
-    let options = options(|o| o.cast = Some(DType::F16));
+    let options = options(|o| o.cast = vec![DType::F16.into()]);
     let model = source();
     let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
     let nbytes = conversion.nbytes();

@@ -128,7 +128,7 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
     );
     let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.lossy = true)).unwrap();
     assert_eq!(text(&json_of(&found)), r#"{"n":5,"x":0.5}"#);
-    let dropped: Vec<String> = done.dropped.iter().map(|misfit| misfit.what.clone()).collect();
+    let dropped: Vec<String> = done.dropped.iter().map(|misfit| misfit.what()).collect();
     assert_eq!(dropped, ["metadata key \"text\"", "size variable \"D\""]);
 
     let (found, done) = try_convert(&source, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();

@@ -14,12 +14,27 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             tensor("w", DType::BF16, &[1]),
             Format::Mag,
             nothing,
-            "tensor \"w\": mag has no bf16 (--widen, which makes it f32)",
+            "tensor \"w\": safetensors's bf16 is not in mag (--widen, which makes it f32)",
         ),
-        (tensor("w", DType::F64, &[1]), Format::Mag, nothing, "tensor \"w\": mag has no f64 (--cast f32)"),
-        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "mag has no f64 (--cast f32)"),
-        (tensor("w", DType::U64, &[1]), Format::Apr2, nothing, "apr2 has no u64 (--cast i64)"),
-        (tensor("w", DType::C64, &[1]), Format::Oinf, nothing, "oinf has no c64 (--exclude)"),
+        (
+            tensor("w", DType::F64, &[1]),
+            Format::Mag,
+            nothing,
+            "tensor \"w\": safetensors's f64 is not in mag (--cast f32)",
+        ),
+        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "f64 is not in mag (--cast f32)"),
+        (
+            tensor("w", DType::U64, &[1]),
+            Format::Apr2,
+            nothing,
+            "safetensors's u64 is not in apr2 (--cast NAME=i64)",
+        ),
+        (
+            tensor("w", DType::C64, &[1]),
+            Format::Oinf,
+            nothing,
+            "safetensors's c64 is not in oinf (--exclude)",
+        ),
         (
             tensor("a b", DType::F32, &[1]),
             Format::Oinf,
@@ -41,13 +56,13 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.cast = Some(DType::BF16),
+            |o| o.cast = vec![DType::BF16.into()],
             "--cast bf16: mag has no bf16",
         ),
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
-            |o| o.quantize = Some(DType::Q8_0),
+            |o| o.quantize = vec![DType::Q8_0.into()],
             "--quantize q8_0: mag has no q8_0",
         ),
     ] {
@@ -140,12 +155,16 @@ fn values_that_no_option_takes_are_errors_of_usage() {
     let rows: [Row; 10] = [
         (
             Format::Apr2,
-            |o| o.dequantize = Some(DType::BF16),
-            "--dequantize: blocks are decoded to f32 or f16",
+            |o| o.dequantize = vec![DType::F64.into()],
+            "--dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
         ),
-        (Format::Apr2, |o| o.quantize = Some(DType::Q4K), "--quantize: there is no encoder for q4_k"),
-        (Format::Apr2, |o| o.cast = Some(DType::Q8_0), "--cast: values cannot be cast to q8_0"),
-        (Format::Safetensors, |o| o.cast = Some(DType::F8E4M3), "--cast: values cannot be cast to f8_e4m3"),
+        (Format::Apr2, |o| o.quantize = vec![DType::Q4K.into()], "--quantize: there is no encoder for q4_k"),
+        (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "--cast: values cannot be cast to q8_0"),
+        (
+            Format::Safetensors,
+            |o| o.cast = vec![DType::F8E4M3.into()],
+            "--cast: values cannot be cast to f8_e4m3",
+        ),
         (Format::Apr2, |o| o.align = Some(16), "--align: tensors are aligned to 32 or 64 bytes, not to 16"),
         (Format::Apr2, |o| o.shard_size = Some(0), "--shard-size: is 0"),
         (Format::Mag, |o| o.include = vec!["[".to_owned()], "--include: "),
@@ -185,7 +204,11 @@ fn names_are_chosen_by_globs() {
             o.include = include.iter().map(|&glob| glob.to_owned()).collect();
             o.exclude = exclude.iter().map(|&glob| glob.to_owned()).collect();
         });
-        let (found, _) = try_convert(&source, Format::Mag, &options).unwrap();
+        let (found, done) = try_convert(&source, Format::Mag, &options).unwrap();
+        let said = done.notes.iter().filter(|note| note.contains("--include") || note.contains("--exclude"));
+        assert_eq!(said.count(), 1, "{:?}", done.notes);
+        let left_out = format!(" out {} of {} tensors", names.len() - expected.len(), names.len());
+        assert!(done.notes.iter().any(|note| note.ends_with(&left_out)), "{:?}", done.notes);
         assert!(found.tensors().map(|t| t.name).eq(expected.iter().copied()), "{include:?} {exclude:?}");
     }
 }

@@ -82,9 +82,9 @@ fn the_same_input_gives_the_same_bytes() {
 /// Whether a conversion failed only because the target lacks dtypes, ranks or names.
 fn lacks_types(error: &Error) -> bool {
     let Error::Unfit { misfits, .. } = error else { return false };
-    misfits
-        .iter()
-        .all(|misfit| [" has no ", "more dimensions", "names of "].iter().any(|why| misfit.why.contains(why)))
+    misfits.iter().all(|misfit| {
+        [" is not in ", "more dimensions", "names of "].iter().any(|why| misfit.why.contains(why))
+    })
 }
 
 /// Targets that carry everything (DECISIONS, "Conversion between formats", metadata).

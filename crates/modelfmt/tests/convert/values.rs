@@ -29,7 +29,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
 }
 
 #[test]
-fn a_cast_takes_every_number_and_rounds_as_rust_does() {
+fn a_cast_takes_floats_and_what_it_names_and_rounds_as_rust_does() {
     let numbers: Vec<f32> = (0..1000).map(|i| (i as f32 - 500.0) * 1.37e-3).collect();
     let tensors = [
         floats("w", &[10, 100], &numbers),
@@ -44,20 +44,82 @@ fn a_cast_takes_every_number_and_rounds_as_rust_does() {
         (DType::F64, numbers.iter().flat_map(|&x| f64::from(x).to_le_bytes()).collect()),
         (DType::I16, numbers.iter().flat_map(|&x| (x as i16).to_le_bytes()).collect()),
     ] {
-        let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = Some(to)));
-        assert_eq!(dtypes(&cast), [to, to, to, DType::C64]);
+        let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![to.into()]));
+        assert_eq!(dtypes(&cast), [to, DType::I64, DType::Bool, DType::C64]);
         assert!(cast.tensor("w").unwrap().bytes() == expected, "{to}");
+        let rule = format!("*={to}").parse().unwrap();
+        let named = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![rule]));
+        assert_eq!(dtypes(&named), [to, to, to, DType::C64]);
+        assert!(named.tensor("w").unwrap().bytes() == expected, "{to}");
     }
+}
+
+#[test]
+fn position_ids_survive_a_cast() {
+    // What BERT has: 509 and 511 are no numbers of bf16.
+    let ids: Vec<u8> = (508i64..512).flat_map(i64::to_le_bytes).collect();
+    let ids = T { name: "position_ids", dtype: DType::I64, shape: vec![1, 4], bytes: ids };
+    let source = safetensors(&[ids.clone(), floats("w", &[2], &[1.0, 2.0])], "{}");
+    let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![DType::BF16.into()]));
+    assert_eq!(dtypes(&cast), [DType::I64, DType::BF16]);
+    assert_eq!(cast.tensor("position_ids").unwrap().bytes(), ids.bytes);
+}
+
+#[test]
+fn the_last_rule_that_matches_a_tensor_counts() {
+    let names = ["a.weight", "a.bias", "b.weight", "ids"];
+    let mut all: Vec<T> = names[..3].iter().map(|name| floats(name, &[2, 32], &many(64))).collect();
+    all.push(tensor("ids", I64, &[2]));
+    let source = safetensors(&all, "{}");
+    let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+    let cast = |texts: &[&str]| {
+        let options = options(|o| o.cast = rules(texts));
+        dtypes(&convert(&source, Format::Safetensors, &options))
+    };
+    use DType::{BF16, F16, F32, F64, I32, I64, Q4_0, Q8_0};
+    assert_eq!(cast(&["bf16", "*.weight=half"]), [F16, BF16, F16, I64]);
+    assert_eq!(cast(&["*.weight=f16", "BF16"]), [BF16, BF16, BF16, I64]);
+    assert_eq!(cast(&["ids=int32", "*.weight=f16", "b.*=float64"]), [F16, F32, F64, I32]);
+    assert_eq!(cast(&["ids=i32", "f16"]), [F16, F16, F16, I32]);
+    let (small, _) =
+        try_convert(&source, Format::Apr2, &options(|o| o.quantize = rules(&["q4_0", "b.*=Q8_0"]))).unwrap();
+    assert_eq!(dtypes(&small), [Q4_0, Q4_0, Q8_0, I64]);
+    let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
+    let text = tensor_core::value::json::to_string_sorted(&quantization).unwrap();
+    assert_eq!(text, format!(r#"{{"bits_per_weight":{},"method":"MIXED"}}"#, (4.5 + 4.5 + 8.5) / 3.0));
+    let part = options(|o| o.dequantize = rules(&["a.*=bf16"]));
+    let part = convert(&small, Format::Apr2, &part);
+    assert_eq!(dtypes(&part), [BF16, BF16, Q8_0, I64]);
+    assert!(part.metadata().unwrap().get("quantization").is_some());
+}
+
+#[test]
+fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
+    let source = safetensors(&[floats("w", &[2], &[1.0, 2.0])], "{}");
+    let fails = |change: fn(&mut modelfmt::ConvertOptions)| {
+        let error = try_convert(&source, Format::Aero, &options(change)).unwrap_err();
+        assert!(!error.is_usage(), "{error}");
+        error.to_string()
+    };
+    assert_eq!(
+        fails(|o| o.cast = vec!["*.weight=f16".parse().unwrap()]),
+        "m.safetensors: --cast *.weight: no tensor has such a name; `modelfmt inspect` lists them"
+    );
+    assert!(fails(|o| o.dequantize = vec!["x=f16".parse().unwrap()]).contains("--dequantize x: "));
+    assert!(fails(|o| o.quantize = vec!["x=q8_0".parse().unwrap()]).contains("--quantize x: "));
+    assert!(fails(|o| o.include = vec!["w".into(), "x*".into()]).contains("--include x*: "));
+    assert!(fails(|o| o.exclude = vec!["*".into()]).contains("--exclude leaves none of its 1 tensors"));
 }
 
 #[test]
 fn values_beyond_the_range_are_noted() {
     let source = safetensors(&[floats("big", &[2], &[1e9, 1.0]), floats("small", &[1], &[1.0])], "{}");
-    let (cast, done) = try_convert(&source, Format::Mag, &options(|o| o.cast = Some(DType::F16))).unwrap();
+    let (cast, done) =
+        try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::F16.into()])).unwrap();
     assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [f32::INFINITY, 1.0]);
     assert_eq!(done.notes, ["2 tensors: f32 becomes f16"]);
     assert_eq!(done.clipped, ["tensor \"big\" has values beyond the range of f16"]);
-    let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = Some(DType::I8))).unwrap();
+    let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::I8.into()])).unwrap();
     assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [127.0, 1.0]);
 }
 
@@ -74,20 +136,20 @@ fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
     let numbers = many(3 << 20);
     let tensors = [tensor("odd", DType::U8, &[13]), floats("w", &[1 << 10, 3 << 10], &numbers)];
     let source = safetensors(&tensors, "{}");
-    let half = convert(&source, Format::Safetensors, &options(|o| o.cast = Some(DType::F16)));
+    let half = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![DType::F16.into()]));
     let expected: Vec<u8> = numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
     assert!(half.tensor("w").unwrap().bytes() == expected);
     for dtype in [DType::Q8_0, DType::Q4_1] {
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[1 << 10, 3 << 10]).unwrap()).unwrap()];
         quant::encode(dtype, &numbers, &mut blocks).unwrap();
-        let small = convert(&source, Format::Apr2, &options(|o| o.quantize = Some(dtype)));
+        let small = convert(&source, Format::Apr2, &options(|o| o.quantize = vec![dtype.into()]));
         assert_eq!(dtypes(&small), [DType::U8, dtype]);
         assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
         let large = convert(
             &small,
             Format::Safetensors,
             &options(|o| {
-                o.dequantize = Some(DType::F32);
+                o.dequantize = vec![DType::F32.into()];
                 o.lossy = true;
             }),
         );
@@ -107,7 +169,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         tensor("ids", DType::I32, &[4, 32]),
     ];
     let source = safetensors(&all, "{}");
-    let quantize = options(|o| o.quantize = Some(DType::Q4_0));
+    let quantize = options(|o| o.quantize = vec![DType::Q4_0.into()]);
     let (small, done) = try_convert(&source, Format::Apr2, &quantize).unwrap();
     assert_eq!(dtypes(&small), [DType::Q4_0, DType::F32, DType::F32, DType::I32]);
     let note =
@@ -118,7 +180,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
         tensor_core::value::json::to_string(&quantization).unwrap(),
         r#"{"bits_per_weight":4.5,"method":"Q4_0"}"#
     );
-    let back = convert(&small, Format::Apr2, &options(|o| o.dequantize = Some(DType::F16)));
+    let back = convert(&small, Format::Apr2, &options(|o| o.dequantize = vec![DType::F16.into()]));
     assert_eq!(dtypes(&back), [DType::F16, DType::F32, DType::F32, DType::I32]);
     assert_eq!(back.metadata().unwrap().get("quantization"), None);
 }
@@ -130,12 +192,12 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
     let source = gguf(&[blocks.clone(), k], &[]);
     let apr2 = convert(&source, Format::Apr2, &options(|o| o.exclude = vec!["k".to_owned()]));
     assert_eq!(tensors(&apr2)[0], ("w".to_owned(), DType::Q8_0, vec![2, 32], Some(blocks.bytes)));
-    let decode = options(|o| o.dequantize = Some(DType::F32));
+    let decode = options(|o| o.dequantize = vec![DType::F32.into()]);
     let decoded = convert(
         &source,
         Format::Mag,
         &options(|o| {
-            o.dequantize = Some(DType::F32);
+            o.dequantize = vec![DType::F32.into()];
             o.lossy = true;
         }),
     );
@@ -158,17 +220,18 @@ fn values_that_cannot_be_are_named_with_tensor_and_element() {
         try_convert(&source, target, &options(change)).unwrap_err().to_string()
     };
     assert_eq!(
-        text(Format::Apr2, |o| o.quantize = Some(DType::Q8_0)),
+        text(Format::Apr2, |o| o.quantize = vec![DType::Q8_0.into()]),
         "m.safetensors: tensor \"w\": element 200001 is a NaN or beyond the range of f32, and blocks of q8_0 cannot say so"
     );
     assert_eq!(
-        text(Format::Safetensors, |o| o.cast = Some(DType::I32)),
+        text(Format::Safetensors, |o| o.cast = vec![DType::I32.into()]),
         "m.safetensors: tensor \"w\": element 200001 is a NaN, and i32 has none"
     );
     let mut large = many(64);
     large[40] = 1e30;
     let source = safetensors(&[floats("w", &[2, 32], &large)], "{}");
-    let error = try_convert(&source, Format::Apr2, &options(|o| o.quantize = Some(DType::Q4_0))).unwrap_err();
+    let error =
+        try_convert(&source, Format::Apr2, &options(|o| o.quantize = vec![DType::Q4_0.into()])).unwrap_err();
     assert!(error.to_string().contains("the block at element 32 needs a scale"), "{error}");
 }
 

@@ -206,7 +206,7 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
 
 fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     let name = object.required_str("dtype")?;
-    let dtype: DType = name.parse().map_err(|_| ValueError::UnknownType(name.to_owned()))?;
+    let dtype = DType::from_name(name).ok_or_else(|| ValueError::UnknownType(name.to_owned()))?;
     let dim = |dim: &Value| {
         dim.as_u64().ok_or(ValueError::Kind { expected: "an unsigned integer", found: dim.kind() })
     };

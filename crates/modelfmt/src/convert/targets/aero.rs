@@ -118,7 +118,7 @@ fn chunk_losses(index: &Index, losses: &mut Vec<Misfit>) {
     const KNOWN: [FourCC; 6] =
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
     for chunk in index.chunks().filter(|chunk| !KNOWN.contains(&chunk.fourcc)) {
-        let what = format!("chunk {}", chunk.fourcc);
-        losses.push(Misfit::loss(&what, chunk.name, "chunks of other kinds are not carried"));
+        let why = format!("chunks of the type {} are not carried", chunk.fourcc);
+        losses.push(Misfit::loss("chunk", chunk.name, why));
     }
 }

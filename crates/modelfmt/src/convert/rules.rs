@@ -1,0 +1,194 @@
+//! Which tensors an option is for: patterns of names, and types by pattern.
+
+use std::str::FromStr;
+
+use tensor_core::{DType, UnknownDType};
+
+use super::options::{ConvertOptions, usage};
+use crate::error::{Error, Result};
+use crate::globs::Globs;
+use crate::model::Model;
+
+/// `[GLOB=]DTYPE`: a type for the tensors whose names match, or for all.
+///
+/// ```
+/// use modelfmt::{DType, convert::TypeRule};
+///
+/// assert_eq!("float16".parse(), Ok(TypeRule::from(DType::F16)));
+/// let rule: TypeRule = "*.weight=bf16".parse()?;
+/// assert_eq!((rule.glob.as_deref(), rule.dtype), (Some("*.weight"), DType::BF16));
+/// # Ok::<(), modelfmt::UnknownDType>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeRule {
+    /// The names; without it the rule is for all tensors.
+    pub glob: Option<String>,
+    /// The type that they get.
+    pub dtype: DType,
+}
+
+impl From<DType> for TypeRule {
+    /// A rule for all tensors.
+    fn from(dtype: DType) -> Self {
+        Self { glob: None, dtype }
+    }
+}
+
+impl FromStr for TypeRule {
+    type Err = UnknownDType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDType> {
+        // A name may have `=` in it; a type has none.
+        match text.rsplit_once('=') {
+            Some((glob, dtype)) => Ok(Self { glob: Some(glob.to_owned()), dtype: dtype.parse()? }),
+            None => Ok(text.parse::<DType>()?.into()),
+        }
+    }
+}
+
+/// The patterns of one option, and which of them have matched.
+struct Patterns<'a> {
+    option: &'static str,
+    patterns: Vec<&'a str>,
+    globs: Globs,
+    matched: Vec<bool>,
+}
+
+impl<'a> Patterns<'a> {
+    fn new(option: &'static str, patterns: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let patterns: Vec<&str> = patterns.into_iter().collect();
+        let globs = Globs::new(patterns.iter().copied()).map_err(|error| usage(option, error.to_string()))?;
+        let matched = vec![false; patterns.len()];
+        Ok(Self { option, patterns, globs, matched })
+    }
+
+    /// The numbers of the patterns that match, ascending.
+    fn matches(&mut self, name: &str) -> Vec<usize> {
+        if self.patterns.is_empty() {
+            return Vec::new();
+        }
+        let found = self.globs.matches(name);
+        for &number in &found {
+            self.matched.get_mut(number).into_iter().for_each(|matched| *matched = true);
+        }
+        found
+    }
+
+    /// An error for the first pattern that has matched nothing: it is a slip of the pen.
+    fn check(&self, model: &Model) -> Result<()> {
+        let lonely = self.patterns.iter().zip(&self.matched).find(|(_, matched)| !**matched);
+        match lonely {
+            None => Ok(()),
+            Some((pattern, _)) => Err(Error::NoMatch {
+                path: model.path().to_owned(),
+                option: self.option,
+                pattern: (*pattern).to_owned(),
+            }),
+        }
+    }
+}
+
+/// The rules of one option.
+pub(super) struct Rules<'a> {
+    rules: &'a [TypeRule],
+    patterns: Patterns<'a>,
+    /// The rules that have a pattern, in its order.
+    named: Vec<usize>,
+}
+
+impl<'a> Rules<'a> {
+    pub(super) fn new(option: &'static str, rules: &'a [TypeRule]) -> Result<Self> {
+        let named =
+            rules.iter().enumerate().filter_map(|(number, rule)| Some((number, rule.glob.as_deref()?)));
+        let (named, patterns): (Vec<usize>, Vec<&str>) = named.unzip();
+        Ok(Self { rules, patterns: Patterns::new(option, patterns)?, named })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The last rule that takes the tensor. `takes_all` says whether a rule without a pattern takes it.
+    pub(super) fn find(&mut self, name: &str, takes_all: bool) -> Option<DType> {
+        let by_name = self.patterns.matches(name).last().and_then(|&at| self.named.get(at)).copied();
+        let by_all = self.rules.iter().rposition(|rule| takes_all && rule.glob.is_none());
+        Some(self.rules.get(by_name.max(by_all)?)?.dtype)
+    }
+
+    pub(super) fn check(&self, model: &Model) -> Result<()> {
+        self.patterns.check(model)
+    }
+}
+
+/// Which names are taken.
+pub(super) struct Filter<'a> {
+    include: Patterns<'a>,
+    exclude: Patterns<'a>,
+    /// How many names there were, and how many of them were left out.
+    seen: usize,
+    left_out: usize,
+}
+
+impl<'a> Filter<'a> {
+    pub(super) fn new(options: &'a ConvertOptions) -> Result<Self> {
+        let globs =
+            |option, patterns: &'a [String]| Patterns::new(option, patterns.iter().map(String::as_str));
+        Ok(Self {
+            include: globs("--include", &options.include)?,
+            exclude: globs("--exclude", &options.exclude)?,
+            seen: 0,
+            left_out: 0,
+        })
+    }
+
+    pub(super) fn takes(&mut self, name: &str) -> bool {
+        let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
+        let takes = is_included && self.exclude.matches(name).is_empty();
+        self.seen = self.seen.saturating_add(1);
+        self.left_out = self.left_out.saturating_add(usize::from(!takes));
+        takes
+    }
+
+    /// Refuses a pattern that includes nothing, and patterns that leave nothing.
+    pub(super) fn check(&self, model: &Model) -> Result<()> {
+        if self.left_out > 0 && self.left_out == self.seen {
+            return Err(Error::nothing_selected(model, self.options()));
+        }
+        self.include.check(model)
+    }
+
+    /// How many tensors are left out, if any are.
+    pub(super) fn note(&self) -> Option<String> {
+        let Self { seen, left_out, .. } = self;
+        let leave = if self.options().contains(" and ") { "leave" } else { "leaves" };
+        (*left_out > 0).then(|| format!("{} {leave} out {left_out} of {seen} tensors", self.options()))
+    }
+
+    fn options(&self) -> &'static str {
+        match (self.include.patterns.is_empty(), self.exclude.patterns.is_empty()) {
+            (_, true) => "--include",
+            (true, _) => "--exclude",
+            _ => "--include and --exclude",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rule_that_takes_a_tensor_wins() {
+        let rules: Vec<TypeRule> =
+            ["*.weight=f16", "bf16", "a.*=F32", "x=y=i8"].map(|text| text.parse().unwrap()).into();
+        let mut compiled = Rules::new("--cast", &rules).unwrap();
+        assert_eq!(compiled.find("a.weight", true), Some(DType::F32));
+        assert_eq!(compiled.find("b.weight", true), Some(DType::BF16));
+        assert_eq!(compiled.find("b.weight", false), Some(DType::F16));
+        assert_eq!(compiled.find("b.bias", true), Some(DType::BF16));
+        assert_eq!(compiled.find("b.bias", false), None);
+        assert_eq!(compiled.find("x=y", false), Some(DType::I8));
+        assert!(Rules::new("--cast", &[]).unwrap().find("a", true).is_none());
+        assert!("*.weight=f17".parse::<TypeRule>().is_err() && "=f16".parse::<TypeRule>().is_ok());
+    }
+}
