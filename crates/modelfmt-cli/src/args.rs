@@ -20,12 +20,14 @@ use modelfmt::{Format, Level};
   modelfmt verify *.aero
   modelfmt convert model.safetensors model.aero --tensor-hashes
   modelfmt extract model.aero embed.weight -o embed.npy
+  zstd -dc model.gguf.zst | modelfmt inspect -
 
 Formats are told by content: aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded, gguf.
 A model of several files is named by its index: the JSON that lists them.
+`-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
 pub(crate) struct Cli {
-    /// No progress bars and no notes; errors are still printed
+    /// No progress bars, no notes, not what was written; errors are still printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -140,7 +142,7 @@ pub(crate) struct Convert {
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
     /// The file to write, or the index of the set to write: .aero .mag .oinf .apr .safetensors, .aeroset.json
-    /// .safetensors.index.json
+    /// .safetensors.index.json; standard output with - and --to
     #[arg(value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// The format to write, if OUT's ending does not say it: aero, aeroset, mag, oinf, apr2, apr2-sharded, safetensors,
@@ -227,15 +229,16 @@ pub(crate) struct Convert {
 
 /// Write one tensor to a .npy file, or its bytes to a .bin file
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  modelfmt extract model.aero embed.weight -o embed.npy")]
+#[command(after_help = "Examples:
+  modelfmt extract model.aero embed.weight -o embed.npy
+  modelfmt extract model.aero embed.weight -o - | sha256sum")]
 pub(crate) struct Extract {
     /// A model file, or the index of a set
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// The tensor's name
     pub(crate) tensor: String,
-    /// The file to write: .npy or .bin
+    /// The file to write: .npy or .bin; the bytes go to standard output with -
     #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Replace OUT if it exists

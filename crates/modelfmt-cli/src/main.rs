@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod progress;
 mod stop;
+mod streams;
 mod units;
 
 use std::process::ExitCode;

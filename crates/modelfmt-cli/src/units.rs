@@ -1,4 +1,6 @@
-//! Sizes and counts for people.
+//! Sizes, counts and times for people.
+
+use std::time::Duration;
 
 /// Parses a number of bytes, or a number with a unit: of powers of 1000 (K, KB, M, MB, …) or of 1024 (KiB, MiB, …), in upper
 /// or lower case.
@@ -41,6 +43,12 @@ fn factor(unit: &str) -> Option<u64> {
 /// A number of bytes with a unit, such as `44.7 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
+}
+
+/// A time in seconds, such as `0.03 s`.
+pub(crate) fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.0} s") }
 }
 
 /// A count with separators, such as `22,713,216`.

@@ -69,9 +69,9 @@ fn notes_and_losses_go_to_standard_error() {
     let folder = folder_with("simple_model.oinf");
     let run = modelfmt_in(folder.path(), "convert simple_model.oinf m.safetensors --lossy --exclude y");
     assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{}", run.stderr);
-    assert!(
-        run.stderr.lines().all(|line| line.starts_with("note: ") || line.starts_with("warning: dropped "))
-    );
+    let (said, written) = run.stderr.trim_end().rsplit_once('\n').unwrap();
+    assert!(said.lines().all(|line| line.starts_with("note: ") || line.starts_with("warning: dropped ")));
+    assert!(written.starts_with("wrote m.safetensors: "), "{written}");
     assert_eq!(run.stderr.matches("dropped size variable").count(), 2, "{}", run.stderr);
     let quiet = modelfmt_in(folder.path(), "convert simple_model.oinf q.aero --quiet");
     assert_eq!((quiet.status, quiet.stderr.as_str()), (0, ""));

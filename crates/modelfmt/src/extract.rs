@@ -1,6 +1,7 @@
 //! One tensor into a file of its own: `.npy`, or its bytes as they are.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "npy")]
 use tensor_core::DType;
@@ -34,11 +35,11 @@ impl ExtractAs {
     }
 }
 
-/// Writes one tensor to `path`, in pieces. The file appears when it is complete.
+/// Writes one tensor to `path`, in pieces, and returns the size of the file, which appears when it is complete.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::Exists`];
-/// [`Error::File`] if it cannot be read or written.
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::Exists`] and
+/// [`Error::Write`] if it cannot be written; [`Error::File`] if it cannot be read.
 pub fn extract(
     model: &Model,
     name: &str,
@@ -46,24 +47,44 @@ pub fn extract(
     kind: ExtractAs,
     overwrite: Overwrite,
     work: &Work<'_>,
-) -> Result<()> {
+) -> Result<u64> {
     let path = path.as_ref();
-    let position = model.find(name)?;
-    let header = header(model, position, kind)?;
-    let write = |source| {
-        let error = AnyError::Write { path: path.display().to_string(), source };
-        Error::File { path: model.path().to_owned(), error }
+    let write = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        _ => Error::Write { path: path.to_owned(), source },
     };
-    let exists = || Error::Exists { path: path.to_owned() };
-    let begun = AtomicFile::create(path, overwrite);
-    let file = begun.map_err(|error| if is_exists(&error) { exists() } else { write(error) })?;
-    file.write_at(0, &header).map_err(write)?;
+    let header = header(model, model.find(name)?, kind)?;
+    let file = AtomicFile::create(path, overwrite).map_err(write)?;
+    let len = write_tensor(model, name, &header, &file, work)?;
+    file.commit().map_err(write)?;
+    Ok(len)
+}
+
+/// Writes one tensor into a sink, and returns the number of bytes.
+///
+/// # Errors
+/// As [`extract`]; what has been written by then is for the sink's owner to discard.
+pub fn extract_to_sink(
+    model: &Model,
+    name: &str,
+    sink: &dyn Sink,
+    kind: ExtractAs,
+    work: &Work<'_>,
+) -> Result<u64> {
+    let header = header(model, model.find(name)?, kind)?;
+    write_tensor(model, name, &header, &sink, work)
+}
+
+fn write_tensor(model: &Model, name: &str, header: &[u8], sink: &impl Sink, work: &Work<'_>) -> Result<u64> {
+    let write = |source| Error::Write { path: PathBuf::from(sink.name()), source };
+    let position = model.find(name)?;
+    sink.write_at(0, header).map_err(write)?;
     let (begin, nbytes) =
         (header.len() as u64, model.container().info(position).map_or(0, |info| info.nbytes));
     let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
     let segments = [Segment { tensor: position, extent }];
     let region = Region { extent, fill: 0, segments: &segments };
-    let done = region.write(&Values(model), &file, work, |_, _| (), drop);
+    let done = region.write(&Values(model), sink, work, |_, _| (), drop);
     done.map_err(|error| match error {
         tensor_core::write::FillError::Write { source, .. } => write(source),
         tensor_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
@@ -71,11 +92,7 @@ pub fn extract(
             model.failed(AnyError::Data { name: name.to_owned(), source })
         }
     })?;
-    file.commit().map_err(|error| if is_exists(&error) { exists() } else { write(error) })
-}
-
-fn is_exists(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::AlreadyExists
+    Ok(begin.saturating_add(nbytes))
 }
 
 fn no_room(model: &Model, fault: Fault) -> Error {
@@ -142,10 +159,9 @@ const fn npy_type(dtype: DType) -> Option<&'static str> {
 }
 
 #[cfg(feature = "npy")]
-fn npy_header(code: &str, shape: &[u64]) -> std::io::Result<Vec<u8>> {
+fn npy_header(code: &str, shape: &[u64]) -> io::Result<Vec<u8>> {
     use npyz::{DType, WriteOptions, WriterBuilder};
-    let invalid =
-        |error: npyz::ParseTypeStrError| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+    let invalid = |error: npyz::ParseTypeStrError| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut header = Vec::new();
     let options = WriteOptions::new_header_only().dtype(DType::Plain(code.parse().map_err(invalid)?));
     options.shape(shape).writer(&mut header).write_header_only()?;

@@ -200,7 +200,7 @@ pub use convert::{Conversion, ConvertOptions, Converted, convert_to_sink};
 pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-pub use extract::{ExtractAs, extract};
+pub use extract::{ExtractAs, extract, extract_to_sink};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
@@ -227,7 +227,7 @@ pub use tensor_core::{
 };
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
-pub use verify::verify;
+pub use verify::{verify, verify_source};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::source::FileSource;
+use tensor_core::source::{AnySource, FileSource};
 use tensor_core::{Level, Report, Work};
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -34,21 +34,37 @@ pub struct FileReport {
 #[cfg(not(target_arch = "wasm32"))]
 pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileReport {
     let path = path.as_ref();
-    // A checksum that `open` would refuse is one of the findings here.
-    match OpenOptions::new().ignore_checksum(true).open(path) {
-        Ok(model) => {
-            let report = model.verify_with(level, work);
-            FileReport { path: path.to_owned(), format: Some(model.format()), report }
-        }
-        Err(error) => {
-            let format = FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
-            FileReport {
-                path: path.to_owned(),
-                format,
-                report: Report::unreadable(level, reason(path, &error)),
-            }
-        }
-    }
+    let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
+    reported(path, lenient().open(path), detect, level, work)
+}
+
+/// As [`verify`], for a source that is one file; `name` stands for it in the report.
+#[must_use]
+#[cfg(not(target_arch = "wasm32"))]
+pub fn verify_source(name: &str, source: AnySource, level: Level, work: &Work<'_>) -> FileReport {
+    let format = Format::detect(&source).ok().flatten();
+    reported(Path::new(name), lenient().open_source(name, source, None), || format, level, work)
+}
+
+/// A checksum that a reader would refuse is one of the findings.
+#[cfg(not(target_arch = "wasm32"))]
+fn lenient() -> OpenOptions {
+    OpenOptions::new().ignore_checksum(true)
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn reported(
+    path: &Path,
+    opened: Result<Model>,
+    detect: impl FnOnce() -> Option<Format>,
+    level: Level,
+    work: &Work<'_>,
+) -> FileReport {
+    let (format, report) = match opened {
+        Ok(model) => (Some(model.format()), model.verify_with(level, work)),
+        Err(error) => (detect(), Report::unreadable(level, reason(path, &error))),
+    };
+    FileReport { path: path.to_owned(), format, report }
 }
 
 /// The error without the file's name, which the report carries, and with its causes.

@@ -1,21 +1,30 @@
 //! `modelfmt convert`
 
 use std::path::Path;
+use std::time::Instant;
 
-use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, Format, Model, Overwrite, Printable, json};
+use modelfmt::convert::{Compression, Declared, MagChecksum, WrittenFile};
+use modelfmt::{ConvertOptions, Converted, Format, Overwrite, Printable, json};
 
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
+use crate::streams;
 
 pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
+    let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
-    let model = Model::open(&args.input)?;
+    let model = streams::open(&args.input)?;
     let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
-    let converted = bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?;
+    let converted = if streams::is_dash(&args.output) {
+        streams::to_stdout(|sink| {
+            Ok(bar.run(|work| modelfmt::convert_to_sink(&model, target, sink, &options, work))?)
+        })?
+    } else {
+        bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?
+    };
     if !quiet {
         for note in &converted.notes {
             say(format_args!("note: {}", Printable(&note.to_string())));
@@ -27,7 +36,31 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     for dropped in &converted.dropped {
         say(format_args!("warning: dropped {}: {}", Printable(&dropped.what()), Printable(&dropped.why)));
     }
+    if !quiet {
+        let nbytes = converted.files.iter().map(|file| file.nbytes).sum();
+        super::say_written(&written(&args.output, &converted), converted.tensors, nbytes, begun);
+    }
     Ok(())
+}
+
+/// Names what was written: a file, or the index of a set and the files beside it, if they are few.
+fn written(output: &Path, converted: &Converted) -> String {
+    const FEW: usize = 4;
+    if streams::is_dash(output) {
+        return "to standard output".to_owned();
+    }
+    let is_index = |file: &&WrittenFile| file.path.ends_with(".json");
+    let Some(index) = converted.files.iter().find(is_index).filter(|_| converted.format.is_set()) else {
+        return output.display().to_string();
+    };
+    let others: Vec<&str> =
+        converted.files.iter().filter(|file| *file != index).map(|file| file.path.as_str()).collect();
+    let files = match others.as_slice() {
+        few if few.len() <= FEW => few.join(", "),
+        [first, .., last] => format!("{} files, {first} to {last}", others.len()),
+        _ => String::new(),
+    };
+    format!("{} with {files}", output.with_file_name(&index.path).display())
 }
 
 fn target(args: &Convert) -> Result<Format> {
@@ -37,6 +70,11 @@ fn target(args: &Convert) -> Result<Format> {
     let name = args.output.to_string_lossy();
     Format::of_output(&name).ok_or_else(|| {
         let endings = ".aero, .mag, .oinf, .apr, .safetensors, .aeroset.json or .safetensors.index.json";
+        if streams::is_dash(&args.output) {
+            return Failure::Usage(
+                "-: standard output has no ending that says which format; use --to".to_owned(),
+            );
+        }
         let why = match Path::new(&*name).extension() {
             Some(ending) if ending == "gguf" => "gguf is read and never written",
             _ => "the ending does not say which format",

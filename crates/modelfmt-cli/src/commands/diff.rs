@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use modelfmt::{Changed, Diff as Differences, Model, Printable};
+use modelfmt::{Changed, Diff as Differences, Printable};
 
 use crate::args::Diff;
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::progress::Progress;
+use crate::streams;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
-    let (a, b) = (Model::open(&args.a)?, Model::open(&args.b)?);
+    let (a, b) = (streams::open(&args.a)?, streams::open(&args.b)?);
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
     let printed = super::print(|out| {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, Model, Printable, Value, json};
+use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, Printable, Value, json};
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
+use crate::streams;
 use crate::units::{count, size};
 
 /// Tables of more rows than this are printed without looking at all of them first.
@@ -19,7 +20,7 @@ const LONGEST: usize = 200;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let globs = args.tensors.as_deref().map(globs).transpose()?;
-    let model = Model::open(&args.file)?;
+    let model = streams::open(&args.file)?;
     let mut options = InspectOptions::new().hash(args.hash);
     if let Some(globs) = globs {
         options = options.tensors(globs);

@@ -10,10 +10,12 @@ pub(crate) mod verify;
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
+use std::time::Instant;
 
 use modelfmt::{Model, Printable};
 
-use crate::failure::Result;
+use crate::failure::{Result, say};
+use crate::units::{count, seconds, size};
 
 /// Prints through a buffer, and says when standard output takes no more.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
@@ -21,6 +23,13 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     write(&mut out)?;
     out.flush()?;
     Ok(())
+}
+
+/// The line of a command that did something: what was written, how much, and how long that took.
+fn say_written(what: &str, tensors: usize, nbytes: u64, begun: Instant) {
+    let (tensors, s) = (count(tensors as u64), if tensors == 1 { "" } else { "s" });
+    let (what, nbytes, time) = (Printable(what), size(nbytes), seconds(begun.elapsed()));
+    say(format_args!("wrote {what}: {tensors} tensor{s}, {nbytes} in {time}"));
 }
 
 /// The bytes of all tensors, for progress bars. Tensors that are declared only can claim any number.

@@ -1,13 +1,12 @@
 //! `modelfmt show`
 
-use modelfmt::Model;
-
 use crate::args::Show;
 use crate::failure::Result;
 use crate::progress::Progress;
+use crate::streams;
 
 pub(crate) fn run(args: &Show) -> Result {
-    let model = Model::open(&args.file)?;
+    let model = streams::open(&args.file)?;
     // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {

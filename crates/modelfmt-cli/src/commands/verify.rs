@@ -9,16 +9,18 @@ use crate::args::Verify;
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::progress::Progress;
 use crate::stop;
+use crate::streams;
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     let mut failed = 0;
     for path in &args.files {
         let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         let bar = Progress::new("verifying", size, quiet || args.json);
-        let report = bar.run(|work| modelfmt::verify(path, args.level.into(), work));
+        let report = bar.run(|work| streams::verify(path, args.level.into(), work));
         if stop::is_asked() {
             return Err(Failure::Checked);
         }
+        let report = report?;
         failed += usize::from(!report.is_ok());
         print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
     }

@@ -284,7 +284,8 @@ pub struct Converted {
 /// The name of a file without its ending.
 fn stem(path: &Path) -> &str {
     const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("model");
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.filter(|&name| name != "-").unwrap_or("model"); // standard input has no name
     let known = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
     let stem = || Path::new(name).file_stem().and_then(|stem| stem.to_str());
     known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or("model")

@@ -201,12 +201,12 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
         if n == 0 {

@@ -5,6 +5,8 @@ mod atomic;
 mod data;
 #[cfg(not(target_arch = "wasm32"))]
 mod early;
+#[cfg(not(target_arch = "wasm32"))]
+mod file;
 mod fill;
 #[cfg(not(target_arch = "wasm32"))]
 mod pending;
@@ -13,6 +15,8 @@ mod sink;
 #[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+pub use file::FileSink;
 pub use fill::{FillError, Region, Segment};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{Halted, remove_unfinished};

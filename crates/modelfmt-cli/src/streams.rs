@@ -1,0 +1,122 @@
+//! Standard input and output in place of files, and pipes: what has to be read or written at positions goes through a
+//! temporary file, which has no name and so never stays behind.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Seek, Write};
+use std::path::Path;
+
+use modelfmt::tensor_core::source::FileSource;
+use modelfmt::tensor_core::write::FileSink;
+use modelfmt::{FileReport, Level, Model, OpenOptions, Work};
+
+use crate::failure::{Failure, Result};
+use crate::stop;
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Opens a model: a path, or `-`.
+pub(crate) fn open(path: &Path) -> Result<Model> {
+    let Some(file) = stream(path)? else { return Ok(Model::open(path)?) };
+    Ok(OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(file), None)?)
+}
+
+/// Verifies a model: a path, or `-`.
+pub(crate) fn verify(path: &Path, level: Level, work: &Work<'_>) -> Result<FileReport> {
+    Ok(match stream(path)? {
+        Some(file) => modelfmt::verify_source(&path.to_string_lossy(), Box::new(file), level, work),
+        None => modelfmt::verify(path, level, work),
+    })
+}
+
+/// What cannot be opened by its path and read at positions: standard input and pipes.
+fn stream(path: &Path) -> Result<Option<FileSource>> {
+    let failed = |source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source });
+    let file = if is_dash(path) {
+        if io::stdin().is_terminal() {
+            return Err(Failure::Usage("-: standard input is a terminal; send a model into it".to_owned()));
+        }
+        stdin().map_err(failed)?
+    } else if is_pipe(path) {
+        File::open(path).map_err(failed)?
+    } else {
+        return Ok(None);
+    };
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    let file = if is_file { file } else { spooled(file).map_err(failed)? };
+    FileSource::new(file).map(Some).map_err(failed)
+}
+
+#[cfg(unix)]
+fn stdin() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(windows)]
+fn stdin() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+    Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+}
+
+#[cfg(unix)]
+fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+const fn is_pipe(_: &Path) -> bool {
+    false
+}
+
+/// A temporary file with all that a stream has.
+fn spooled(mut stream: File) -> io::Result<File> {
+    let mut file = tempfile::tempfile().map_err(|error| without_room(&error))?;
+    copy(&mut stream, |piece| file.write_all(piece).map_err(|error| without_room(&error)))?;
+    Ok(file)
+}
+
+/// Says where temporary files go: the disk that is full may be another than that of the model.
+fn without_room(error: &io::Error) -> io::Error {
+    let folder = std::env::temp_dir();
+    let text = format!("no temporary file in {}, which TMPDIR chooses: {error}", folder.display());
+    io::Error::other(text)
+}
+
+/// Gives what a stream has to `take`, piece by piece, until a signal comes.
+fn copy(from: &mut impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE];
+    while !stop::is_asked() {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(len) => take(buffer.get(..len).unwrap_or_default())?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("stopped on request"))
+}
+
+/// Sends to standard output what `write` puts into a sink, once all of it is there and nothing was wrong with it.
+pub(crate) fn to_stdout<T>(write: impl FnOnce(&FileSink) -> Result<T>) -> Result<T> {
+    if io::stdout().is_terminal() {
+        let text = "-: standard output is a terminal; send it to a file or a program";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let failed =
+        |source| Failure::Job(modelfmt::Error::Write { path: "-".into(), source: without_room(&source) });
+    let sink = FileSink(tempfile::tempfile().map_err(failed)?);
+    let done = write(&sink)?;
+    let FileSink(mut file) = sink;
+    file.rewind().map_err(failed)?;
+    let mut stdout = io::stdout().lock();
+    copy(&mut file, |piece| stdout.write_all(piece))?;
+    stdout.flush()?;
+    Ok(done)
+}
