@@ -4,6 +4,8 @@ mod order;
 
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use self::order::Order;
 use crate::buffer::AlignedBuf;
@@ -103,13 +105,28 @@ impl Work<'_> {
             }
         };
         std::thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+            // Where no more threads can be had, those that there are do the work.
+            let helpers: Vec<_> = (1..threads).map_while(|_| spawn(scope, worker)).collect();
             worker();
             for helper in helpers {
-                helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                helper.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
         });
         order.finish()
+    }
+
+    /// Runs both, at once if another thread is allowed and can be had, else one after the other.
+    pub fn both<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
+        if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
+            return (a(), b());
+        }
+        std::thread::scope(|scope| {
+            let helper = spawn(scope, &a);
+            let b = b();
+            let a =
+                helper.map_or_else(&a, |helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            (a, b)
+        })
     }
 
     /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
@@ -154,6 +171,18 @@ impl Work<'_> {
     }
 }
 
+/// A thread that helps, if one can be had: the system may have no more for this user or no memory for its stack, and then the
+/// work is done without it.
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let builder = Builder::new();
+    #[cfg(test)]
+    let builder = if tests::NO_THREADS.get() { builder.stack_size(usize::MAX / 4) } else { builder };
+    builder.spawn_scoped(scope, run).ok()
+}
+
 /// Why [`Work::scan`] ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
@@ -184,6 +213,24 @@ impl<F> From<ScanError> for Error<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    thread_local! {
+        /// Threads that this one begins ask for a stack that no system has.
+        pub(super) static NO_THREADS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    #[test]
+    fn work_is_done_where_there_are_no_more_threads() {
+        NO_THREADS.set(true);
+        std::thread::scope(|scope| assert!(spawn(scope, || ()).is_none()));
+        let work = Work { threads: 4, progress: None };
+        let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
+        assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
+        let here = std::thread::current().id();
+        assert_eq!(work.both(|| std::thread::current().id(), || 7), (here, 7));
+        NO_THREADS.set(false);
+        assert_ne!(work.both(|| std::thread::current().id(), || 7).0, here);
+    }
 
     #[test]
     fn results_come_in_order_whatever_the_threads() {

@@ -113,7 +113,7 @@ fn everybody(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // Where no more threads can be had, those that there are do the work.
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+            if crate::work::spawn(scope, work).is_none() {
                 break;
             }
         }
