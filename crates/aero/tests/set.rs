@@ -109,7 +109,7 @@ fn an_empty_model_is_a_set_without_parts() {
 fn the_index_is_laid_out_as_decided() {
     let files = write(&[100, 100], &options().part_size(100), 1);
     let text = std::str::from_utf8(&files.0[INDEX]).unwrap();
-    let start = "{\n  \"format\": {\n    \"name\": \"AEROSET\",\n    \"version\": [\n      0,\n      2\n    ]\n  },\n  \"model\": {\n    \"name\": \"tiny\",\n    \"architecture\": \"demo\"\n  },\n  \"parts\": [\n    {\n      \"path\": \"part-000.aero\",\n      \"sha256\": \"";
+    let start = "{\n  \"format\": {\n    \"name\": \"AEROSET\",\n    \"version\": [\n      0,\n      2\n    ]\n  },\n  \"model\": {\n    \"name\": \"tiny\",\n    \"architecture\": \"demo\"\n  },\n  \"parts\": [\n    {\n      \"path\": \"model.part-000.aero\",\n      \"sha256\": \"";
     assert!(text.starts_with(start), "{text}");
     assert!(text.ends_with('}'));
     let tree = json::parse(text.as_bytes()).unwrap();
@@ -130,11 +130,11 @@ fn a_hundred_parts_open_one_when_a_tensor_is_read() {
     let opened = Arc::new(Mutex::new(Vec::new()));
     let set = SetReader::from_files(Watched(files, Arc::clone(&opened)), INDEX).unwrap();
     assert_eq!((set.set().parts().len(), set.tensors().len()), (100, 100));
-    assert_eq!(*opened.lock().unwrap(), [INDEX, "index.aero"]);
+    assert_eq!(*opened.lock().unwrap(), [INDEX, "model.index.aero"]);
     for _ in 0..3 {
         assert_eq!(set.tensor("t42").unwrap().bytes(), values(64, 42));
     }
-    assert_eq!(*opened.lock().unwrap(), [INDEX, "index.aero", "part-042.aero"]);
+    assert_eq!(*opened.lock().unwrap(), [INDEX, "model.index.aero", "model.part-042.aero"]);
 }
 
 #[test]
@@ -183,11 +183,12 @@ fn a_broken_index_is_refused() {
         }
     };
     for path in ["../part-000.aero", "/part-000.aero", "C:part-000.aero", "a/../../b", "a\\\\b", ""] {
-        assert!(matches!(refused("part-000.aero", path), Fault::Path { .. }), "{path}");
+        assert!(matches!(refused("model.part-000.aero", path), Fault::Path { .. }), "{path}");
     }
-    assert!(matches!(refused("\"index.aero\"", "\"..\""), Fault::Path { .. }));
-    for path in ["part-001.aero", "./part-001.aero", "index.aero", "./././index.aero"] {
-        let fault = refused("part-000.aero", path);
+    assert!(matches!(refused("\"model.index.aero\"", "\"..\""), Fault::Path { .. }));
+    for path in ["model.part-001.aero", "./model.part-001.aero", "model.index.aero", "./././model.index.aero"]
+    {
+        let fault = refused("model.part-000.aero", path);
         assert!(matches!(fault, Fault::Path { fault: PathFault::Twice, .. }), "{path}");
     }
     assert!(matches!(refused("AEROSET", "AERO"), Fault::Set(_)));
@@ -199,7 +200,7 @@ fn a_broken_index_is_refused() {
     assert!(matches!(refused("{", "["), Fault::Common(_)));
     let deep = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
     assert!(SetIndex::parse(&deep, &Limits::default()).is_err());
-    let files = changed(|files| drop(files.0.remove("index.aero")));
+    let files = changed(|files| drop(files.0.remove("model.index.aero")));
     assert!(matches!(SetReader::from_files(files, INDEX), Err(Error::Open { .. })));
     let mut limits = Limits::default();
     limits.entries = 1;
@@ -211,7 +212,7 @@ fn a_broken_index_is_refused() {
 fn what_is_wrong_with_a_set_is_found() {
     type Change = fn(&mut MemoryFiles);
     let cases: &[(&str, Level, Change, &str)] = &[
-        ("a missing part", Level::Header, |files| drop(files.0.remove("part-001.aero")), "structure"),
+        ("a missing part", Level::Header, |files| drop(files.0.remove("model.part-001.aero")), "structure"),
         (
             "another size",
             Level::Header,
@@ -240,8 +241,8 @@ fn what_is_wrong_with_a_set_is_found() {
             "a weight",
             Level::Full,
             |files| {
-                let at = files.0["part-001.aero"].len() - 1;
-                flip(files, "part-001.aero", at);
+                let at = files.0["model.part-001.aero"].len() - 1;
+                flip(files, "model.part-001.aero", at);
             },
             "set-hashes",
         ),
@@ -249,19 +250,19 @@ fn what_is_wrong_with_a_set_is_found() {
             "a weight",
             Level::Full,
             |files| {
-                let at = files.0["part-001.aero"].len() - 1;
-                flip(files, "part-001.aero", at);
+                let at = files.0["model.part-001.aero"].len() - 1;
+                flip(files, "model.part-001.aero", at);
             },
             "chunk-hashes",
         ),
-        ("the identity of the index", Level::Full, |files| flip(files, "index.aero", 52), "set-hashes"),
+        ("the identity of the index", Level::Full, |files| flip(files, "model.index.aero", 52), "set-hashes"),
         (
             "parts that change places",
             Level::Header,
             |files| {
-                let [a, b] = ["part-000.aero", "part-001.aero"].map(|path| files.0[path].clone());
-                files.0.insert("part-000.aero".to_owned(), b);
-                files.0.insert("part-001.aero".to_owned(), a);
+                let [a, b] = ["model.part-000.aero", "model.part-001.aero"].map(|path| files.0[path].clone());
+                files.0.insert("model.part-000.aero".to_owned(), b);
+                files.0.insert("model.part-001.aero".to_owned(), a);
             },
             "structure",
         ),
@@ -276,16 +277,17 @@ fn what_is_wrong_with_a_set_is_found() {
 
 #[test]
 fn reading_from_a_broken_set_says_what_is_wrong() {
-    let set = SetReader::from_files(changed(|files| drop(files.0.remove("part-001.aero"))), INDEX).unwrap();
+    let set =
+        SetReader::from_files(changed(|files| drop(files.0.remove("model.part-001.aero"))), INDEX).unwrap();
     assert!(set.tensor("t0").is_ok());
-    assert!(matches!(set.tensor("t1"), Err(Error::Open { path, .. }) if path == "part-001.aero"));
+    assert!(matches!(set.tensor("t1"), Err(Error::Open { path, .. }) if path == "model.part-001.aero"));
     let set =
         SetReader::from_files(changed(|files| replace(files, INDEX, "        1\n", "        7\n")), INDEX)
             .unwrap();
     assert!(matches!(set.tensor("t1"), Err(Error::Malformed { fault: Fault::Set(_), .. })));
     assert!(matches!(set.tensor("t2"), Err(Error::NotFound { .. })));
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
-    for name in ["../x.aeroset.json", "/x", "index.aero", "part-000.aero"] {
+    for name in ["../x.aeroset.json", "/x", "a:b.aeroset.json", ""] {
         let plan = SetPlan::new(name, specs.clone(), &metadata(), &options());
         assert!(matches!(plan, Err(Error::Unfit { .. })), "{name}");
     }
@@ -302,7 +304,7 @@ fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
         let mut writer = ChunkWriter::new(&file, [5; 16], vec![shard]).unwrap();
         writer.put(0, values(100, 1)).unwrap();
         writer.finish().unwrap();
-        files.0.insert("part-001.aero".to_owned(), file.into_bytes().into());
+        files.0.insert("model.part-001.aero".to_owned(), file.into_bytes().into());
     });
     let set = SetReader::from_files(files, INDEX).unwrap();
     assert_eq!(set.tensor("t1").unwrap().bytes(), values(100, 1));

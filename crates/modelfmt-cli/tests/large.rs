@@ -76,7 +76,12 @@ fn an_interrupted_conversion_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     sparse_model(&folder.path().join("large.safetensors"), 12);
     let mut child = start(folder.path(), "convert large.safetensors out.mag");
-    while !folder.path().join(".out.mag.partial").exists() {
+    let is_begun = || {
+        fs::read_dir(folder.path())
+            .unwrap()
+            .any(|entry| entry.unwrap().file_name().to_string_lossy().ends_with(".partial"))
+    };
+    while !is_begun() {
         sleep(Duration::from_millis(1));
     }
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();

@@ -1,7 +1,7 @@
 //! Models of several files: AEROSET.
 //!
-//! An index in JSON names the parts, each an AERO file with shards of its own, and `index.aero`, which lists the tensors
-//! of all. A [`SetPlan`] writes them, a [`SetReader`] reads them; a part is opened when one of its tensors is asked for.
+//! An index in JSON names the parts, each an AERO file with shards of its own, and one AERO file, `STEM.index.aero`, which lists
+//! the tensors of all. A [`SetPlan`] writes them, a [`SetReader`] reads them; a part is opened when one of its tensors is asked for.
 //!
 //! ```
 //! use aero::{DType, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
@@ -17,7 +17,7 @@
 //! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Work::default())?;
 //!
 //! let model = SetReader::from_files(folder.files(), "model.aeroset.json")?; // or SetReader::open("models/")
-//! assert_eq!(model.set().parts()[1].file.path, "part-001.aero");
+//! assert_eq!(model.set().parts()[1].file.path, "model.part-001.aero");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second part only
 //! # assert!(model.verify(aero::Level::Full).is_ok());
 //! # Ok::<(), aero::Error>(())

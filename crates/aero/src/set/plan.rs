@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{NewFiles, Output, Sink, TensorData, TensorSpec, commit_set};
+use tensor_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{NewTensor, Part, TensorTable, Work};
@@ -20,7 +20,8 @@ use crate::writer::Written;
 /// The shards of a part where nothing else is asked for.
 pub(crate) const DEFAULT_SHARDS_PER_PART: u64 = 4;
 
-/// A set that is about to be written: the index, `index.aero`, and parts `part-000.aero` and so on beside it.
+/// A set that is about to be written: the index, `STEM.index.aero`, and parts `STEM.part-000.aero` and so on beside it. STEM is the
+/// name of the index without `.aeroset.json`, so that two sets can share a folder.
 ///
 /// Tensors keep their order. The file that lists them has the model's metadata; the parts have name and
 /// architecture only.
@@ -29,6 +30,8 @@ pub struct SetPlan {
     index_name: String,
     /// The folder of the index, with its `/`.
     prefix: String,
+    /// How the names of the other files begin.
+    stem: String,
     tensors: TensorTable,
     shards: Vec<Shard>,
     /// The shards of each part.
@@ -46,10 +49,10 @@ struct Listed {
 
 impl SetPlan {
     /// Divides tensors into shards and parts and checks everything. The index will be `index_name`, such as
-    /// `model.aeroset.json`; the other files stand in the same folder.
+    /// `model.aeroset.json`; the other files stand in the same folder and are named after it.
     ///
     /// # Errors
-    /// As [`Plan::new`]; also if the name leads out of the folder, or is that of another file of the set.
+    /// As [`Plan::new`]; also if the name leads out of the folder.
     pub fn new<'a>(
         index_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -61,6 +64,7 @@ impl SetPlan {
             .map_err(|fault| unfit(Fault::Path { path: index_name.to_owned(), fault }))?;
         let prefix =
             index_name.rfind('/').and_then(|at| index_name.get(..=at)).unwrap_or_default().to_owned();
+        let stem = stem(index_name.get(prefix.len()..).unwrap_or_default()).to_owned();
         let cap = options.part_size.map_or(options.shard_size, |size| size.min(options.shard_size));
         let mut tensors = table_of(specs)?;
         let shards = shards_of(&mut tensors, cap, 0)?;
@@ -68,15 +72,13 @@ impl SetPlan {
         let plan = Self {
             index_name: index_name.to_owned(),
             prefix,
+            stem,
             tensors,
             shards,
             parts,
             metadata: metadata.clone(),
             options: options.clone(),
         };
-        if plan.file_names().any(|name| format!("{}{name}", plan.prefix) == index_name) {
-            return Err(unfit(Fault::Set("another file of the set has that name".to_owned())));
-        }
         // What the index of all tensors can hold, each part can.
         plan.global(None)?;
         if let Some(number) = (!plan.parts.is_empty()).then_some(0) {
@@ -91,9 +93,17 @@ impl SetPlan {
         &self.index_name
     }
 
-    /// The names of the other files, beside the index: `index.aero` and the parts.
+    /// The names of the other files, beside the index: the file that lists all tensors, and the parts.
     pub fn file_names(&self) -> impl Iterator<Item = String> {
-        std::iter::once(GLOBAL.to_owned()).chain((0..self.parts.len()).map(part_name))
+        std::iter::once(self.global_name()).chain((0..self.parts.len()).map(|number| self.part_name(number)))
+    }
+
+    fn global_name(&self) -> String {
+        format!("{}.index.aero", self.stem)
+    }
+
+    fn part_name(&self, number: usize) -> String {
+        format!("{}.part-{number:03}.aero", self.stem)
     }
 
     /// The tensors in the order they will be written.
@@ -102,7 +112,7 @@ impl SetPlan {
         &self.tensors
     }
 
-    /// Writes parts, `index.aero` and index. `data` numbers tensors as their descriptions were given. The same input
+    /// Writes parts, the file that lists all tensors, and the index. `data` numbers tensors as their descriptions were given. The same input
     /// with the same identity gives the same bytes, however many threads `work` allows.
     ///
     /// The SHA-256 of a part begins with its table of contents, which holds the hashes of the weights and so is known
@@ -115,32 +125,18 @@ impl SetPlan {
     where
         N: NewFiles,
     {
-        // All are created first, so that one that exists is found before hours of work.
-        let create = |name: &str| {
-            let failed = |source| Error::Write { path: name.to_owned(), source };
-            files.create(name).map_err(failed)
-        };
-        let index = create(&self.index_name)?;
-        let global = create(&format!("{}{GLOBAL}", self.prefix))?;
-        let outputs: Vec<N::Output> = (0..self.parts.len())
-            .map(|number| create(&format!("{}{}", self.prefix, part_name(number))))
-            .collect::<Result<_>>()?;
-        let (parts, hashes) = self.write_parts(data, &outputs, work)?;
+        let path = |name: &str| format!("{}{name}", self.prefix);
+        let names = self.file_names().map(|name| path(&name));
+        let mut set = NewSet::begin(files, &self.index_name, names)?;
+        let (parts, hashes) = self.write_parts(data, &mut set, work)?;
         let hashes = self.options.tensor_hashes.then_some(hashes);
+        let name = self.global_name();
+        let global = set.create(&path(&name))?;
         let written = self.global(hashes.as_deref())?.run(&[[0u8; 0]; 0], &global, work)?;
-        let listed = Listed {
-            path: GLOBAL.to_owned(),
-            len: written.file_len,
-            sha256: sha256(&global, written.file_len, work)?,
-        };
-        let failed = |name: &str| {
-            let path = name.to_owned();
-            move |source| Error::Write { path, source }
-        };
-        let text = self.index_text(&parts, &listed)?;
-        index.write_at(0, text.as_bytes()).map_err(failed(&self.index_name))?;
-        let parts = parts.iter().map(|part| part.path.as_str()).zip(outputs);
-        commit_set(parts.chain([(GLOBAL, global)]), (&self.index_name, index))
+        let sha256 = sha256(&global, written.file_len, work)?;
+        set.done(&path(&name), global)?;
+        let listed = Listed { path: name, len: written.file_len, sha256 };
+        set.commit(self.index_text(&parts, &listed)?.as_bytes())
     }
 
     /// Writes the set into a folder, which must exist.
@@ -159,27 +155,43 @@ impl SetPlan {
     }
 
     /// Writes every part; returns what the index says of them, and the hash of each tensor.
-    fn write_parts<O: Output>(
+    fn write_parts<N: NewFiles>(
         &self,
         data: &dyn TensorData,
-        outputs: &[O],
+        set: &mut NewSet<'_, N>,
         work: &Work<'_>,
     ) -> Result<(Vec<Listed>, Vec<[u8; 32]>)> {
         let (mut listed, mut hashes) = (Vec::new(), Vec::new());
-        let mut before: Option<(usize, &O, u64)> = None;
-        for (number, output) in outputs.iter().enumerate() {
-            let (sha, written) = both(
-                work,
-                || before.map(|(number, output, len)| list(number, output, len, work)).transpose(),
-                || self.part(number)?.run(data, output, work),
-            );
-            listed.extend(sha?);
+        // The part that is complete, and being read back.
+        let mut before: Option<(String, N::Output, u64)> = None;
+        for number in 0..self.parts.len() {
+            let name = self.part_name(number);
+            let output = set.create(&format!("{}{name}", self.prefix))?;
+            let read_back = || before.as_ref().map(|(_, output, len)| sha256(output, *len, work)).transpose();
+            let (sha256, written) = work.both(read_back, || self.part(number)?.run(data, &output, work));
+            let sha256 = sha256?;
             let Written { file_len, hashes: of_part } = written?;
             hashes.extend(of_part);
-            before = Some((number, output, file_len));
+            let complete = before.replace((name, output, file_len));
+            self.take(complete.zip(sha256), &mut listed, set)?;
         }
-        listed.extend(before.map(|(number, output, len)| list(number, output, len, work)).transpose()?);
+        let sha256 = before.as_ref().map(|(_, output, len)| sha256(output, *len, work)).transpose()?;
+        self.take(before.zip(sha256), &mut listed, set)?;
         Ok((listed, hashes))
+    }
+
+    /// Notes a part that has been written and read back, and closes it.
+    #[allow(clippy::type_complexity, reason = "what `write_parts` keeps of a part, with its hash")]
+    fn take<N: NewFiles>(
+        &self,
+        part: Option<((String, N::Output, u64), [u8; 32])>,
+        listed: &mut Vec<Listed>,
+        set: &mut NewSet<'_, N>,
+    ) -> Result<()> {
+        let Some(((path, output, len), sha256)) = part else { return Ok(()) };
+        set.done(&format!("{}{path}", self.prefix), output)?;
+        listed.push(Listed { path, len, sha256 });
+        Ok(())
     }
 
     /// The plan of a part.
@@ -264,10 +276,11 @@ impl SetPlan {
     }
 }
 
-const GLOBAL: &str = "index.aero";
-
-fn part_name(number: usize) -> String {
-    format!("part-{number:03}.aero")
+/// The name of an index without what says that it is one.
+fn stem(name: &str) -> &str {
+    let endings = [".aeroset.json", ".json", ".aero"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
+    stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
 /// Shards in order; one that would take a part over a cap begins the next.
@@ -294,25 +307,6 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
         parts.push(begin..shards.len());
     }
     Ok(parts)
-}
-
-/// Runs both, at once if there is more than one thread.
-fn both<A: Send, B>(work: &Work<'_>, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
-    if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || work.threads <= 1 {
-        return (a(), b());
-    }
-    std::thread::scope(|scope| {
-        let helper = scope.spawn(a);
-        let b = b();
-        match helper.join() {
-            Ok(a) => (a, b),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-fn list(number: usize, output: &impl Output, len: u64, work: &Work<'_>) -> Result<Listed> {
-    Ok(Listed { path: part_name(number), len, sha256: sha256(output, len, work)? })
 }
 
 /// Reads back what has been written.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, Sink, TensorData, TensorSpec, commit_set};
+use tensor_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{NameTable, Part, Work, align_up};
@@ -93,22 +93,15 @@ impl SetPlan {
     /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
     pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
-        let refused = |name: &str| {
-            let path = name.to_owned();
-            move |source| Error::Write { path, source }
-        };
-        // All are created first, so that one that exists is found before hours of work.
-        let create = |name: &String| files.create(name).map_err(refused(name));
-        let manifest = create(&self.manifest_name)?;
-        let outputs = self.shards.iter().map(|shard| create(&shard.name)).collect::<Result<Vec<_>>>()?;
-        let mut crcs = Vec::with_capacity(outputs.len());
-        for (ShardPlan { plan, first, .. }, output) in self.shards.iter().zip(&outputs) {
-            crcs.push(plan.write_whole(&DataFrom { data, first: *first }, output, work)?);
+        let names = self.shards.iter().map(|shard| &shard.name);
+        let mut set = NewSet::begin(files, &self.manifest_name, names)?;
+        let mut crcs = Vec::with_capacity(self.shards.len());
+        for ShardPlan { name, plan, first } in &self.shards {
+            let output = set.create(name)?;
+            crcs.push(plan.write_whole(&DataFrom { data, first: *first }, &output, work)?);
+            set.done(name, output)?;
         }
-        let text = self.manifest(&crcs)?;
-        manifest.write_at(0, text.as_bytes()).map_err(refused(&self.manifest_name))?;
-        let shards = self.shards.iter().map(|shard| shard.name.as_str()).zip(outputs);
-        commit_set(shards, (&self.manifest_name, manifest))
+        set.commit(self.manifest(&crcs)?.as_bytes())
     }
 
     /// Writes the model into a folder, which must exist.

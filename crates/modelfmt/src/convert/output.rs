@@ -53,8 +53,8 @@ impl<S: Output> Output for Counted<S> {
         self.sink.read_back(offset, out)
     }
 
-    fn flush(&self) -> io::Result<()> {
-        self.sink.flush()
+    fn finish(&mut self) -> io::Result<()> {
+        self.sink.finish()
     }
 
     fn remove_old(&self) -> io::Result<()> {
@@ -89,6 +89,10 @@ impl<'a, N: NewFiles> Recorded<'a, N> {
 
 impl<N: NewFiles> NewFiles for Recorded<'_, N> {
     type Output = Counted<N::Output>;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        self.files.check(path)
+    }
 
     fn create(&self, path: &str) -> io::Result<Self::Output> {
         let file = Counted::new(self.files.create(path)?);

@@ -93,7 +93,7 @@ fn a_writer_that_is_killed_leaves_a_whole_file() {
             assert!(others.len() <= 1, "one temporary file at most: {others:?}");
             leftovers += others.len();
         }
-        write(&path, 102); // the next run takes over what was left
+        write(&path, 102); // the next run removes what was left
         assert_eq!(value_of(&path), 102);
         assert_eq!(files(), [name]);
     }

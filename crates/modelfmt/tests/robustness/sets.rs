@@ -74,6 +74,9 @@ struct Stopping {
 
 impl NewFiles for StopsAt {
     type Output = Stopping;
+    fn check(&self, path: &str) -> io::Result<()> {
+        self.inner.check(path)
+    }
     fn create(&self, path: &str) -> io::Result<Stopping> {
         Ok(Stopping { inner: self.inner.create(path)?, left: Arc::clone(&self.left) })
     }
@@ -89,8 +92,8 @@ impl Output for Stopping {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.inner.read_back(offset, out)
     }
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
+    fn finish(&mut self) -> io::Result<()> {
+        self.inner.finish()
     }
     fn remove_old(&self) -> io::Result<()> {
         self.inner.remove_old()
@@ -212,18 +215,16 @@ fn a_writer_of_a_set_that_is_killed_leaves_a_whole_set_or_none() {
             assert!(!child.wait().unwrap().success());
             let mut others = names(folder.path());
             others.retain(|name| !whole.contains(name));
-            let temporary = |name: &String| {
-                let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
-                name.is_some_and(|name| whole.contains(&name.to_owned()))
-            };
+            let temporary = |name: &String| name.starts_with(".modelfmt-") && name.ends_with(".partial");
             assert!(others.iter().all(temporary), "{others:?}");
+            assert!(others.len() <= whole.len(), "one for each file of the set at most: {others:?}");
             interrupted += usize::from(!others.is_empty());
             match value_of(folder.path(), index, NBYTES) {
                 Some(value) => assert!((1..=101).contains(&value)),
                 None => between += 1,
             }
         }
-        replace(folder.path(), index, 102, NBYTES); // the next run takes over what was left
+        replace(folder.path(), index, 102, NBYTES); // the next run removes what was left
         assert_eq!(value_of(folder.path(), index, NBYTES), Some(102));
         assert_eq!(names(folder.path()), whole);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tensor_core::source::check_relative;
 use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, Sink, TensorData, TensorSpec, commit_set};
+use tensor_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::write::{NewFolder, Overwrite};
 use tensor_core::{Part, Work};
@@ -93,19 +93,14 @@ impl SetPlan {
     /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
     /// unless it is the last step that fails.
     pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
-        let refused = |name: &str| {
-            let path = name.to_owned();
-            move |source| Error::Write { path, source }
-        };
-        let mut outputs = Vec::new();
+        let names = self.shards.iter().map(|shard| &shard.name);
+        let mut set = NewSet::begin(files, &self.index_name, names)?;
         for Shard { name, plan, first } in &self.shards {
-            let output = files.create(name).map_err(refused(name))?;
+            let output = set.create(name)?;
             plan.write(&DataFrom { data, first: *first }, &output, work)?;
-            outputs.push((name.as_str(), output));
+            set.done(name, output)?;
         }
-        let index = files.create(&self.index_name).map_err(refused(&self.index_name))?;
-        index.write_at(0, &self.index).map_err(refused(&self.index_name))?;
-        commit_set(outputs, (&self.index_name, index))
+        set.commit(&self.index)
     }
 
     /// Writes the set into a folder, which must exist.

@@ -1,11 +1,13 @@
 //! Files that appear complete or not at all.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::early::EarlyFlush;
-use super::pending;
+use super::identity::InputFiles;
+use super::partial::{Claim, Partial, folder_of};
 use super::sink::{NewFiles, Output, Overwrite, Sink};
 use crate::error::Error;
 use crate::source::check_relative;
@@ -26,18 +28,27 @@ pub fn write_file<F>(
     file.commit().map_err(failed)
 }
 
-/// A file that is written beside its target as `.NAME.partial` and renamed when it is complete.
+/// A file that is written beside its target as `.modelfmt-….partial`, and renamed when it is complete.
 ///
-/// Dropping it removes what was written. A process that is killed leaves at most that one file, which the next writer
-/// of the same target takes over; a lock on it keeps two writers of one target apart. With the feature `parallel`, on
-/// Unix, what has been written is flushed while more is being written.
+/// The temporary file is always a new one: no file that exists is opened for writing. Dropping it removes what was written. A process
+/// that is killed leaves at most that one file, which the next writer of the same target removes; a lock on it keeps two
+/// writers of one target apart. With the feature `parallel`, on Unix, what has been written is flushed while more is
+/// being written.
+///
+/// On Unix a file that is replaced keeps its permissions, and its owner and group where the process may give them; until then
+/// only the owner can read the new one. Other attributes, such as access control lists, are not kept. A target that is a symbolic
+/// link is replaced itself, and the file that it leads to is left alone.
 #[derive(Debug)]
 pub struct AtomicFile {
-    file: File,
-    partial: PathBuf,
+    /// `None` once it is finished.
+    file: Option<File>,
+    partial: Partial,
     target: PathBuf,
     overwrite: Overwrite,
-    committed: bool,
+    inputs: InputFiles,
+    /// What the file at the target allows that was there in the beginning.
+    old: Option<Metadata>,
+    claim: Arc<Claim>,
     early: EarlyFlush,
 }
 
@@ -48,17 +59,39 @@ impl AtomicFile {
     /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by somebody else, or its folder
     /// cannot be written to.
     pub fn create(target: impl Into<PathBuf>, overwrite: Overwrite) -> io::Result<Self> {
-        let target = target.into();
-        refuse_existing(&target, overwrite)?;
-        let name = target
-            .file_name()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(".partial");
-        let partial = target.with_file_name(partial);
-        let file = pending::begin(&partial, || take_over(&partial))?;
-        Ok(Self { file, partial, target, overwrite, committed: false, early: EarlyFlush::default() })
+        Self::create_keeping(target, overwrite, &InputFiles::default())
+    }
+
+    /// As [`create`](Self::create), and never takes the place of one of these files, under whatever name.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); also if `target` is one of `inputs`.
+    pub fn create_keeping(
+        target: impl Into<PathBuf>,
+        overwrite: Overwrite,
+        inputs: &InputFiles,
+    ) -> io::Result<Self> {
+        Self::begin(target.into(), overwrite, inputs, None)
+    }
+
+    /// The first file of a claim of its own, or another file of one.
+    fn begin(
+        target: PathBuf,
+        overwrite: Overwrite,
+        inputs: &InputFiles,
+        claim: Option<Arc<Claim>>,
+    ) -> io::Result<Self> {
+        refuse_existing(&target, overwrite, inputs)?;
+        let old = fs::metadata(&target).ok().filter(|_| overwrite == Overwrite::Replace);
+        let (claim, file, partial) = match claim {
+            Some(claim) => {
+                let (file, partial) = claim.another(&target, old.is_some())?;
+                (claim, file, partial)
+            }
+            None => Claim::begin(&target, old.is_some(), inputs)?,
+        };
+        let (file, early) = (Some(file), EarlyFlush::default());
+        Ok(Self { file, partial, target, overwrite, inputs: inputs.clone(), old, claim, early })
     }
 
     /// Where the file will appear.
@@ -67,92 +100,38 @@ impl AtomicFile {
         &self.target
     }
 
-    fn sync(&self) -> io::Result<()> {
-        self.early.finish()?;
-        self.file.sync_all()
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::Error::other("the file is finished already"))
     }
 
-    fn publish(&self) -> io::Result<()> {
-        self.sync()?;
-        pending::end(&self.partial, || match self.overwrite {
+    fn publish(&mut self) -> io::Result<()> {
+        let Self { partial, target, inputs, overwrite, .. } = self;
+        let (target, overwrite) = (&**target, *overwrite);
+        partial.rename(|partial| match overwrite {
             Overwrite::Replace => {
-                refuse_existing(&self.target, self.overwrite)?; // it may have appeared meanwhile
-                fs::rename(&self.partial, &self.target)
+                refuse_existing(target, overwrite, inputs)?; // it may have appeared meanwhile
+                fs::rename(partial, target)
             }
-            Overwrite::Refuse => rename_new(&self.partial, &self.target),
+            Overwrite::Refuse => rename_new(partial, target),
         })?;
-        sync_folder(&self.target)
+        sync_folder(target)
     }
 }
 
-/// Opens and locks the partial file, whether it is new or left over from a writer that was killed.
-fn take_over(partial: &Path) -> io::Result<File> {
-    const ATTEMPTS: usize = 16;
-    for _ in 0..ATTEMPTS {
-        if fs::symlink_metadata(partial).is_ok_and(|metadata| metadata.is_symlink()) {
-            fs::remove_file(partial)?; // no writer of ours makes links, and what it leads to is somebody's
-        }
-        // Not truncated before the lock is held: another writer may be at work on it.
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(partial)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = format!("{} is being written by another process", partial.display());
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
-            }
-            // File systems without locks: go on without.
-            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(e)) => return Err(e),
-        }
-        // Between open and lock the other writer may have renamed or removed what we hold.
-        if !is_same_file(&file, partial) {
-            continue;
-        }
-        // The file has another name, such as its target's if a writer was killed between giving it that and taking this one
-        // away: only the name is ours.
-        if has_other_names(&file) {
-            fs::remove_file(partial)?;
-            continue;
-        }
-        file.set_len(0)?;
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process keeps creating the same file"))
-}
-
-#[cfg(unix)]
-fn is_same_file(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino() && b.is_file(),
-        _ => false,
-    }
-}
-
-#[cfg(unix)]
-fn has_other_names(file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    file.metadata().is_ok_and(|metadata| metadata.nlink() > 1)
-}
-
-#[cfg(not(unix))]
-const fn has_other_names(_: &File) -> bool {
-    false // the standard library does not count them there
-}
-
-#[cfg(not(unix))]
-fn is_same_file(_: &File, path: &Path) -> bool {
-    path.is_file() // an open file cannot be renamed away there
-}
-
-fn refuse_existing(target: &Path, overwrite: Overwrite) -> io::Result<()> {
+fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
     match fs::symlink_metadata(target) {
         Ok(metadata) if metadata.is_dir() => {
             Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"))
         }
+        Ok(_) if inputs.contains(target) => {
+            let text = "it is a file of the input, which no output replaces; choose another name";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
         Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),
         Ok(_) => refuse_special(target),
-        Err(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A name that is too long, for one: the temporary file has another, so it would be found at the very end.
+        Err(error) => Err(error),
     }
 }
 
@@ -172,6 +151,25 @@ fn already_exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already")
 }
 
+/// Gives a new file the permissions of the one that it will replace. What cannot be given stays as it is: for the owner alone.
+#[cfg(unix)]
+fn keep_permissions(file: &File, old: &Metadata) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let Ok(new) = file.metadata() else { return };
+    // Before the permissions: a file that is given away loses some of them.
+    if new.uid() != old.uid() {
+        let _ = fchown(file, Some(old.uid()), None);
+    }
+    let has_group = new.gid() == old.gid() || fchown(file, None, Some(old.gid())).is_ok();
+    let mode = old.mode() & 0o777;
+    // What the old group was allowed must not fall to another, beyond what everybody is allowed.
+    let mode = if has_group { mode } else { (mode & !0o070) | (mode & ((mode & 0o007) << 3)) };
+    let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+}
+
+#[cfg(not(unix))]
+const fn keep_permissions(_: &File, _: &Metadata) {}
+
 /// Renames without replacing: a link fails where a file has appeared meanwhile, a rename would not.
 fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(partial, target) {
@@ -179,7 +177,7 @@ fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(already_exists()),
         Err(_) => {
             // File systems without hard links.
-            refuse_existing(target, Overwrite::Refuse)?;
+            refuse_existing(target, Overwrite::Refuse, &InputFiles::default())?;
             fs::rename(partial, target)
         }
     }
@@ -187,12 +185,8 @@ fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 fn sync_folder(target: &Path) -> io::Result<()> {
-    let folder = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     // The rename is done; file systems that cannot flush a folder say so, and nothing is wrong with the file.
-    File::open(folder).and_then(|f| f.sync_all()).or(Ok(()))
+    File::open(folder_of(target)).and_then(|f| f.sync_all()).or(Ok(()))
 }
 
 #[cfg(not(unix))]
@@ -220,8 +214,9 @@ pub(super) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io
 
 impl Sink for AtomicFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        write_all_at(&self.file, offset, bytes)?;
-        self.early.wrote(&self.file, bytes.len() as u64);
+        let file = self.file()?;
+        write_all_at(file, offset, bytes)?;
+        self.early.wrote(file, bytes.len() as u64);
         Ok(())
     }
 
@@ -232,18 +227,26 @@ impl Sink for AtomicFile {
 
 impl Output for AtomicFile {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        crate::source::read_exact_at(&self.file, offset, out)
+        crate::source::read_exact_at(self.file()?, offset, out)
     }
 
-    fn flush(&self) -> io::Result<()> {
-        self.sync()
+    fn finish(&mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.early.finish()?;
+        if let Some(old) = &self.old {
+            // They may have been changed meanwhile.
+            keep_permissions(file, fs::metadata(&self.target).as_ref().unwrap_or(old));
+        }
+        file.sync_all()?;
+        self.file = None;
+        Ok(())
     }
 
     fn remove_old(&self) -> io::Result<()> {
         if self.overwrite == Overwrite::Refuse {
             return Ok(()); // there was none, and one that has appeared is somebody's
         }
-        refuse_existing(&self.target, self.overwrite)?;
+        refuse_existing(&self.target, self.overwrite, &self.inputs)?;
         match fs::remove_file(&self.target) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => sync_folder(&self.target),
@@ -251,182 +254,56 @@ impl Output for AtomicFile {
     }
 
     fn commit(mut self) -> io::Result<()> {
-        self.publish()?;
-        self.committed = true;
-        Ok(())
-    }
-}
-
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if !self.committed {
-            // Nothing to be done if it fails: the next writer of this target takes the file over.
-            let _ = pending::end(&self.partial, || fs::remove_file(&self.partial));
-        }
+        self.finish()?;
+        self.publish()
     }
 }
 
 /// New files of a folder, for sets; each an [`AtomicFile`].
+///
+/// While the first of them lives, the others count as files of the same set, and other writers of that set are kept away.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     folder: PathBuf,
     overwrite: Overwrite,
+    inputs: InputFiles,
+    claim: Arc<Mutex<Weak<Claim>>>,
 }
 
 impl NewFolder {
     /// Files will be created in `folder`, which must exist.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, overwrite: Overwrite) -> Self {
-        Self { folder: folder.into(), overwrite }
+        Self { folder: folder.into(), overwrite, inputs: InputFiles::default(), claim: Arc::default() }
+    }
+
+    /// None of these files will be replaced, under whatever name.
+    #[must_use]
+    pub fn keeping(self, inputs: InputFiles) -> Self {
+        Self { inputs, ..self }
+    }
+
+    fn target(&self, path: &str) -> io::Result<PathBuf> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        Ok(self.folder.join(path))
     }
 }
 
 impl NewFiles for NewFolder {
     type Output = AtomicFile;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        refuse_existing(&self.target(path)?, self.overwrite, &self.inputs)
+    }
+
     fn create(&self, path: &str) -> io::Result<AtomicFile> {
-        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
-        AtomicFile::create(self.folder.join(path), self.overwrite)
+        let target = self.target(path)?;
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = AtomicFile::begin(target, self.overwrite, &self.inputs, claim.upgrade())?;
+        *claim = Arc::downgrade(&file.claim);
+        Ok(file)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_appears_when_committed_and_not_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("m.mag");
-        let file = AtomicFile::create(&target, Overwrite::Refuse).unwrap();
-        file.write_at(2, b"cd").unwrap();
-        file.write_at(0, b"ab").unwrap();
-        let mut back = [0; 3];
-        file.read_back(1, &mut back).unwrap();
-        assert_eq!(&back, b"bcd");
-        assert_eq!(names(folder.path()), [".m.mag.partial"]);
-        file.commit().unwrap();
-        assert_eq!(
-            (names(folder.path()), fs::read(&target).unwrap()),
-            (vec!["m.mag".to_owned()], b"abcd".to_vec())
-        );
-    }
-
-    #[test]
-    fn a_file_that_is_dropped_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = AtomicFile::create(folder.path().join("m"), Overwrite::Refuse).unwrap();
-        file.write_at(0, b"ab").unwrap();
-        drop(file);
-        assert!(names(folder.path()).is_empty());
-    }
-
-    #[test]
-    fn existing_files_are_replaced_only_when_allowed() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("m");
-        let late = AtomicFile::create(&target, Overwrite::Refuse).unwrap();
-        fs::write(&target, "old").unwrap();
-        assert_eq!(late.commit().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        let refused = AtomicFile::create(&target, Overwrite::Refuse).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        let file = AtomicFile::create(&target, Overwrite::Replace).unwrap();
-        file.write_at(0, b"new").unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"old");
-        file.commit().unwrap();
-        assert_eq!(
-            (names(folder.path()), fs::read(&target).unwrap()),
-            (vec!["m".to_owned()], b"new".to_vec())
-        );
-    }
-
-    #[test]
-    fn two_writers_of_one_target_keep_apart_and_leftovers_are_taken_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("m");
-        fs::write(folder.path().join(".m.partial"), "left over by a writer that was killed").unwrap();
-        let first = AtomicFile::create(&target, Overwrite::Replace).unwrap();
-        let second = AtomicFile::create(&target, Overwrite::Replace).unwrap_err();
-        assert_eq!(second.kind(), io::ErrorKind::ResourceBusy);
-        first.write_at(0, b"x").unwrap();
-        first.commit().unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"x");
-        assert_eq!(names(folder.path()), ["m"]);
-    }
-
-    #[test]
-    fn folders_and_missing_folders_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let refused = AtomicFile::create(folder.path(), Overwrite::Replace).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::IsADirectory);
-        let missing = AtomicFile::create(folder.path().join("no/m"), Overwrite::Replace).unwrap_err();
-        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-        let folder = NewFolder::new(folder.path(), Overwrite::Refuse);
-        assert!(folder.create("../x").is_err());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn what_is_not_a_file_is_never_replaced() {
-        use std::os::unix::fs::{FileTypeExt, symlink};
-        let folder = tempfile::tempdir().unwrap();
-        let (socket, link) = (folder.path().join("socket"), folder.path().join("link"));
-        let late = AtomicFile::create(&socket, Overwrite::Replace).unwrap();
-        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        symlink(&socket, &link).unwrap();
-        for target in [&socket, &link] {
-            let refused = AtomicFile::create(target, Overwrite::Replace).unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{}", target.display());
-        }
-        assert_eq!(late.commit().unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(names(folder.path()), ["link", "socket"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        fs::write(&file, "old").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        let new = AtomicFile::create(&link, Overwrite::Replace).unwrap();
-        new.write_at(0, b"new").unwrap();
-        new.commit().unwrap();
-        assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_partial_file_that_is_a_link_leads_to_no_other_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let (target, partial) = (folder.path().join("m"), folder.path().join(".m.partial"));
-        let (file, missing) = (folder.path().join("file"), folder.path().join("missing"));
-        fs::write(&file, "old").unwrap();
-        let link: [fn(&Path, &Path); 3] = [
-            |file, partial| fs::hard_link(file, partial).unwrap(),
-            |file, partial| std::os::unix::fs::symlink(file, partial).unwrap(),
-            |file, partial| std::os::unix::fs::symlink(file.with_file_name("missing"), partial).unwrap(),
-        ];
-        for link in link {
-            link(&file, &partial);
-            let new = AtomicFile::create(&target, Overwrite::Replace).unwrap();
-            new.write_at(0, b"new").unwrap();
-            assert_eq!(fs::read(&file).unwrap(), b"old");
-            new.commit().unwrap();
-            assert_eq!(
-                (fs::read(&target).unwrap(), fs::read(&file).unwrap()),
-                (b"new".to_vec(), b"old".to_vec())
-            );
-            assert!(!missing.exists() && !partial.exists());
-        }
-        assert!(fs::symlink_metadata(&target).unwrap().is_file());
-    }
-}
+mod tests;

@@ -9,7 +9,12 @@ mod early;
 mod file;
 mod fill;
 #[cfg(not(target_arch = "wasm32"))]
+mod identity;
+#[cfg(not(target_arch = "wasm32"))]
+mod partial;
+#[cfg(not(target_arch = "wasm32"))]
 mod pending;
+mod set;
 mod sink;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -19,5 +24,8 @@ pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use file::FileSink;
 pub use fill::{FillError, Region, Segment};
 #[cfg(not(target_arch = "wasm32"))]
+pub use identity::InputFiles;
+#[cfg(not(target_arch = "wasm32"))]
 pub use pending::{Halted, remove_unfinished};
-pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink, commit_set};
+pub use set::NewSet;
+pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};

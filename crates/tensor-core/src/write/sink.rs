@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::Error;
-
 /// Takes bytes at positions, from several threads. Bytes that are never written are zero.
 pub trait Sink: Sync {
     /// Writes all of `bytes` from `offset` on.
@@ -37,11 +35,12 @@ pub trait Output: Sink + Sized {
     /// If they cannot be read, or there are fewer.
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Flushes the bytes to where they stay, so that what can fail has failed before the file appears.
+    /// Flushes the bytes to where they stay, so that what can fail has failed before the file appears, and gives back what
+    /// only writing needs, such as a descriptor. From then on nothing is written or read.
     ///
     /// # Errors
     /// If that fails.
-    fn flush(&self) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()>;
 
     /// Takes the file away that this one is going to replace, if there is one.
     ///
@@ -49,37 +48,11 @@ pub trait Output: Sink + Sized {
     /// If it cannot be removed.
     fn remove_old(&self) -> io::Result<()>;
 
-    /// Flushes the bytes and lets the file appear. Without this nothing is left behind.
+    /// Lets the file appear, [finished](Self::finish) if it is not yet. Without this nothing is left behind.
     ///
     /// # Errors
     /// If that fails; then nothing is left behind either.
     fn commit(self) -> io::Result<()>;
-}
-
-/// Lets the files of a set appear, each given with its name, and the index last: a set that has an index is complete.
-/// The index of a set that is replaced goes before the first of its files does, so that a writer which dies in between leaves no
-/// index, rather than an old one over files of which some are new.
-///
-/// # Errors
-/// [`Error::Write`] for the first file that cannot appear; those after it do not.
-pub fn commit_set<'a, O: Output, F>(
-    files: impl IntoIterator<Item = (&'a str, O)>,
-    (index_name, index): (&'a str, O),
-) -> Result<(), Error<F>> {
-    let failed = |name: &str| {
-        let path = name.to_owned();
-        move |source| Error::Write { path, source }
-    };
-    let files: Vec<(&str, O)> = files.into_iter().collect();
-    for (name, file) in &files {
-        file.flush().map_err(failed(name))?;
-    }
-    index.flush().map_err(failed(index_name))?;
-    index.remove_old().map_err(failed(index_name))?;
-    for (name, file) in files {
-        file.commit().map_err(failed(name))?;
-    }
-    index.commit().map_err(failed(index_name))
 }
 
 /// Whether a file that exists may be replaced.
@@ -97,6 +70,12 @@ pub trait NewFiles {
     /// What a new file is.
     type Output: Output;
 
+    /// Looks whether a file could be created now, so that one that exists is found before hours of work.
+    ///
+    /// # Errors
+    /// If the path is not allowed, or a file exists there and may not be replaced.
+    fn check(&self, path: &str) -> io::Result<()>;
+
     /// Begins a new file.
     ///
     /// # Errors
@@ -106,6 +85,9 @@ pub trait NewFiles {
 
 impl<N: NewFiles> NewFiles for &N {
     type Output = N::Output;
+    fn check(&self, path: &str) -> io::Result<()> {
+        (**self).check(path)
+    }
     fn create(&self, path: &str) -> io::Result<Self::Output> {
         (**self).create(path)
     }
@@ -154,7 +136,7 @@ impl Output for MemoryFile {
         crate::source::Source::read_into(&*file, offset, out)
     }
 
-    fn flush(&self) -> io::Result<()> {
+    fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 
@@ -188,9 +170,14 @@ impl MemoryFolder {
 
 impl NewFiles for MemoryFolder {
     type Output = MemoryFile;
-    fn create(&self, path: &str) -> io::Result<MemoryFile> {
+
+    fn check(&self, path: &str) -> io::Result<()> {
         crate::source::check_relative(path)
-            .map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+            .map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))
+    }
+
+    fn create(&self, path: &str) -> io::Result<MemoryFile> {
+        self.check(path)?;
         Ok(MemoryFile { home: Some((path.to_owned(), self.clone())), ..MemoryFile::default() })
     }
 }

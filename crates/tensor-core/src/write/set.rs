@@ -1,0 +1,78 @@
+//! The files of a set, one after another, and the order in which they appear.
+
+use std::io;
+
+use super::sink::{NewFiles, Output, Sink};
+use crate::error::Error;
+
+/// A set that is being written: its files, one after another, and its index. Nothing appears before
+/// [`commit`](Self::commit); if it is dropped, nothing is left.
+///
+/// A file that is [`done`](Self::done) is closed, so that a set may have more files than a process may have open.
+#[derive(Debug)]
+pub struct NewSet<'a, N: NewFiles> {
+    files: &'a N,
+    index_name: &'a str,
+    index: N::Output,
+    done: Vec<(String, N::Output)>,
+}
+
+impl<'a, N: NewFiles> NewSet<'a, N> {
+    /// Looks at all names, those of the set's files and that of its index, before any work is done.
+    ///
+    /// # Errors
+    /// [`Error::Write`] for the first file that cannot be created, or exists and may not be replaced.
+    pub fn begin<F, S: AsRef<str>>(
+        files: &'a N,
+        index_name: &'a str,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, Error<F>> {
+        files.check(index_name).map_err(failed(index_name))?;
+        for name in names {
+            files.check(name.as_ref()).map_err(failed(name.as_ref()))?;
+        }
+        // Its index is begun first: what it holds keeps other writers away while the other files are closed.
+        let index = files.create(index_name).map_err(failed(index_name))?;
+        Ok(Self { files, index_name, index, done: Vec::new() })
+    }
+
+    /// Begins a file of the set.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if it cannot be created.
+    pub fn create<F>(&self, name: &str) -> Result<N::Output, Error<F>> {
+        self.files.create(name).map_err(failed(name))
+    }
+
+    /// Takes a file of which all has been written.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if its bytes do not reach their place.
+    pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), Error<F>> {
+        file.finish().map_err(failed(name))?;
+        self.done.push((name.to_owned(), file));
+        Ok(())
+    }
+
+    /// Writes the index and lets the files appear, the index last: a set that has an index is complete. The index of a
+    /// set that is replaced goes before the first of its files does, so that a writer which dies in between leaves no
+    /// index, rather than an old one over files of which some are new.
+    ///
+    /// # Errors
+    /// [`Error::Write`] for the first file that cannot appear; those after it do not.
+    pub fn commit<F>(self, text: &[u8]) -> Result<(), Error<F>> {
+        let Self { index_name, mut index, done, .. } = self;
+        index.write_at(0, text).map_err(failed(index_name))?;
+        index.finish().map_err(failed(index_name))?;
+        index.remove_old().map_err(failed(index_name))?;
+        for (name, file) in done {
+            file.commit().map_err(failed(&name))?;
+        }
+        index.commit().map_err(failed(index_name))
+    }
+}
+
+fn failed<F>(name: &str) -> impl FnOnce(io::Error) -> Error<F> {
+    let path = name.to_owned();
+    move |source| Error::Write { path, source }
+}
