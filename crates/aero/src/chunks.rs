@@ -8,7 +8,7 @@ use tensor_core::{Bytes, Cursor, Extent, Fault as Common, Limits, Part};
 
 use crate::compress;
 use crate::error::{Error, Fault, Hex, Result};
-use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, MAX_STRING_TABLE, TocEntry, shard_of};
+use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, TocEntry, shard_of};
 
 /// A chunk of a file, as the TOC lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +42,18 @@ impl Chunk<'_> {
 
     /// What hinders reading its content, before any of it is read.
     pub(crate) fn check_readable(&self, limits: &Limits) -> Result<usize> {
+        self.check_budget(limits, &mut Expansion::default())
+    }
+
+    /// As [`check_readable`](Self::check_readable), where other chunks were expanded before.
+    pub(crate) fn check_budget(&self, limits: &Limits, expansion: &mut Expansion) -> Result<usize> {
         if self.fourcc != FourCC::WTSH {
             let max = limits.metadata_len.min(MAX_METADATA_ULEN);
             Limits::check("the uncompressed size of a metadata chunk", self.ulen, max)?;
         }
         self.check_lengths()?;
         if self.flags.is_compressed() {
-            // DECISIONS, AERO: at most 1024 × the stored size + 1 MiB.
-            let max = self.length.saturating_mul(limits.expansion).saturating_add(1 << 20);
-            Limits::check("the size that a compressed chunk claims", self.ulen, max)?;
+            expansion.add(self, limits)?;
         }
         Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
     }
@@ -75,8 +78,16 @@ impl Chunk<'_> {
         } else {
             Content::Stored(stored)
         };
-        self.check_hash(*blake3::hash(&content).as_bytes())?;
+        if self.has_hash() {
+            self.check_hash(*blake3::hash(&content).as_bytes())?;
+        }
         Ok(content)
+    }
+
+    /// Whether the TOC has a hash of the content. A published writer leaves that of the first chunk, which is metadata, zero. Zeros
+    /// over weights are a wrong hash: nobody writes them, and else damage could be hidden by them.
+    pub(crate) fn has_hash(&self) -> bool {
+        self.fourcc == FourCC::WTSH || self.blake3 != [0; 32]
     }
 
     pub(crate) fn check_hash(&self, found: [u8; 32]) -> Result<()> {
@@ -88,6 +99,28 @@ impl Chunk<'_> {
             found: Hex::new(found),
             expected: Hex::new(self.blake3),
         }))
+    }
+}
+
+/// What compressed chunks have claimed so far. Each adds to what may be claimed in proportion to its own bytes; the constant counts
+/// once, or many small chunks of a megabyte each could ask for any amount of work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expansion {
+    stored: u64,
+    claimed: u64,
+}
+
+impl Expansion {
+    /// Beyond what is stored times [`Limits::expansion`].
+    const FREE: u64 = 1 << 20;
+
+    fn add(&mut self, chunk: &Chunk<'_>, limits: &Limits) -> Result<()> {
+        let stored = self.stored.saturating_add(chunk.length);
+        let claimed = self.claimed.saturating_add(chunk.ulen);
+        let max = stored.saturating_mul(limits.expansion).saturating_add(Self::FREE);
+        Limits::check("the size that the compressed chunks claim", claimed, max)?;
+        *self = Self { stored, claimed };
+        Ok(())
     }
 }
 
@@ -167,13 +200,16 @@ impl ChunkTable {
 
     fn check_names(&self, toc: u64, strings_at: u64, limits: &Limits) -> Result<()> {
         let mut total = 0u64;
+        let records = TocEntry::LEN.saturating_mul(self.entries.len() as u64);
+        let max =
+            records.saturating_add(self.strings.len() as u64).saturating_mul(4).saturating_add(16 << 10);
         for (entry, record) in self.entries.iter().enumerate() {
             let part = || Part::entry("TOC entry", entry as u64).with_field("name");
             let (offset, len) = (u64::from(record.name_off), u64::from(record.name_len));
             Limits::check("the length of a chunk name", len, limits.name_len)?;
-            // Names may share bytes; a million of them over the same ones must not cost more than a full table.
+            // Names may share bytes; many of them over the same ones must not cost more than the bytes that exist.
             total = total.saturating_add(len);
-            Limits::check("the length of all chunk names", total, MAX_STRING_TABLE)?;
+            Limits::check("the length of all chunk names", total, max)?;
             let at = entry_at(toc, entry) + 32;
             Extent::new(offset, len, self.strings.len() as u64)
                 .map_err(|fault| malformed(part(), at, fault))?;

@@ -28,6 +28,8 @@ pub(crate) fn compress(_: &[u8], _: i32) -> Result<Vec<u8>, Fault> {
 
 #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
 mod native {
+    use std::cell::RefCell;
+
     use zstd::zstd_safe::{self, DCtx};
 
     use crate::error::Fault;
@@ -48,7 +50,22 @@ mod native {
         if len != frame.len() {
             return Err(Fault::Zstd(format!("{} bytes follow the frame", frame.len().saturating_sub(len))));
         }
-        let mut context = DCtx::try_create().ok_or_else(|| Fault::Zstd("out of memory".to_owned()))?;
+        CONTEXT.with_borrow_mut(|kept| {
+            if kept.is_none() {
+                *kept = DCtx::try_create();
+            }
+            let context = kept.as_mut().ok_or_else(|| Fault::Zstd("out of memory".to_owned()))?;
+            decompress_with(context, frame, ulen)
+        })
+    }
+
+    std::thread_local! {
+        /// Making a context takes and clears some hundred KiB, far more than most chunks have: each thread makes one.
+        static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+    }
+
+    fn decompress_with(context: &mut DCtx<'_>, frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
+        let damaged = |code| Fault::Zstd(zstd_safe::get_error_name(code).to_owned());
         let mut room = frame.len().saturating_mul(16).saturating_add(1 << 16).min(ulen);
         loop {
             let mut out = Vec::new();

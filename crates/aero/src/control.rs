@@ -21,7 +21,7 @@ const ALGO: &str = "blake3-256";
 impl ControlHash {
     pub(crate) fn parse(content: &[u8]) -> Result<Self, Fault> {
         let (mut algo, mut ranges, mut digest) = (None, None, None);
-        msgpack::fields(content, |key, walker| {
+        let rest = msgpack::fields(content, |key, walker| {
             Ok(Some(match key {
                 b"algo" => algo.replace(walker.str()?).is_some(),
                 b"covered_ranges" => ranges.replace(pair_list(walker)?).is_some(),
@@ -29,6 +29,10 @@ impl ControlHash {
                 _ => return Ok(None),
             }))
         })?;
+        // The published writer keeps 256 bytes for the value and leaves zeros behind it.
+        if rest.iter().any(|&byte| byte != 0) {
+            return Err(msgpack::TRAILING.into());
+        }
         let algo = algo.ok_or(Fault::MissingKey("algo"))?;
         if algo != ALGO {
             return Err(Fault::Control(format!("algo is {algo:?}; only {ALGO:?} is known")));
@@ -55,6 +59,28 @@ impl ControlHash {
             return Err(Fault::Control(format!("covers {total} bytes, and the file has {file_len}")));
         }
         Ok(total)
+    }
+
+    /// Whether the ranges cover each of these regions whole. A digest that leaves out header, TOC or names would pass for a check
+    /// of them.
+    pub(crate) fn check_regions(
+        &self,
+        regions: impl IntoIterator<Item = (&'static str, u64, u64)>,
+    ) -> Result<(), Fault> {
+        let mut ranges = self.ranges.clone();
+        ranges.sort_unstable();
+        for (what, start, end) in regions {
+            let mut reach = start;
+            for &(from, to) in &ranges {
+                if from <= reach {
+                    reach = reach.max(to);
+                }
+            }
+            if reach < end {
+                return Err(Fault::Control(format!("does not cover the {what}, bytes {start} to {end}")));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn encode(payloads_start: u64, digest: &[u8; 32]) -> Vec<u8> {
@@ -158,6 +184,20 @@ mod tests {
             zero_hashes(&mut back, cut as u64, toc, entries);
             front.extend(back);
             assert_eq!(front, expected, "{cut}");
+        }
+    }
+
+    #[test]
+    fn ranges_must_cover_the_regions() {
+        let covers = |ranges: &[(u64, u64)]| {
+            let regions = [("header", 0, 96), ("TOC", 96, 200), ("string table", 300, 300)];
+            ControlHash { ranges: ranges.to_vec(), digest: [0; 32] }.check_regions(regions).is_ok()
+        };
+        for good in [&[(0, 200)][..], &[(0, 500)], &[(96, 200), (0, 96)], &[(50, 200), (0, 60)]] {
+            assert!(covers(good), "{good:?}");
+        }
+        for bad in [&[][..], &[(0, 4)], &[(0, 96)], &[(1, 200)], &[(0, 96), (97, 200)], &[(0, 199)]] {
+            assert!(!covers(bad), "{bad:?}");
         }
     }
 

@@ -100,9 +100,6 @@ pub enum Fault {
     /// A `hash_b3` that is not a hash.
     #[error("is not 64 lower-case hex digits")]
     HashText,
-    /// A verified read was asked for, and there is nothing to verify by.
-    #[error("the file has no hash for these bytes: neither hash_b3 nor page hashes (PHSH)")]
-    NoHash,
     /// MessagePack that is not what the specification asks for.
     #[error("{0}")]
     MessagePack(&'static str),

@@ -2,6 +2,8 @@
 
 use tensor_core::value::{Object, Value};
 
+use crate::msgpack::{self, DEPTH, Walker};
+
 /// The `quant_descriptors` of a manifest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {
@@ -10,19 +12,32 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Takes them from a manifest; what is not as specified is left out, and its tensors stay packed.
-    pub(crate) fn of(manifest: &Value) -> Self {
-        let list = manifest.get("quant_descriptors").and_then(Value::as_array).unwrap_or_default();
+    /// Takes them from a manifest; what is not as specified is left out, and its tensors stay packed. No tree is made: a byte of the
+    /// file can be 32 of a tree.
+    pub(crate) fn of(manifest: &[u8]) -> Self {
         let mut ggml: Vec<(u64, u64)> = Vec::new();
-        for (position, descriptor) in list.iter().enumerate() {
-            if descriptor.get("codec").and_then(Value::as_str) != Some("ggml") {
-                continue;
+        if let Some(mut list) = msgpack::find(Walker::new(manifest), "quant_descriptors") {
+            for position in 0..list.array().unwrap_or(0) {
+                ggml.extend(Self::descriptor(list, position.into()));
+                if list.skip(DEPTH).is_err() {
+                    break;
+                }
             }
-            let id = descriptor.get("quant_id").map_or(Some(position as u64), Value::as_u64);
-            ggml.extend(id.zip(descriptor.get("ggml_type").and_then(Value::as_u64)));
         }
         ggml.sort_unstable();
         Self { ggml }
+    }
+
+    /// `quant_id` and `ggml_type` of the descriptor at which the walker stands.
+    fn descriptor(at: Walker<'_>, position: u64) -> Option<(u64, u64)> {
+        if msgpack::find(at, "codec")?.text().ok()? != b"ggml" {
+            return None;
+        }
+        let id = match msgpack::find(at, "quant_id") {
+            Some(mut id) => id.uint().ok()?,
+            None => position,
+        };
+        Some((id, msgpack::find(at, "ggml_type")?.uint().ok()?))
     }
 
     pub(crate) fn ggml_type(&self, id: u64) -> Option<u64> {
@@ -102,13 +117,16 @@ mod tests {
     #[test]
     fn descriptors_are_found_by_id_or_position() {
         let manifest = manifest("m", "a", &[], &[], &[(2, "q4_0"), (8, "q8_0")]);
-        let descriptors = Descriptors::of(&Value::from(manifest));
+        let of = |manifest: &Object| Descriptors::of(&msgpack::encode(manifest).unwrap());
+        let descriptors = of(&manifest);
         assert_eq!((descriptors.ggml_type(1), descriptors.ggml_type(2)), (Some(8), None));
         let list: Value = [Object::from_iter([("codec", Value::from("ggml")), ("ggml_type", 6.into())])]
             .into_iter()
             .collect();
-        let manifest = Value::from(Object::from_iter([("quant_descriptors", list)]));
-        assert_eq!(Descriptors::of(&manifest).ggml_type(0), Some(6));
-        assert_eq!(Descriptors::of(&Value::Null).ggml_type(0), None);
+        let manifest = Object::from_iter([("quant_descriptors", list)]);
+        assert_eq!(of(&manifest).ggml_type(0), Some(6));
+        for nothing in [&b""[..], b"\xc0", b"\x80", b"\x81\xb1quant_descriptors\x05"] {
+            assert_eq!(Descriptors::of(nothing).ggml_type(0), None);
+        }
     }
 }

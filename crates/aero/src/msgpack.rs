@@ -3,8 +3,8 @@
 //! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest)
 //! are trees and go through [`decode`].
 
-use serde::de::DeserializeSeed as _;
-use tensor_core::value::{Object, ParseOptions, Value, ValueSeed};
+use serde::de::DeserializeSeed;
+use tensor_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
 
 use crate::error::Fault;
 
@@ -260,11 +260,12 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Reads a payload that is one map: `field` reads the value of a key that it knows, and says whether it had been there before.
+/// Reads a payload that begins with a map, and returns what follows that: `field` reads the value of a key that it knows, and
+/// says whether it had been there before.
 pub(crate) fn fields<'a>(
     payload: &'a [u8],
     mut field: impl FnMut(&[u8], &mut Walker<'a>) -> Result<Option<bool>, Fault>,
-) -> Result<(), Fault> {
+) -> Result<&'a [u8], Fault> {
     let mut walker = Walker::new(payload);
     for _ in 0..walker.map()? {
         let key = walker.text()?;
@@ -276,18 +277,43 @@ pub(crate) fn fields<'a>(
             None => walker.skip(DEPTH - 1)?,
         }
     }
-    if walker.remaining() > 0 { Err(TRAILING.into()) } else { Ok(()) }
+    Ok(walker.rest)
+}
+
+/// The value under a key of the map that begins here; `None` if this is no map, or it has no such key.
+pub(crate) fn find<'a>(mut walker: Walker<'a>, key: &str) -> Option<Walker<'a>> {
+    for _ in 0..walker.map().ok()? {
+        let found = walker.text().ok()? == key.as_bytes();
+        if found {
+            return Some(walker);
+        }
+        walker.skip(DEPTH).ok()?;
+    }
+    None
 }
 
 /// Decodes one value, and nothing after it, as a tree of at most `nodes` values.
 pub(crate) fn decode(bytes: &[u8], depth: u64, nodes: u64) -> Result<Value, String> {
+    read(bytes, depth, |options| ValueSeed::new(options.with_max_nodes(nodes)))
+}
+
+/// Says what kind of value it is that [`decode`] would decode, and refuses what that refuses; no tree is made.
+pub(crate) fn check(bytes: &[u8], depth: u64) -> Result<&'static str, String> {
+    read(bytes, depth, CheckSeed::new)
+}
+
+fn read<'a, S: DeserializeSeed<'a>>(
+    bytes: &'a [u8],
+    depth: u64,
+    seed: impl FnOnce(ParseOptions) -> S,
+) -> Result<S::Value, String> {
     let mut walker = Walker::new(bytes);
     walker.skip(depth).map_err(|Why(text)| text)?;
     if walker.remaining() > 0 {
         return Err(TRAILING.0.to_owned());
     }
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
-    let seed = ValueSeed::new(ParseOptions::new().with_max_depth(depth).with_max_nodes(nodes));
+    let seed = seed(ParseOptions::new().with_max_depth(depth));
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
     seed.deserialize(&mut deserializer).map_err(|error| error.to_string())
 }

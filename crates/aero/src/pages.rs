@@ -90,7 +90,7 @@ pub(crate) struct Payload<'a> {
 impl<'a> Payload<'a> {
     pub(crate) fn parse(content: &'a [u8]) -> Result<Self, Fault> {
         let (mut shard_name, mut page_size, mut digests) = (None, None, None);
-        msgpack::fields(content, |key, walker| {
+        let rest = msgpack::fields(content, |key, walker| {
             Ok(Some(match key {
                 b"shard_name" => shard_name.replace(walker.str()?).is_some(),
                 b"page_size" => page_size.replace(walker.uint()?).is_some(),
@@ -98,6 +98,9 @@ impl<'a> Payload<'a> {
                 _ => return Ok(None),
             }))
         })?;
+        if !rest.is_empty() {
+            return Err(msgpack::TRAILING.into());
+        }
         let page_size = page_size.ok_or(Fault::MissingKey("page_size"))?;
         if page_size == 0 {
             return Err(Fault::Pages("page_size is 0".to_owned()));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tensor_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
 
-use crate::chunks::{Chunk, ChunkTable, malformed};
+use crate::chunks::{Chunk, ChunkTable, Content, Expansion, malformed};
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::manifest::Descriptors;
@@ -76,7 +76,7 @@ impl IndexParser {
             Step::Head => 0..Header::LEN.min(self.file_len),
             Step::Toc(head) => head.toc.offset()..head.toc_and_strings_end(),
             Step::Strings(head, _) => head.strings.range(),
-            Step::Tidx(control, chunk) | Step::Manifest(control, chunk, _) => {
+            Step::Tidx(control, chunk) | Step::Manifest(control, chunk, ..) => {
                 let chunk = control.chunks.chunk(*chunk)?;
                 chunk.offset..chunk.offset.saturating_add(chunk.length)
             }
@@ -169,7 +169,10 @@ impl IndexParser {
         match (tidx::parse(&content, &context)?, manifest) {
             (Parsed::Done(tensors), _) => Ok(Step::Done(control, tensors)),
             (Parsed::NeedsManifest, Some(manifest)) => {
-                let content = content.to_vec();
+                let content = match content {
+                    Content::Decompressed(content) => content,
+                    Content::Stored(content) => content.to_vec(),
+                };
                 self.begin_manifest(control, manifest, content)
             }
             (Parsed::NeedsManifest, None) => Ok(Step::Failed), // never asked for without one
@@ -177,8 +180,12 @@ impl IndexParser {
     }
 
     fn begin_manifest(&self, control: Control, manifest: usize, tidx: Vec<u8>) -> Result<Step> {
-        let readable = control.chunks.chunk(manifest).map(|chunk| chunk.check_readable(&self.limits));
-        if matches!(readable, Some(Ok(len)) if len > 0) {
+        // Both are there at once.
+        let mut expansion = Expansion::default();
+        let chunks = [control.chunks.tidx(), Some(manifest)].map(|at| control.chunks.chunk(at?));
+        let readable =
+            chunks.into_iter().flatten().map(|chunk| chunk.check_budget(&self.limits, &mut expansion));
+        if matches!(readable.last(), Some(Ok(len)) if len > 0) {
             return Ok(Step::Manifest(control, manifest, tidx));
         }
         self.with_descriptors(control, &Descriptors::default(), &tidx)
@@ -186,11 +193,12 @@ impl IndexParser {
 
     fn manifest(&self, control: Control, chunk: usize, tidx: &[u8], bytes: &[u8]) -> Result<Step> {
         // DECISIONS, AERO: a manifest that does not decode opens; `verify` reports it.
-        let tree = control.chunks.chunk(chunk).and_then(|chunk| {
+        let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
-            msgpack::decode(&content, self.limits.depth, max_nodes(&chunk)).ok()
+            msgpack::check(&content, self.limits.depth).ok()?;
+            Some(Descriptors::of(&content))
         });
-        let descriptors = tree.as_ref().map(Descriptors::of).unwrap_or_default();
+        let descriptors = descriptors.unwrap_or_default();
         self.with_descriptors(control, &descriptors, tidx)
     }
 

@@ -156,7 +156,7 @@ impl<S: Source> Reader<S> {
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Fault::NoHash`] if the file has neither, [`Fault::Hash`] if the values are not
+    /// As [`tensor`](Self::tensor); [`Error::NoHash`] if the file has neither, [`Fault::Hash`] if the values are not
     /// what was hashed.
     pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
         self.tensor_at_verified(self.position(name)?)
@@ -359,7 +359,7 @@ impl<S: Source> Reader<S> {
         let shard = self.index.find_chunk(FourCC::WTSH, place.chunk.name);
         match shard.map(|shard| self.pages_of(shard)).transpose()?.flatten() {
             Some(pages) => self.read_pages(&place.chunk, within, &pages),
-            None => Err(Error::Malformed { part: tensor(), at, fault: Fault::NoHash }),
+            None => Err(Error::NoHash { name: place.info.name.to_owned() }),
         }
     }
 

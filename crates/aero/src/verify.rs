@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tensor_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
 
-use crate::chunks::{Chunk, entry_at};
+use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control::{self, ControlHash};
 use crate::error::{Error, Fault, Hex};
 use crate::hashes::{Hashes, Pass, Span, Wanted};
@@ -22,7 +22,8 @@ pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_
 pub(crate) fn findings<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
     let index = &**reader.index();
     let found = Findings::of(index);
-    let mut v = Verifier { reader, index, found, skipped: chunk_overlaps(index), stopped: false };
+    let has_shards = index.chunks.first(FourCC::WTSH).is_some();
+    let mut v = Verifier { reader, index, found, has_shards, skipped: chunk_overlaps(index), stopped: false };
     v.header();
     if level >= Level::Control {
         v.stopped = v.control(work).is_break() || v.metadata(level, work).is_break();
@@ -40,7 +41,7 @@ pub(crate) struct Findings {
     extents: Vec<String>,
     ihsh: Vec<String>,
     chunks: Vec<String>,
-    tensors: Vec<String>,
+    pub(crate) tensors: Vec<String>,
     pages: Vec<String>,
     padding: Vec<String>,
     chunk_count: usize,
@@ -48,6 +49,8 @@ pub(crate) struct Findings {
     ihsh_count: usize,
     phsh_count: usize,
     has_tensor_hashes: bool,
+    /// The first chunk whose hash the TOC does not have, and how many there are.
+    unhashed: Option<(String, usize)>,
 }
 
 impl Findings {
@@ -76,18 +79,34 @@ impl Findings {
             (&mut self.pages, other.pages),
             (&mut self.padding, other.padding),
         ] {
-            all.extend(found.into_iter().map(named));
+            all.extend(found.into_iter().map(&named));
         }
         self.chunk_count += other.chunk_count;
         self.tensor_count += other.tensor_count;
         self.ihsh_count += other.ihsh_count;
         self.phsh_count += other.phsh_count;
         self.has_tensor_hashes |= other.has_tensor_hashes;
+        if let Some((chunk, count)) = other.unhashed {
+            self.unhashed.get_or_insert_with(|| (named(chunk), 0)).1 += count;
+        }
+    }
+
+    /// What `chunk-hashes` looked at.
+    fn looked_at(&self, level: Level) -> String {
+        let which = if level >= Level::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
+        match &self.unhashed {
+            None => which.to_owned(),
+            Some((chunk, 1)) => format!("{which}; the TOC has no hash of {chunk}"),
+            Some((chunk, count)) => {
+                format!("{which}; the TOC has no hash of {chunk} and of {} others", count - 1)
+            }
+        }
     }
 
     pub(crate) fn report(self, level: Level) -> Report {
         let mut report = Report::new(level);
         let (chunks, tensors) = (self.chunk_count, self.tensor_count);
+        let looked_at = self.looked_at(level);
         report.add("structure", self.structure, format!("{chunks} chunks, {tensors} tensors"));
         report.add("extents", self.extents, format!("{chunks} chunks, {tensors} tensors"));
         if level >= Level::Control {
@@ -95,8 +114,7 @@ impl Findings {
                 0 => report.absent("ihsh", "there is no IHSH chunk"),
                 n => report.add("ihsh", self.ihsh, format!("{n} IHSH")),
             }
-            let which = if level >= Level::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
-            report.add("chunk-hashes", self.chunks, which);
+            report.add("chunk-hashes", self.chunks, looked_at);
         }
         if level >= Level::Full {
             if self.has_tensor_hashes {
@@ -118,6 +136,8 @@ struct Verifier<'a, S> {
     reader: &'a Reader<S>,
     index: &'a Index,
     found: Findings,
+    /// Whether there is any WTSH.
+    has_shards: bool,
     /// Chunks that share bytes with one before them, and that one. Their content is not looked at: a small file could
     /// list the same bytes a million times.
     skipped: BTreeMap<usize, usize>,
@@ -179,7 +199,7 @@ impl<S: Source> Verifier<'_, S> {
                 self.found.structure.push(describe(&error));
             }
             // Nothing else would notice a control hash whose type has changed.
-            if chunk.name == "ihsh" && chunk.fourcc != FourCC::IHSH {
+            if matches!(chunk.name, "ihsh" | "control.integrity") && chunk.fourcc != FourCC::IHSH {
                 let what = format!("has the name of the control hash and the type {}", chunk.fourcc);
                 self.found.structure.push(finding(&chunk.part(), entry_at(toc, position), what));
             }
@@ -225,7 +245,7 @@ impl<S: Source> Verifier<'_, S> {
 
     /// A file without any shard is the index of a set; in any other every tensor must be there.
     fn missing_shards(&mut self) {
-        if self.index.chunks.first(FourCC::WTSH).is_none() {
+        if !self.has_shards {
             return;
         }
         for (position, info) in self.index.tensors().iter().enumerate() {
@@ -270,6 +290,7 @@ impl<S: Source> Verifier<'_, S> {
         let content = self.reader.chunk_at(position)?;
         let stated = ControlHash::parse(&content).map_err(|fault| chunk.malformed(fault))?;
         let covered = stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
+        stated.check_regions(control_region(self.index)).map_err(|fault| chunk.malformed(fault))?;
         *left = left.checked_sub(covered).ok_or_else(|| {
             let text = format!(
                 "covers {covered} bytes, and with the control hashes before it more than the file has; it is not checked"
@@ -288,6 +309,7 @@ impl<S: Source> Verifier<'_, S> {
 
     /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
     fn metadata(&mut self, level: Level, work: &Work<'_>) -> ControlFlow<()> {
+        let mut expansion = Expansion::default();
         for (position, chunk) in self.index.chunks().enumerate() {
             let at = match chunk.fourcc {
                 FourCC::WTSH | FourCC::IHSH => continue,
@@ -302,9 +324,15 @@ impl<S: Source> Verifier<'_, S> {
                 self.found.chunks.push(Error::Cancelled.to_string());
                 return ControlFlow::Break(());
             }
-            if let Err(error) = self.reader.chunk_at(position) {
+            let content = chunk
+                .check_budget(&self.index.limits, &mut expansion)
+                .and_then(|_| self.reader.chunk_at(position));
+            if let Err(error) = content {
                 self.found.chunks.push(describe(&error));
                 continue;
+            }
+            if !chunk.has_hash() {
+                self.found.unhashed.get_or_insert_with(|| (chunk.part().to_string(), 0)).1 += 1;
             }
             let decoded = match chunk.fourcc {
                 FourCC::MJSN => self.reader.json_at(position).map(|_| ()),
@@ -323,8 +351,7 @@ impl<S: Source> Verifier<'_, S> {
     /// A file without shards is the index of a set only if its manifest says so too.
     fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &tensor_core::value::Object) {
         let listed = manifest.optional_array("shards").ok().flatten().map_or(0, <[_]>::len);
-        let none = self.index.chunks.first(FourCC::WTSH).is_none();
-        if listed > 0 && none {
+        if listed > 0 && !self.has_shards {
             let what = format!("lists {listed} shards, and the file has no WTSH chunk");
             self.found.structure.push(finding(&chunk.part(), chunk.offset, what));
         }

@@ -402,6 +402,7 @@ fn page_hashes_that_do_not_fit_are_refused() {
     wrong[0] = Value::Bytes(vec![0; 32]);
     let rows = [
         ("page size 0", name, payload(shard, 0, pages(100))),
+        ("bytes behind it", name, [payload(shard, 100, pages(100)), vec![0]].concat()),
         ("too few digests", name, payload(shard, 100, pages(100)[..2].to_vec())),
         ("too many digests", name, payload(shard, 100, pages(50))),
         ("a digest of 31 bytes", name, payload(shard, 100, short)),
@@ -426,10 +427,7 @@ fn page_hashes_that_do_not_fit_are_refused() {
     let file = with_pages("pages", &payload(shard, 100, pages(100)));
     let reader = open(&file).unwrap();
     assert!(failed(&reader.verify(Level::Full), "page-hashes"));
-    assert!(matches!(
-        reader.read_range_verified(0, 3..20),
-        Err(Error::Malformed { fault: Fault::NoHash, .. })
-    ));
+    assert!(matches!(reader.read_range_verified(0, 3..20), Err(Error::NoHash { name }) if name == "a"));
     // The whole tensor is verified by its own hash, and this one is none.
     assert!(matches!(reader.tensor_verified("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
 }
@@ -454,10 +452,12 @@ fn control_hashes_are_checked_as_decided() {
         ]))
     };
     let range = |start: u64, end: u64| -> Value { [start, end].into_iter().collect() };
-    let empty = blake3::hash(&[]).as_bytes().to_vec();
+    let digest_of = |bytes: &[u8]| blake3::hash(bytes).as_bytes().to_vec();
+    let empty = digest_of(&[]);
     let rows = [
-        ("nothing is covered", ihsh("blake3-256", vec![], empty.clone()), true),
-        ("an empty range", ihsh("blake3-256", vec![range(5, 5)], empty.clone()), true),
+        ("nothing is covered", ihsh("blake3-256", vec![], empty.clone()), false),
+        ("an empty range", ihsh("blake3-256", vec![range(5, 5)], empty.clone()), false),
+        ("only the magic", ihsh("blake3-256", vec![range(0, 4)], digest_of(b"AERO")), false),
         ("another digest", ihsh("blake3-256", vec![], vec![0; 32]), false),
         ("another algorithm", ihsh("sha-256", vec![], empty.clone()), false),
         ("a short digest", ihsh("blake3-256", vec![], vec![0; 31]), false),
@@ -474,6 +474,51 @@ fn control_hashes_are_checked_as_decided() {
         assert_eq!(report.is_ok(), is_ok, "{rule}: {report:?}");
         assert_eq!(failed(&report, "ihsh"), !is_ok, "{rule}: {report:?}");
     }
+}
+
+#[test]
+fn the_control_hash_of_the_published_writer_is_read() {
+    // Under another name, in 256 bytes of which those behind the value are zeros.
+    let name = "control.integrity";
+    let padded = |last: u8| {
+        let room = [vec![0; 255], vec![last]].concat();
+        let file = patched(&file(&[(b"XHSH", name, 8, &room)]), toc(0), b"IHSH");
+        let control = &file[..number(&file, toc(0) + 8) as usize];
+        let mut zeroed = control.to_vec();
+        zeroed[toc(0) + 48..toc(0) + 80].fill(0);
+        let range: Value = [0, control.len() as u64].into_iter().collect();
+        let stated = msgpack(object([
+            ("algo", "blake3-256".into()),
+            ("covered_ranges", vec![range].into()),
+            ("digest", Value::Bytes(blake3::hash(&zeroed).as_bytes().to_vec())),
+        ]));
+        rehashed(patched(&file, control.len(), &stated), 0)
+    };
+    let report = open(&padded(0)).unwrap().verify(Level::Full);
+    assert!(report.is_ok(), "{report:?}");
+    assert!(failed(&open(&padded(1)).unwrap().verify(Level::Full), "ihsh"), "other bytes behind it");
+    // Nothing else would notice that it is no control hash any more.
+    let renamed = patched(&padded(0), toc(0), b"XHSH");
+    assert!(failed(&open(&renamed).unwrap().verify(Level::Header), "structure"));
+}
+
+#[test]
+fn a_hash_of_zeros_is_one_that_was_not_recorded() {
+    let good = good();
+    let mjsn = patched(&good, toc(0) + 48, &[0; 32]);
+    let reader = open(&mjsn).unwrap();
+    assert!(reader.json().unwrap().is_some());
+    let report = reader.verify(Level::Full);
+    let check = report.check("chunk-hashes").unwrap();
+    assert!(report.is_ok() && check.detail.contains("no hash of MJSN chunk \"meta.json\""), "{check:?}");
+    let both = patched(&mjsn, toc(1) + 48, &[0; 32]);
+    let report = open(&both).unwrap().verify(Level::Full);
+    assert!(report.check("chunk-hashes").unwrap().detail.contains("and of 1 other"), "{report:?}");
+    let tidx = patched(&good, toc(2) + 48, &[0; 32]);
+    assert!(open(&tidx).unwrap().verify(Level::Full).is_ok());
+    // Over weights it would hide damage.
+    let weights = patched(&good, toc(3) + 48, &[0; 32]);
+    assert!(failed(&open(&weights).unwrap().verify(Level::Full), "chunk-hashes"));
 }
 
 #[test]
@@ -523,7 +568,7 @@ fn chunks_that_are_refused_when_they_are_read() {
     assert_eq!(read(&patched(&frame, toc(0) + 24, &u64s(4999))), Fault::ZstdLength("more", 4999));
     assert_eq!(read(&patched(&frame, toc(0) + 24, &u64s(5001))), Fault::ZstdLength("fewer", 5001));
     assert!(matches!(read(&patched(&frame, offset, b"PK")), Fault::Zstd(_)));
-    assert!(matches!(read(&patched(&frame, toc(0) + 48, &[0; 32])), Fault::Hash { .. }));
+    assert!(matches!(read(&patched(&frame, toc(0) + 48, &[1; 32])), Fault::Hash { .. }));
     let longer = patched(&[&frame[..], &[0; 8]].concat(), toc(0) + 16, &u64s(length + 8));
     assert!(matches!(read(&longer), Fault::Zstd(_)), "bytes behind the frame");
     let missing = open(&frame).unwrap().chunk(FourCC(*b"DATA"), "e").unwrap_err();

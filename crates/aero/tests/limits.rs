@@ -96,6 +96,70 @@ fn claimed_lengths_and_depths_are_refused_with_little_memory() {
     assert!(!open(&plain).unwrap().verify(Level::Control).is_ok());
 }
 
+/// A byte of MessagePack must not become the 32 of a tree, wherever it stands.
+#[test]
+fn trees_in_the_index_take_no_tree() {
+    let nils = |count: usize| Value::from(vec![Value::Null; count]);
+    let params = |count| Value::from(object([("ggml_type", 8.into()), ("x", nils(count))]));
+    let plain = with_index(&index([with(entry("a"), "quant_params", params(500_000))]));
+    assert!(open(&plain).is_ok()); // which counts what is held
+    // A manifest that a packed tensor refers to.
+    let descriptors = object([("quant_descriptors", Value::Array(Vec::new())), ("x", nils(500_000))]);
+    let packed = with(with(entry("a"), "dtype", 0x8000), "quant_id", 1);
+    let manifest =
+        file(&[(b"MMSG", "manifest", 0, &msgpack(descriptors)), (b"TIDX", "tensors", 4, &index([packed]))]);
+    assert!(open(&manifest).is_ok());
+    // Compressed, the whole is bounded by what it expands to.
+    let compressed =
+        file(&[(b"TIDX", "tensors", 5, &index([with(entry("a"), "quant_params", params(1 << 20))]))]);
+    assert!(compressed.len() < 2000);
+    let (opened, held) = peak(|| Reader::from_source(&*compressed).is_ok());
+    assert!(opened && held < 4 << 20, "{held}");
+    // Keys that the specification does not have, in an entry and above it: the same, and different ones.
+    let head = |pairs: usize| [&[0xdf][..], &u32::try_from(pairs).unwrap().to_be_bytes()].concat();
+    let same = [head(300_000), b"\xa0\xc0".repeat(300_000)].concat();
+    let different: Vec<u8> = (0..60_000u16)
+        .flat_map(|n| [&[0xa2][..], &(n.to_be_bytes().map(|b| b & 0x7f)), &[0xc0]].concat())
+        .collect();
+    let different = [head(60_000), different].concat();
+    for keys in [same, different] {
+        let _ = open(&with_index(&keys));
+        let list = [&b"\x81\xa7tensors\x91"[..], &keys].concat();
+        let _ = open(&with_index(&list));
+    }
+}
+
+/// Names of chunks may share bytes.
+#[test]
+fn chunk_names_over_the_same_bytes_are_bounded() {
+    let names: Vec<String> = (0..2000).map(|n| format!("{n:0>64}")).collect();
+    let chunks: Vec<_> = names.iter().map(|name| (b"DATA", name.as_str(), 0, &b""[..])).collect();
+    let mut file = file(&chunks);
+    for n in 0..2000 {
+        file[toc(n) + 32..][..4].fill(0);
+        file[toc(n) + 36..][..4].copy_from_slice(&60_000u32.to_le_bytes());
+    }
+    // The NULs between the names become text.
+    let strings = number(&file, 28) as usize..(number(&file, 28) + number(&file, 36)) as usize;
+    file[strings].iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'x');
+    assert!(matches!(open(&file), Err(Error::Limit { what: "the length of all chunk names", .. })));
+}
+
+/// Each may claim a megabyte beyond what its bytes are worth, but all of them together only once.
+#[test]
+fn many_small_bombs_are_no_large_one() {
+    let zeros = vec![0; 1 << 20];
+    let chunks: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let chunks: Vec<_> = chunks.iter().map(|name| (b"DATA", name.as_str(), 1, &zeros[..])).collect();
+    let file = file(&chunks);
+    assert!(file.len() < 20_000, "{}", file.len());
+    let reader = open(&file).unwrap();
+    assert!(reader.chunk_at(99).is_ok(), "alone it is read");
+    let report = reader.verify(Level::Full);
+    let refused = report.errors.iter().filter(|error| error.contains("the compressed chunks claim")).count();
+    assert!(refused > 90, "{refused}");
+}
+
 #[test]
 fn a_toc_of_a_million_entries_needs_a_million_entries() {
     let good = good();

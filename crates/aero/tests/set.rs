@@ -314,6 +314,31 @@ fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
     assert!(matches!(set.read_into(1, 91, &mut out), Err(Error::OutOfRange { .. })));
 }
 
+/// The hash in the global index is of the values, and no part needs to have it.
+#[test]
+fn the_hashes_of_the_global_index_are_checked() {
+    let hashed = write(&[100, 100], &options().part_size(100).tensor_hashes(true), 1);
+    // Parts without hashes, under a global index that has them, with its SHA-256 and size made right.
+    let mut files = write(&[100, 100], &options().part_size(100), 1);
+    files.0.insert("index.aero".to_owned(), hashed.0["index.aero"].clone());
+    let last = |files: &MemoryFiles| {
+        let text = String::from_utf8(files.0[INDEX].to_vec()).unwrap();
+        text[text.rfind("\"global_tidx\"").unwrap()..].to_owned()
+    };
+    let (was, is) = (last(&files), last(&hashed));
+    replace(&mut files, INDEX, &was, &is);
+    let report = SetReader::from_files(files.clone(), INDEX).unwrap().verify(Level::Full);
+    assert!(report.is_ok(), "{report:?}");
+    let at = files.0["part-001.aero"].len() - 1;
+    flip(&mut files, "part-001.aero", at);
+    let set = SetReader::from_files(files, INDEX).unwrap();
+    assert!(set.tensor_verified("t0").is_ok() && set.tensor_verified("t1").is_err());
+    let report = set.verify(Level::Full);
+    let named = |error: &&String| error.contains("\"t1\"") && error.contains("hash_b3 of the global index");
+    assert_eq!(report.errors.iter().filter(named).count(), 1, "{report:?}");
+    assert_eq!(report.check("tensor-hashes").unwrap().status, tensor_core::Status::Failed);
+}
+
 #[test]
 fn a_set_in_a_folder_below_is_found_beside_its_index() {
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];

@@ -104,7 +104,7 @@ dtypes! {
     Q5_0 "q5_0" Quantized 32 22 Some(6), "5 bits, scale in f16.";
     Q5_1 "q5_1" Quantized 32 24 Some(7), "5 bits, scale and minimum in f16.";
     Q8_0 "q8_0" Quantized 32 34 Some(8), "8 bits, scale in f16.";
-    Q8_1 "q8_1" Quantized 32 40 Some(9), "8 bits, scale and sum in f32 (ggml counts 40 bytes).";
+    Q8_1 "q8_1" Quantized 32 36 Some(9), "8 bits, scale and sum in f16: ggml's struct has 36 bytes (gguf-py counts 40).";
     Q2K "q2_k" Quantized 256 84 Some(10), "2-bit K-quant.";
     Q3K "q3_k" Quantized 256 110 Some(11), "3-bit K-quant.";
     Q4K "q4_k" Quantized 256 144 Some(12), "4-bit K-quant.";
@@ -294,6 +294,7 @@ mod tests {
         assert_eq!(DType::F32.nbytes(&[2, 3]), Some(24));
         assert_eq!(DType::F32.nbytes(&[]), Some(4));
         assert_eq!(DType::Q4_0.nbytes(&[2, 32]), Some(36));
+        assert_eq!(DType::Q8_1.nbytes(&[64]), Some(72), "ggml.h: two halves and 32 bytes");
         assert_eq!(DType::Q4_0.nbytes(&[33]), None);
         assert_eq!(DType::F4.nbytes(&[3, 2]), Some(3));
         assert_eq!(DType::F4.nbytes(&[3]), None);

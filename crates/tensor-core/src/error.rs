@@ -272,6 +272,12 @@ pub enum Error<F> {
         /// The tensor.
         name: String,
     },
+    /// A verified read was asked for, and the file has nothing to verify the tensor by. It may be good.
+    #[error("tensor {:?} cannot be verified: the file has no hash of its bytes", Shortened(name))]
+    NoHash {
+        /// The tensor.
+        name: String,
+    },
     /// A byte range outside a tensor was asked for.
     #[error("bytes {offset}..{offset}+{len} are outside tensor {:?} of {nbytes} bytes", Shortened(name))]
     OutOfRange {
@@ -320,6 +326,7 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
             Self::Limit { what, found, max } => Error::Limit { what, found, max },
             Self::NotFound { name } => Error::NotFound { name },
             Self::NoData { name } => Error::NoData { name },
+            Self::NoHash { name } => Error::NoHash { name },
             Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
             Self::Unfit { part, fault } => Error::Unfit { part, fault: AnyFault(Box::new(fault)) },
             Self::Data { name, source } => Error::Data { name, source },

@@ -246,7 +246,7 @@ impl<F: Files> SetReader<F> {
                 let bytes = found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
                 TensorView::of_source(info, bytes, || home.offset(part))
             }
-            Home::Shard(_) => Err(malformed(Part::named("tensor", name), 0, Fault::NoHash)),
+            Home::Shard(_) => Err(Error::NoHash { name: name.to_owned() }),
         }
     }
 
@@ -348,6 +348,20 @@ impl<F: Files> SetReader<F> {
                 Err(malformed(tensor(), 0, Fault::File { path, fault: fault.to_string() }))
             }
         }
+    }
+
+    /// The part, first and last byte of a tensor that has a hash in the global index, and not the same one in its part.
+    pub(super) fn unchecked_hash(&self, position: usize) -> Option<(usize, u64, u64)> {
+        let entry = self.index().entry(position).filter(|entry| entry.data_len > 0)?;
+        let expected = entry.hash_b3?;
+        let (number, part, home) = self.home(position).ok()?;
+        if let Home::Listed(there) = home
+            && part.index().entry(there).is_some_and(|listed| listed.hash_b3 == Some(expected))
+        {
+            return None;
+        }
+        let start = home.offset(part);
+        Some((number, start, start.saturating_add(entry.data_len)))
     }
 
     /// Why the part that should have a tensor does not, or has another.

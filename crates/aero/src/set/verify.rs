@@ -2,9 +2,10 @@
 
 use sha2::{Digest as _, Sha256};
 use tensor_core::source::Files;
-use tensor_core::{Level, Report, Shortened, Source, Work};
+use tensor_core::{Level, Part, Report, Shortened, Source, Work};
 
 use super::{SetFile, SetReader};
+use crate::error::{Error, Result};
 use crate::reader::hex;
 use crate::verify::{Findings, describe, findings};
 
@@ -15,6 +16,7 @@ pub(super) fn verify<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>
     files(set, level, work, &mut found);
     tensors(set, &mut found);
     if level >= Level::Full {
+        tensor_hashes(set, work, &mut found.tensors);
         hashes = set_hashes(set, work);
     }
     let mut report = found.report(level);
@@ -81,6 +83,68 @@ fn tensors<F: Files>(set: &SetReader<F>, found: &mut Findings) {
     }
 }
 
+/// The `hash_b3` of the global index. Where the part has the same, that was checked with the part; of the others the values are
+/// hashed, and those of tied tensors once.
+fn tensor_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>, found: &mut Vec<String>) {
+    let mut wanted: Vec<(usize, u64, u64, usize)> = (0..set.tensors().len())
+        .filter_map(|position| {
+            let (part, start, end) = set.unchecked_hash(position)?;
+            Some((part, start, end, position))
+        })
+        .collect();
+    wanted.sort_unstable();
+    let mut last: Option<(usize, u64, u64, [u8; 32])> = None;
+    for (part, start, end, position) in wanted {
+        let name = set.tensors().info(position).map_or("", |info| info.name);
+        let tensor = Part::named("tensor", name);
+        let hash = match last {
+            Some((same, from, to, hash)) if (same, from, to) == (part, start, end) => hash,
+            Some((same, _, reach, _)) if same == part && start < reach => {
+                found.push(format!(
+                    "{tensor}: it shares some of its bytes with another; its hash_b3 is not checked"
+                ));
+                continue;
+            }
+            _ => match set.part(part).and_then(|reader| blake3(reader.source(), start, end, work)) {
+                Ok(hash) => hash,
+                Err(error) => {
+                    found.push(format!("{tensor}: {}", describe(&error)));
+                    if matches!(error, Error::Cancelled) {
+                        return;
+                    }
+                    continue;
+                }
+            },
+        };
+        last = Some((part, start, end, hash));
+        let expected = set.index().entry(position).and_then(|entry| entry.hash_b3);
+        if expected.is_some_and(|expected| expected != hash) {
+            let (hash, expected) = (hex(&hash), hex(&expected.unwrap_or_default()));
+            found.push(format!(
+                "{tensor}: has BLAKE3 {hash}, but the hash_b3 of the global index says {expected}: the content is damaged"
+            ));
+        }
+    }
+}
+
+fn blake3(source: &(impl Source + ?Sized), start: u64, end: u64, work: &Work<'_>) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut at = start;
+    while at < end {
+        let len = STEP.min(end - at);
+        hasher.update(&source.read(at..at + len).map_err(|source| Error::Io { at, len, source })?);
+        // The bytes count where the hashes of the chunks go over them.
+        if work.advance(0).is_break() {
+            return Err(Error::Cancelled);
+        }
+        at += len;
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Bytes that are read at once.
+const STEP: u64 = 1 << 20;
+
 /// SHA-256 goes through a file from its beginning to its end, so several cores take a file each.
 fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
     let stated: Vec<&SetFile> = set.set().files().collect();
@@ -118,7 +182,6 @@ fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
 }
 
 fn sha256(source: &(impl Source + ?Sized), work: &Work<'_>) -> std::io::Result<[u8; 32]> {
-    const STEP: u64 = 1 << 20;
     let mut hasher = Sha256::new();
     let mut at = 0;
     while at < source.len() {

@@ -5,8 +5,55 @@ use tensor_core::Fault as Common;
 use crate::error::Fault;
 use crate::msgpack::{Walker, Why};
 
-/// What stands in an entry under keys that the specification does not have: the key, and the pair.
-pub(super) type Unknown<'a> = (&'a [u8], &'a [u8]);
+/// Where keys of a map stand in the content of a TIDX: four bytes for each, since a pair may have only two.
+#[derive(Default)]
+pub(super) struct Keys(Vec<u32>);
+
+impl Keys {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds the key at which the walker stands, one of `left` that are still to come.
+    pub(super) fn push(&mut self, walker: &Walker<'_>, left: u32) {
+        if self.0.len() == self.0.capacity() {
+            // A pair has at least two bytes.
+            self.0.reserve_exact((walker.remaining() / 2 + 1).min(left as usize));
+        }
+        // A TIDX has at most 2^31 bytes.
+        self.0.push(u32::try_from(walker.position()).unwrap_or(u32::MAX));
+    }
+
+    /// The bytes of each pair, in the order in which they were added.
+    pub(super) fn pairs<'a>(&self, content: &'a [u8], depth: u64) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().map(move |&at| {
+            let before = Walker::new(content.get(at as usize..).unwrap_or_default());
+            let mut walker = before;
+            // Both were read when the key was added.
+            let read = walker.text().and_then(|_| walker.skip(depth));
+            if read.is_ok() { walker.since(before) } else { &[] }
+        })
+    }
+
+    /// A key that is there twice. Sorts them.
+    pub(super) fn duplicate(&mut self, content: &[u8]) -> Option<String> {
+        let key = |&at: &u32| {
+            let found = Walker::new(content.get(at as usize..).unwrap_or_default()).text();
+            found.unwrap_or_default()
+        };
+        self.0.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+        let twin = self.0.iter().zip(self.0.iter().skip(1)).find(|(a, b)| key(a) == key(b));
+        twin.map(|(at, _)| String::from_utf8_lossy(key(at)).into_owned())
+    }
+}
 
 /// What an entry may have.
 #[derive(Clone, Copy)]
@@ -51,14 +98,14 @@ const KEYS: [&str; 10] = [
 const REQUIRED: u16 = 0b11_1111;
 
 impl<'a> Fields<'a> {
-    /// Reads an entry: its shape into `dims`, what is not known into `unknown`.
+    /// Reads an entry: its shape into `dims`, where the keys are that are not known into `unknown`.
     #[inline]
     pub(super) fn read(
         &mut self,
         walker: &mut Walker<'a>,
         bounds: Bounds,
         dims: &mut Vec<u64>,
-        unknown: &mut Vec<Unknown<'a>>,
+        unknown: &mut Keys,
     ) -> Result<(), Fault> {
         dims.clear();
         unknown.clear();
@@ -67,12 +114,12 @@ impl<'a> Fields<'a> {
         let mut ahead = *walker;
         let usual = self.usual(pairs, &mut ahead, bounds, dims);
         *walker = ahead;
-        for _ in usual?..pairs {
+        for pair in usual?..pairs {
             let start = *walker;
             let key = walker.text()?;
             let Some(field) = field_of(key) else {
                 walker.skip(bounds.depth)?;
-                unknown.push((key, walker.since(start)));
+                unknown.push(&start, pairs - pair);
                 continue;
             };
             if self.seen & (1 << field) != 0 {
@@ -213,7 +260,7 @@ mod tests {
     fn read<'a>(
         bytes: &'a [u8],
         dims: &mut Vec<u64>,
-        unknown: &mut Vec<Unknown<'a>>,
+        unknown: &mut Keys,
     ) -> Result<(Fields<'a>, usize), Fault> {
         let mut walker = Walker::new(bytes);
         let mut fields = Fields::default();
@@ -241,7 +288,7 @@ mod tests {
             turned.insert(first, b"\xa1x\x01".to_vec());
             for turned in [turned.clone(), turned.into_iter().rev().collect()] {
                 let bytes = entry(&turned);
-                let (mut dims, mut unknown) = (vec![9], Vec::new());
+                let (mut dims, mut unknown) = (vec![9], Keys::default());
                 let (fields, left) = read(&bytes, &mut dims, &mut unknown).unwrap();
                 assert_eq!((left, fields.missing(), &dims[..]), (0, None, ENTRY.shape));
                 assert_eq!((fields.name, fields.dtype, fields.shard_id), ("w", 2, 1));
@@ -249,7 +296,7 @@ mod tests {
                 assert_eq!(fields.quant_id, Some(5));
                 assert_eq!(fields.quant_params, Some(&b"\x81\xa9ggml_type\x08"[..]));
                 assert_eq!(fields.hash, Some("07".repeat(32).as_bytes()));
-                assert_eq!(unknown, [(&b"x"[..], &b"\xa1x\x01"[..])]);
+                assert!(unknown.pairs(&bytes, 9).eq([&b"\xa1x\x01"[..]]));
             }
         }
     }
@@ -262,13 +309,13 @@ mod tests {
             let next: Vec<_> =
                 pairs.iter().take(number).chain([pair]).chain(pairs.iter().skip(number)).cloned().collect();
             for bytes in [entry(&twice), entry(&next)] {
-                let refused = read(&bytes, &mut Vec::new(), &mut Vec::new()).map(|_| ());
+                let refused = read(&bytes, &mut Vec::new(), &mut Keys::default()).map(|_| ());
                 assert_eq!(refused, Err(Common::Duplicate(KEYS[number].to_owned()).into()));
             }
             let mut without = pairs.clone();
             without.remove(number);
             let bytes = entry(&without);
-            let (fields, _) = read(&bytes, &mut Vec::new(), &mut Vec::new()).unwrap();
+            let (fields, _) = read(&bytes, &mut Vec::new(), &mut Keys::default()).unwrap();
             assert_eq!(fields.missing(), Some(KEYS[number]).filter(|_| number < 6));
         }
     }
@@ -277,7 +324,7 @@ mod tests {
     fn no_more_dimensions_are_kept_than_a_tensor_may_have() {
         let bytes = [&b"\x81\xa5shape\xdc\x01\x00"[..], &[1; 256]].concat();
         let mut dims = Vec::new();
-        let (fields, left) = read(&bytes, &mut dims, &mut Vec::new()).unwrap();
+        let (fields, left) = read(&bytes, &mut dims, &mut Keys::default()).unwrap();
         assert_eq!((fields.rank, left, dims), (256, 0, vec![1; 4]));
     }
 
@@ -290,7 +337,7 @@ mod tests {
             (b"\x81\xa1x\x92\x01\xc1", 6),
         ] {
             let mut walker = Walker::new(entry);
-            let read = Fields::default().read(&mut walker, BOUNDS, &mut Vec::new(), &mut Vec::new());
+            let read = Fields::default().read(&mut walker, BOUNDS, &mut Vec::new(), &mut Keys::default());
             assert!(read.is_err());
             assert_eq!(walker.position(), at, "{entry:x?}");
         }
@@ -300,7 +347,7 @@ mod tests {
     fn an_entry_that_is_cut_short_is_an_error() {
         let bytes = entry(&pairs());
         for len in 0..bytes.len() {
-            assert!(read(&bytes[..len], &mut Vec::new(), &mut Vec::new()).is_err(), "{len}");
+            assert!(read(&bytes[..len], &mut Vec::new(), &mut Keys::default()).is_err(), "{len}");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! From the bytes of a TIDX to its tensors.
 
-use tensor_core::value::{Object, Value};
 use tensor_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
 
-use super::fields::{Bounds, Fields, Unknown};
+use super::fields::{Bounds, Fields, Keys};
 use super::{HashState, Note, Tensors};
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
@@ -33,14 +32,15 @@ pub(crate) enum Parsed {
 /// Parses the content of a TIDX, verified and decompressed.
 pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let mut walker = Walker::new(content);
-    let mut parser = EntryParser { context, tensors: Tensors::default(), dims: Vec::new(), last_shard: None };
-    let mut seen = Vec::new();
+    let mut parser =
+        EntryParser { context, content, tensors: Tensors::default(), dims: Vec::new(), last_shard: None };
+    let mut seen = Keys::default();
     let mut found = false;
     let top = |why: Why, walker: &Walker<'_>| malformed(context.chunk.part(), context.at(walker), why);
     let pairs = walker.map().map_err(|why| top(why, &walker))?;
-    for _ in 0..pairs {
+    for pair in 0..pairs {
+        seen.push(&walker, pairs - pair);
         let key = walker.text().map_err(|why| top(why, &walker))?;
-        seen.push(key);
         if key == b"tensors" && !found {
             found = true;
             let count = walker.array().map_err(|why| top(why, &walker))?;
@@ -52,7 +52,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
             walker.skip(depth).map_err(|why| top(why, &walker))?;
         }
     }
-    if let Some(key) = duplicate(&mut seen) {
+    if let Some(key) = seen.duplicate(content) {
         return Err(context.chunk.malformed(Common::Duplicate(key)));
     }
     if walker.remaining() > 0 {
@@ -76,15 +76,10 @@ impl Context<'_> {
     }
 }
 
-/// A key that is there twice.
-fn duplicate(keys: &mut [&[u8]]) -> Option<String> {
-    keys.sort_unstable();
-    let twin = keys.iter().zip(keys.iter().skip(1)).find(|(a, b)| a == b);
-    twin.map(|(key, _)| String::from_utf8_lossy(key).into_owned())
-}
-
 struct EntryParser<'a> {
     context: &'a Context<'a>,
+    /// All of the TIDX.
+    content: &'a [u8],
     tensors: Tensors,
     /// The dimensions of the entry that is being read.
     dims: Vec<u64>,
@@ -102,7 +97,7 @@ impl<'a> EntryParser<'a> {
         let capacity = Limits::fits(part, context.at(walker), u64::from(count), MIN_ENTRY, have)?;
         self.tensors.table = TensorTable::with_capacity(capacity);
         self.tensors.shards = Vec::with_capacity(capacity);
-        let mut unknown = Vec::new();
+        let mut unknown = Keys::default();
         let Limits { depth, rank, .. } = *context.limits;
         let bounds = Bounds { depth: depth.min(DEPTH).saturating_sub(3), rank };
         for number in 0..count {
@@ -115,7 +110,7 @@ impl<'a> EntryParser<'a> {
             Limits::check("the length of a tensor name", fields.name.len() as u64, context.limits.name_len)?;
             Limits::check("the rank of a tensor", u64::from(fields.rank), rank)?;
             let listed = self
-                .list(number, capacity, &fields, &unknown)
+                .list(number, capacity, &fields, &mut unknown, bounds)
                 .map_err(|(field, fault)| malformed(entry_part(number, fields.name, field), at, fault))?;
             if !listed {
                 return Ok(false);
@@ -131,13 +126,14 @@ impl<'a> EntryParser<'a> {
         number: u32,
         capacity: usize,
         fields: &Fields<'_>,
-        unknown: &[Unknown<'_>],
+        unknown: &mut Keys,
+        bounds: Bounds,
     ) -> Result<bool, (Option<&'static str>, Fault)> {
         if let Some(key) = fields.missing() {
             return Err((None, Fault::MissingKey(key)));
         }
         let dtype = match dtype_of(fields.dtype) {
-            Some(DType::Packed) => match self.codec(fields)? {
+            Some(DType::Packed) => match self.codec(fields) {
                 Some(dtype) => dtype,
                 None => return Ok(false),
             },
@@ -168,7 +164,7 @@ impl<'a> EntryParser<'a> {
         }
         let noted = fields.flags != 0 || fields.quant_id.is_some() || fields.quant_params.is_some();
         if noted || !unknown.is_empty() {
-            self.note(number, fields, unknown)?;
+            self.note(number, capacity, fields, unknown, bounds)?;
         }
         Ok(true)
     }
@@ -190,19 +186,19 @@ impl<'a> EntryParser<'a> {
     }
 
     /// The dtype of a packed tensor: that of its ggml blocks, or packed; `None` if the manifest is needed to know.
-    fn codec(&self, fields: &Fields<'_>) -> Result<Option<DType>, (Option<&'static str>, Fault)> {
+    fn codec(&self, fields: &Fields<'_>) -> Option<DType> {
         let known = |number: Option<u64>| {
             let dtype = number.and_then(|number| DType::from_ggml_type(u32::try_from(number).ok()?));
-            Ok(Some(dtype.unwrap_or(DType::Packed)))
+            Some(dtype.unwrap_or(DType::Packed))
         };
         // DECISIONS, AERO: quant_params decides, a descriptor only where it is absent.
         if let Some(bytes) = fields.quant_params {
-            let params = decode_params(bytes)?;
-            return known(params.get("ggml_type").and_then(Value::as_u64));
+            let number = msgpack::find(Walker::new(bytes), "ggml_type");
+            return known(number.and_then(|mut number| number.uint().ok()));
         }
         match (fields.quant_id, self.context.descriptors) {
             (Some(id), Some(descriptors)) => known(descriptors.ggml_type(id)),
-            (Some(_), None) => Ok(None),
+            (Some(_), None) => None,
             (None, _) => known(None),
         }
     }
@@ -231,26 +227,37 @@ impl<'a> EntryParser<'a> {
     fn note(
         &mut self,
         number: u32,
+        capacity: usize,
         fields: &Fields<'_>,
-        unknown: &[Unknown<'_>],
+        unknown: &mut Keys,
+        bounds: Bounds,
     ) -> Result<(), (Option<&'static str>, Fault)> {
-        let mut keys: Vec<&[u8]> = unknown.iter().map(|(key, _)| *key).collect();
-        if let Some(key) = duplicate(&mut keys) {
+        if self.tensors.notes.is_empty() {
+            // As many as there can be, so that they do not grow to a multiple of what they need.
+            self.tensors.notes.reserve_exact(capacity.saturating_sub(number as usize));
+            self.tensors.note_bytes.reserve_exact(self.content.len());
+        }
+        let pairs = unknown.count();
+        // In their order: looking for twins sorts them.
+        let start = self.tensors.keep(&[]).0;
+        let mut len = 0;
+        for pair in unknown.pairs(self.content, bounds.depth) {
+            len += self.tensors.keep(pair).1;
+        }
+        if let Some(key) = unknown.duplicate(self.content) {
             return Err((None, Common::Duplicate(key).into()));
         }
         if let Some(bytes) = fields.quant_params {
-            decode_params(bytes)?;
+            check_params(bytes)?;
         }
         let quant_params = self.tensors.keep(fields.quant_params.unwrap_or_default());
-        let start = self.tensors.keep(&[]).0;
-        let len = unknown.iter().map(|(_, pair)| self.tensors.keep(pair).1).sum();
         self.tensors.notes.push(Note {
             position: number,
             flags: fields.flags,
             quant_id: fields.quant_id,
             quant_params,
             unknown: (start, len),
-            unknown_pairs: u32::try_from(unknown.len()).unwrap_or(u32::MAX),
+            unknown_pairs: pairs,
         });
         Ok(())
     }
@@ -265,11 +272,12 @@ fn entry_part(number: u32, name: &str, field: Option<&'static str>) -> Part {
     }
 }
 
-fn decode_params(bytes: &[u8]) -> Result<Object, (Option<&'static str>, Fault)> {
+/// No tree is made here: a byte of the file can be 32 of a tree.
+fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
     let fault = |text: String| (Some("quant_params"), Common::Metadata(text).into());
-    match msgpack::decode(bytes, DEPTH, u64::MAX) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => Err(fault(format!("is {} and not a map", other.kind()))),
+    match msgpack::check(bytes, DEPTH) {
+        Ok("an object") => Ok(()),
+        Ok(other) => Err(fault(format!("is {other} and not a map"))),
         Err(error) => Err(fault(error)),
     }
 }
