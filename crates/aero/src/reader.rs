@@ -63,9 +63,12 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_source<S: Source>(&self, source: S) -> Result<Reader<S>> {
+        Ok(Reader::new(self.index_of(&source)?, source))
+    }
+
+    pub(crate) fn index_of(&self, source: &impl Source) -> Result<Arc<Index>> {
         let parser = IndexParser::new(source.len(), self.limits.clone());
-        let index = tensor_core::drive(parser, &source)?;
-        Ok(Reader::new(Arc::new(index), source))
+        tensor_core::drive(parser, source).map(Arc::new)
     }
 }
 

@@ -48,14 +48,22 @@ pub(crate) fn set<F: Files>(set: &SetReader<F>, level: Level) -> Report {
 
 /// The tensors of a file that the index does not look for there.
 fn unlisted<F: Files>(set: &SetReader<F>, file: usize, shard: &Index, findings: &mut Vec<String>) {
-    for tensor in shard.tensors() {
-        let home = set.find(tensor.name).and_then(|position| set.index().home(position));
-        if home != Some(file) {
-            let part = Part::named("tensor", tensor.name);
-            findings.push(format!("{part}: is in {:?}, but the index does not say so", path(set, file)));
-        }
+    let home = |name| set.find(name).and_then(|position| set.index().home(position));
+    let mut strangers = shard.tensors().iter().filter(|tensor| home(tensor.name) != Some(file));
+    // Many paths may lead to one file: a line for each tensor of each would be a product.
+    for tensor in strangers.by_ref().take(MAX_UNLISTED) {
+        let part = Part::named("tensor", tensor.name);
+        findings.push(format!("{part}: is in {:?}, but the index does not say so", path(set, file)));
+    }
+    let more = strangers.count();
+    if more > 0 {
+        let path = path(set, file);
+        findings.push(format!("{more} more tensors are in {path:?}, but the index does not say so"));
     }
 }
+
+/// How many tensors of a file are named that the index does not look for there.
+const MAX_UNLISTED: usize = 20;
 
 fn path<F: Files>(set: &SetReader<F>, file: usize) -> &str {
     set.index().files().name(file).unwrap_or_default()

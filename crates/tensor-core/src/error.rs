@@ -358,6 +358,40 @@ impl<F: From<Fault> + fmt::Display> Error<F> {
     }
 }
 
+impl<F: Clone> Error<F> {
+    /// The same error once more, for what is tried once and asked for again. Causes become their text.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let io = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Self::Io { at, len, source } => Self::Io { at: *at, len: *len, source: io(source) },
+            Self::Open { path, source } => Self::Open { path: path.clone(), source: io(source) },
+            Self::Write { path, source } => Self::Write { path: path.clone(), source: io(source) },
+            Self::Truncated { part, at, need, have } => {
+                Self::Truncated { part: part.clone(), at: *at, need: *need, have: *have }
+            }
+            Self::Malformed { part, at, fault } => {
+                Self::Malformed { part: part.clone(), at: *at, fault: fault.clone() }
+            }
+            Self::Limit { what, found, max } => Self::Limit { what, found: *found, max: *max },
+            Self::NotFound { name } => Self::NotFound { name: name.clone() },
+            Self::NoData { name } => Self::NoData { name: name.clone() },
+            Self::NoHash { name } => Self::NoHash { name: name.clone() },
+            Self::OutOfRange { name, offset, len, nbytes } => {
+                Self::OutOfRange { name: name.clone(), offset: *offset, len: *len, nbytes: *nbytes }
+            }
+            Self::Unfit { part, fault } => Self::Unfit { part: part.clone(), fault: fault.clone() },
+            Self::Data { name, source } => {
+                Self::Data { name: name.clone(), source: source.to_string().into() }
+            }
+            Self::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
 impl<F> Error<F> {
     /// There is no tensor at that position.
     #[must_use]

@@ -153,6 +153,7 @@ mod format_g;
 mod limits;
 mod names;
 mod parse;
+pub mod parts;
 pub mod quant;
 mod reader;
 mod report;

@@ -27,7 +27,7 @@ use crate::work::Work;
 /// The provided methods fit formats whose values stand in the file as they are.
 pub trait FileIndex: Sized {
     /// The rules of the format.
-    type Fault: From<Fault> + fmt::Display + fmt::Debug + Send + Sync + 'static;
+    type Fault: From<Fault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static;
     /// What makes the index of bytes.
     type Parser: Parser<Index = Self, Fault = Self::Fault>;
 
@@ -183,8 +183,15 @@ impl<I: FileIndex> OpenOptions<I> {
     /// # Errors
     /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn open_source<S: Source>(&self, source: S) -> Result<Reader<I, S>, Error<I::Fault>> {
-        let index = drive(I::parser(source.len(), self), &source)?;
-        Ok(Reader { index: Arc::new(index), source })
+        Ok(Reader { index: self.index_of(&source)?, source })
+    }
+
+    /// The index of what a source holds.
+    ///
+    /// # Errors
+    /// As [`open_source`](Self::open_source).
+    pub fn index_of<S: Source>(&self, source: &S) -> Result<Arc<I>, Error<I::Fault>> {
+        drive(I::parser(source.len(), self), source).map(Arc::new)
     }
 }
 

@@ -2,13 +2,14 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::buffer::Bytes;
 use crate::container::Container;
 use crate::error::{AnyError, Error, Fault, Part};
 use crate::limits::Limits;
 use crate::names::NameTable;
+use crate::parts::Parts;
 use crate::reader::{FileIndex, OpenOptions, Reader};
 use crate::report::{Level, Report};
 #[cfg(not(target_arch = "wasm32"))]
@@ -82,7 +83,7 @@ pub struct SetReader<M: ShardMap, F: Files> {
     map: Arc<M>,
     files: F,
     options: OpenOptions<M::Index>,
-    shards: Vec<OnceLock<Reader<M::Index, F::Source>>>,
+    shards: Parts<Reader<M::Index, F::Source>, M::Index, <M::Index as FileIndex>::Fault>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -137,7 +138,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// Opens a set whose index is known; reads nothing.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, options: OpenOptions<M::Index>) -> Self {
-        let shards = (0..map.shard_count()).map(|_| OnceLock::new()).collect();
+        let shards = Parts::new(map.shard_count());
         Self { map, files, options, shards }
     }
 
@@ -153,25 +154,25 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         &self.files
     }
 
-    /// A file of the set, opened if it is not yet; counted from 0.
+    /// A file of the set, opened if it is not yet; counted from 0. One that cannot be opened is tried once.
     ///
     /// # Errors
     /// If there is none of that number, it cannot be opened, has another size than the index says, or breaks a rule.
     pub fn shard(&self, number: usize) -> Result<&Reader<M::Index, F::Source>, MapError<M>> {
-        let found = self.map.path(number).zip(self.shards.get(number));
-        let (path, slot) =
-            found.ok_or_else(|| Error::NotFound { name: format!("{} number {number}", M::SHARD) })?;
-        if let Some(reader) = slot.get() {
-            return Ok(reader);
-        }
+        let path = self.map.path(number);
+        let path = path.ok_or_else(|| Error::NotFound { name: format!("{} number {number}", M::SHARD) })?;
+        self.shards.get(number, || self.open_shard(number, path))
+    }
+
+    fn open_shard(&self, number: usize, path: &str) -> Result<Reader<M::Index, F::Source>, MapError<M>> {
         let source = self.files.open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
         let found = source.len();
         if let Some(stated) = self.map.size(number).filter(|&stated| stated != found) {
             let fault = Fault::ShardSize { found, stated }.into();
             return Err(Error::Malformed { part: self.part(number), at: 0, fault });
         }
-        let reader = self.options.open_source(source).map_err(|error| self.within(number, error))?;
-        Ok(slot.get_or_init(|| reader))
+        let index = self.shards.index(&source, |source| self.options.index_of(source));
+        index.and_then(|index| Reader::with_index(index, source)).map_err(|error| self.within(number, error))
     }
 
     /// Opens every file and looks for every tensor.

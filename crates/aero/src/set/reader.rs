@@ -2,8 +2,9 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use tensor_core::parts::Parts;
 use tensor_core::source::Files;
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::source::{FileSource, Folder};
@@ -32,7 +33,7 @@ pub struct SetReader<F: Files> {
     prefix: String,
     options: OpenOptions,
     global: Reader<F::Source>,
-    parts: Vec<OnceLock<Reader<F::Source>>>,
+    parts: Parts<Reader<F::Source>, Index, Fault>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -149,7 +150,7 @@ impl<F: Files> SetReader<F> {
         let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
         let set = Arc::new(SetIndex::parse(&text, limits)?);
         let global = open_file(options, &files, &prefix, set.global_tidx())?;
-        let parts = set.parts().iter().map(|_| OnceLock::new()).collect();
+        let parts = Parts::new(set.parts().len());
         Ok(Self { set, files, prefix, options: options.clone(), global, parts })
     }
 
@@ -177,18 +178,22 @@ impl<F: Files> SetReader<F> {
         &self.files
     }
 
-    /// A part, opened if it is not yet.
+    /// A part, opened if it is not yet. One that cannot be opened is tried once.
     ///
     /// # Errors
     /// If there is no such part, or it cannot be opened or breaks a rule.
     pub fn part(&self, number: usize) -> Result<&Reader<F::Source>> {
-        let found = self.set.parts().get(number).zip(self.parts.get(number));
-        let (part, slot) = found.ok_or_else(|| Error::NotFound { name: format!("part number {number}") })?;
-        if let Some(reader) = slot.get() {
-            return Ok(reader);
-        }
-        let reader = open_file(&self.options, &self.files, &self.prefix, &part.file)?;
-        Ok(slot.get_or_init(|| reader))
+        let part = self.set.parts().get(number);
+        let part = part.ok_or_else(|| Error::NotFound { name: format!("part number {number}") })?;
+        self.parts.get(number, || {
+            let path = &part.file.path;
+            let failed = |source| Error::Open { path: path.clone(), source };
+            let source = self.files.open(&format!("{}{path}", self.prefix)).map_err(failed)?;
+            let index = self.parts.index(&source, |source| self.options.index_of(source));
+            index
+                .and_then(|index| Reader::with_index(index, source))
+                .map_err(|error| error.in_file(&file_part(path)))
+        })
     }
 
     /// The tensors in the order of the global tensor index.

@@ -171,14 +171,24 @@ fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<S>>], found: &m
             found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
         }
     }
+    let home = |name| manifest.names().find(name).and_then(|position| manifest.home(position));
     for (number, (shard, reader)) in manifest.shards().zip(readers).enumerate() {
-        for tensor in reader.iter().flat_map(|reader| reader.tensors()) {
-            let home = manifest.names().find(tensor.name).and_then(|position| manifest.home(position));
-            if home != Some(number) {
-                let (file, name) = (Shortened(shard.file), Shortened(tensor.name));
-                let what = format!("it has tensor {name:?}, which the manifest does not map to it");
-                found.structure.push(format!("shard {file:?}: {what}"));
-            }
+        let file = Shortened(shard.file);
+        let tensors = reader.iter().flat_map(|reader| reader.tensors());
+        let mut strangers = tensors.filter(|tensor| home(tensor.name) != Some(number));
+        // Many paths may lead to one file: a line for each tensor of each would be a product.
+        for tensor in strangers.by_ref().take(MAX_UNMAPPED) {
+            let what =
+                format!("it has tensor {:?}, which the manifest does not map to it", Shortened(tensor.name));
+            found.structure.push(format!("shard {file:?}: {what}"));
+        }
+        let more = strangers.count();
+        if more > 0 {
+            let what = format!("it has {more} more tensors that the manifest does not map to it");
+            found.structure.push(format!("shard {file:?}: {what}"));
         }
     }
 }
+
+/// How many tensors of a shard are named that the manifest does not map to it.
+const MAX_UNMAPPED: usize = 20;

@@ -16,6 +16,7 @@ mod corpus;
 mod faults;
 mod interrupted;
 mod memory;
+mod products;
 mod sets;
 
 /// The targets themselves: what the fuzzer runs and what is replayed here is the same.

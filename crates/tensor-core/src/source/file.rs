@@ -3,14 +3,24 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Files, Source, check_relative, checked_len};
+use super::pool::{Pool, Pooled};
+use super::{FileId, Files, Source, check_relative, checked_len};
 
 /// A file, read at positions: the safe default. A file that shrinks later gives an error, never a signal.
 #[derive(Debug)]
 pub struct FileSource {
-    file: File,
+    file: Handle,
     len: u64,
+    id: Option<FileId>,
+}
+
+#[derive(Debug)]
+enum Handle {
+    Open(File),
+    /// One of many, which is closed when others are read, and opened again.
+    Pooled(Pooled),
 }
 
 impl FileSource {
@@ -31,7 +41,17 @@ impl FileSource {
     pub fn new(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
-        Ok(Self { file, len: metadata.len() })
+        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Open(file) })
+    }
+
+    /// As [`open`](Self::open), with the file in a pool.
+    fn pooled(path: PathBuf, pool: &Arc<Pool>) -> io::Result<Self> {
+        require_file(&std::fs::metadata(&path)?)?;
+        let file = File::open(&path)?;
+        let metadata = file.metadata()?;
+        require_file(&metadata)?;
+        let pooled = Pooled::new(pool, path, file, &metadata);
+        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Pooled(pooled) })
     }
 }
 
@@ -53,7 +73,14 @@ impl Source for FileSource {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         checked_len(&(offset..end), self.len)?;
-        read_exact_at(&self.file, offset, out)
+        match &self.file {
+            Handle::Open(file) => read_exact_at(file, offset, out),
+            Handle::Pooled(pooled) => pooled.with(|file| read_exact_at(file, offset, out)),
+        }
+    }
+
+    fn id(&self) -> Option<FileId> {
+        self.id
     }
 
     fn shared(&self) -> Option<&(dyn Source + Sync)> {
@@ -82,30 +109,39 @@ pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) ->
     Ok(())
 }
 
-/// The files of a folder, for sets of files.
+/// The files of a folder, for sets of files. However many are in use, 16 at most stay open: the others are opened again when they
+/// are read, and must be the same files still.
 #[derive(Clone, Debug)]
-pub struct Folder(PathBuf);
+pub struct Folder {
+    path: PathBuf,
+    pool: Arc<Pool>,
+}
 
 impl Folder {
     /// The folder at `path`. Nothing is opened yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self { path: path.into(), pool: Arc::default() }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// The folder that holds `file`.
     #[must_use]
     pub fn of(file: &Path) -> Self {
         match file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => Self(parent.to_owned()),
-            _ => Self(PathBuf::from(".")),
+            Some(parent) if !parent.as_os_str().is_empty() => Self::new(parent),
+            _ => Self::new("."),
         }
     }
 
     /// Where the folder is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
@@ -114,6 +150,6 @@ impl Files for Folder {
 
     fn open(&self, path: &str) -> io::Result<FileSource> {
         check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
-        FileSource::open(self.0.join(path))
+        FileSource::pooled(self.path.join(path), &self.pool)
     }
 }

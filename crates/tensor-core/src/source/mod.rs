@@ -5,6 +5,8 @@ mod file;
 mod files;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 mod map;
+#[cfg(not(target_arch = "wasm32"))]
+mod pool;
 
 use std::io;
 use std::ops::Range;
@@ -59,9 +61,45 @@ pub trait Source {
         None
     }
 
+    /// The file behind it, if there is one that the system can tell from others. Two sources with the same hold the same bytes.
+    fn id(&self) -> Option<FileId> {
+        None
+    }
+
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// A file of this machine, whatever path leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    volume: u64,
+    number: u64,
+}
+
+impl FileId {
+    /// The file of that number on that volume.
+    #[must_use]
+    pub const fn new(volume: u64, number: u64) -> Self {
+        Self { volume, number }
+    }
+
+    /// The file that has these properties; `None` where the system does not say.
+    #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn of(metadata: &std::fs::Metadata) -> Option<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            Some(Self::new(metadata.dev(), metadata.ino()))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = metadata;
+            None
+        }
     }
 }
 
@@ -132,6 +170,7 @@ macro_rules! forward {
             fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> { (**self).read(range) }
             fn as_slice(&self) -> Option<&[u8]> { (**self).as_slice() }
             fn shared(&self) -> Option<&(dyn Source + Sync)> { (**self).shared() }
+            fn id(&self) -> Option<FileId> { (**self).id() }
         }
     )* };
 }
