@@ -320,7 +320,7 @@ fn the_hashes_of_the_global_index_are_checked() {
     let hashed = write(&[100, 100], &options().part_size(100).tensor_hashes(true), 1);
     // Parts without hashes, under a global index that has them, with its SHA-256 and size made right.
     let mut files = write(&[100, 100], &options().part_size(100), 1);
-    files.0.insert("index.aero".to_owned(), hashed.0["index.aero"].clone());
+    files.0.insert("model.index.aero".to_owned(), hashed.0["model.index.aero"].clone());
     let last = |files: &MemoryFiles| {
         let text = String::from_utf8(files.0[INDEX].to_vec()).unwrap();
         text[text.rfind("\"global_tidx\"").unwrap()..].to_owned()
@@ -329,8 +329,8 @@ fn the_hashes_of_the_global_index_are_checked() {
     replace(&mut files, INDEX, &was, &is);
     let report = SetReader::from_files(files.clone(), INDEX).unwrap().verify(Level::Full);
     assert!(report.is_ok(), "{report:?}");
-    let at = files.0["part-001.aero"].len() - 1;
-    flip(&mut files, "part-001.aero", at);
+    let at = files.0["model.part-001.aero"].len() - 1;
+    flip(&mut files, "model.part-001.aero", at);
     let set = SetReader::from_files(files, INDEX).unwrap();
     assert!(set.tensor_verified("t0").is_ok() && set.tensor_verified("t1").is_err());
     let report = set.verify(Level::Full);

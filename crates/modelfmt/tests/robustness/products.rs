@@ -105,7 +105,7 @@ fn damage(mut files: MemoryFiles, index: &str) -> MemoryFiles {
     let middle = source.nbytes() as usize * 3 / 4;
     let flipped = |at: usize| testkit::patched(&bytes, at, &[bytes[at] ^ 0x80]);
     let damaged = (middle..bytes.len())
-        .step_by(97)
+        .step_by(7)
         .map(flipped)
         .find(|b| Model::from_source("part", b.clone()).is_err());
     files.0.insert(path, damaged.unwrap().into());
