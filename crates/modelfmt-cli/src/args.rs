@@ -23,7 +23,7 @@ use modelfmt::{Format, Level};
   zstd -dc model.gguf.zst | modelfmt inspect -
 
 Formats are told by content: aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded, gguf.
-A model of several files is named by its index: the JSON that lists them.
+A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
 `-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
 pub(crate) struct Cli {
@@ -53,7 +53,7 @@ pub(crate) enum Command {
   modelfmt inspect model.apr --tensors 'encoder.*'
   modelfmt inspect model.mag --json | jq '.tensors[].name'")]
 pub(crate) struct Inspect {
-    /// A model file, or the index of a set
+    /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Print one JSON object
@@ -77,7 +77,7 @@ pub(crate) struct Inspect {
 
 `inspect` lists the names of the tensors.")]
 pub(crate) struct Show {
-    /// A model file, or the index of a set
+    /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
@@ -91,6 +91,7 @@ pub(crate) struct Show {
   modelfmt verify model.aero
   modelfmt verify --level header models/*
   modelfmt verify --json model.apr part.apr
+  modelfmt verify -r models/
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
@@ -98,9 +99,13 @@ Only AERO and APR2 have hashes or checksums of the values. MAG has one of what
 describes them, OINF, safetensors and GGUF have none: there `ok` means that the
 file is well-formed, not that no value has changed; `diff` with a good copy tells.")]
 pub(crate) struct Verify {
-    /// Model files, or indexes of sets
-    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Model files, indexes of sets, or folders with one of them
+    #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
+    /// Every model below each folder. Hidden files and files that are no models are skipped; those that an index names
+    /// are verified with it
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
     /// How deep to look
     #[arg(long, value_enum, default_value_t = LevelArg::Full)]
     pub(crate) level: LevelArg,
@@ -138,7 +143,7 @@ impl From<LevelArg> for Level {
   modelfmt convert model.gguf model.aero
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
 pub(crate) struct Convert {
-    /// The model to read: a file, or the index of a set
+    /// The model to read: a file, the index of a set, or a folder with one of them
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
     /// The file to write, or the index of the set to write: .aero .mag .oinf .apr .safetensors, .aeroset.json
@@ -233,7 +238,7 @@ pub(crate) struct Convert {
   modelfmt extract model.aero embed.weight -o embed.npy
   modelfmt extract model.aero embed.weight -o - | sha256sum")]
 pub(crate) struct Extract {
-    /// A model file, or the index of a set
+    /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// The tensor's name

@@ -7,6 +7,7 @@ mod progress;
 mod stop;
 mod streams;
 mod units;
+mod walk;
 
 use std::process::ExitCode;
 

@@ -38,7 +38,7 @@ fn files_that_are_no_models_say_so() {
         ("empty", "it is empty"),
         ("text.mag", "of no format that modelfmt knows"),
         ("pointer.gguf", "`git lfs pull` fetches"),
-        ("folder", "it is a folder without a file *.aeroset.json"),
+        ("folder", "it is a folder without a model file; name a file"),
         ("missing.mag", "No such file"),
     ] {
         for verb in ["inspect", "show"] {

@@ -41,6 +41,14 @@ pub enum Error {
         /// What it looks like, or what was expected.
         hint: &'static str,
     },
+    /// No model stands for a folder.
+    #[error("{}: {why}", path.display())]
+    NoModel {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// The format is known, but this build cannot read it.
     #[error("{}: is of the format {format}, but this build has the feature `{feature}` of modelfmt switched off", path.display())]
     NotEnabled {

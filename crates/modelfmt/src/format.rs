@@ -172,7 +172,7 @@ impl Format {
 pub const PROBE: u64 = 16;
 
 /// The index JSON of a set is read whole; none is longer than this.
-const MAX_INDEX_JSON: u64 = 1 << 30;
+pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -177,6 +177,8 @@ mod diff;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
 mod extract;
+#[cfg(not(target_arch = "wasm32"))]
+mod folder;
 mod format;
 mod globs;
 mod inspect;
@@ -201,6 +203,8 @@ pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 pub use extract::{ExtractAs, extract, extract_to_sink};
+#[cfg(not(target_arch = "wasm32"))]
+pub use folder::{Look, is_model_name, look};
 pub use format::{Format, PROBE, UnknownFormat};
 pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};

@@ -42,14 +42,15 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file of any format with positioned reads, or a set by its index; an AEROSET by its folder too.
+    /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
     ///
     /// # Errors
-    /// If it cannot be read, is of no known format, or breaks a rule of its format.
+    /// If it cannot be read, is of no known format, or breaks a rule of its format; [`Error::NoModel`] for a folder with none or
+    /// several.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
-        let index = if path.is_dir() { index_in_folder(path)? } else { path.to_owned() };
+        let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let source: AnySource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = any_files(Folder::of(&index));
@@ -75,7 +76,7 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.clone(), source };
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
-            let hint = stranger::hint(&source).map_err(failed)?;
+            let hint = stranger::look(&source).map_err(failed)?.hint;
             return Err(Error::UnknownFormat { path, hint });
         };
         if !format.is_enabled() {
@@ -88,30 +89,6 @@ impl OpenOptions {
         let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
         Ok(Model { path, format, index_file, opened })
     }
-}
-
-/// The index of the AEROSET in a folder: the one file whose name ends in `.aeroset.json`.
-#[cfg(not(target_arch = "wasm32"))]
-fn index_in_folder(folder: &Path) -> Result<PathBuf> {
-    let failed = |source| Error::Open { path: folder.to_owned(), source };
-    let mut found = None;
-    let mut has_other_index = false;
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let ends = |ending| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ending));
-        let is_index = ends(".aeroset.json");
-        has_other_index |= ends(".index.json");
-        if is_index && found.replace(path).is_some() {
-            let hint = "the folder has several files *.aeroset.json; name the one you mean";
-            return Err(Error::UnknownFormat { path: folder.to_owned(), hint });
-        }
-    }
-    let hint = if has_other_index {
-        "it is a folder; name the file *.index.json in it"
-    } else {
-        "it is a folder without a file *.aeroset.json; name a file, or the index of a set"
-    };
-    found.ok_or_else(|| Error::UnknownFormat { path: folder.to_owned(), hint })
 }
 
 /// An open model of any format.

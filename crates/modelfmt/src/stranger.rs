@@ -4,54 +4,92 @@ use std::io;
 
 use tensor_core::Source;
 
-/// What a source looks like that [`Format::detect`](crate::Format::detect) does not know.
+/// What a file is that [`Format::detect`](crate::Format::detect) does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stranger {
+    /// What it looks like, and what to do.
+    pub(crate) hint: &'static str,
+    /// Whether it holds a model, or stands for one.
+    pub(crate) is_model: bool,
+}
+
+/// What a source looks like that is of no known format.
 ///
 /// # Errors
 /// If the source cannot be read.
-pub(crate) fn hint(source: &impl Source) -> io::Result<&'static str> {
-    const LOOKED_AT: u64 = 64;
-    if source.is_empty() {
-        return Ok("it is empty");
-    }
+pub(crate) fn look(source: &impl Source) -> io::Result<Stranger> {
+    const LOOKED_AT: u64 = 512;
     Ok(of_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
 }
 
-fn of_first_bytes(first: &[u8]) -> &'static str {
-    /// In lower case, as what they are compared with.
-    const STARTS: &[(&[u8], &str)] = &[
-        (
-            b"version https://git-lfs",
-            "it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself",
-        ),
-        (
-            b"pk\x03\x04",
-            "it is a zip archive, as PyTorch and numpy write; save the tensors as safetensors first",
-        ),
-        (b"\x93numpy", "it is an array of numpy; save the tensors as safetensors first"),
-        (b"\x89hdf", "it is HDF5, as Keras writes; save the tensors as safetensors first"),
-        (b"tjgg", "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it"),
-        (b"lmgg", "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it"),
-        (b"\x1f\x8b", "it is compressed by gzip; decompress it first"),
-        (b"\x28\xb5\x2f\xfd", "it is compressed by zstd; decompress it first"),
-        (b"<!doctype", "it is a web page, perhaps of a download that failed"),
-        (b"<html", "it is a web page, perhaps of a download that failed"),
-        (b"{", "it is JSON, but not the index of a set of files"),
-    ];
+const fn model(hint: &'static str) -> Stranger {
+    Stranger { hint, is_model: true }
+}
+
+const fn other(hint: &'static str) -> Stranger {
+    Stranger { hint, is_model: false }
+}
+
+const PICKLE: &str =
+    "it is a pickle of Python, as PyTorch and joblib write; save the tensors as safetensors first";
+const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
+
+/// How files begin, in lower case, as what they are compared with.
+const STARTS: &[(&[u8], Stranger)] = &[
+    (
+        b"version https://git-lfs",
+        model("it is a Git LFS pointer, which stands for the file; `git lfs pull` fetches the file itself"),
+    ),
+    (b"\x93numpy", model("it is an array of numpy; save the tensors as safetensors first")),
+    (b"\x89hdf", model("it is HDF5, as Keras writes; save the tensors as safetensors first")),
+    (b"tjgg", model(OLD_GGML)),
+    (b"lmgg", model(OLD_GGML)),
+    (b"\x1f\x8b", other("it is compressed by gzip; decompress it first")),
+    (b"\x28\xb5\x2f\xfd", other("it is compressed by zstd; decompress it first")),
+    (b"<!doctype", other("it is a web page, perhaps of a download that failed")),
+    (b"<html", other("it is a web page, perhaps of a download that failed")),
+    (b"{", other("it is JSON, but not the index of a set of files")),
+];
+
+fn of_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
-    if let Some(&(_, hint)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
-        return hint;
+    if let Some(&(_, stranger)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
+        return stranger;
     }
     match first {
-        [0x80, 2..=5, ..] => {
-            "it is a pickle of Python, as old PyTorch writes; save the tensors as safetensors first"
+        [] => other("it is empty"),
+        [b'P', b'K', 3, 4, ..] => of_zip(first),
+        [0x80, 2..=5, ..] => model(PICKLE),
+        [_, _, _, _, b'T', b'F', b'L', b'3', ..] => model(
+            "it is a TensorFlow Lite model, which modelfmt does not read; export the tensors as safetensors",
+        ),
+        // Protocol buffers: field 1, the version of the format, and then the producer's name or the graph.
+        [0x08, 1..=32, 0x12 | 0x3a, ..] => {
+            model("it is an ONNX model, which modelfmt does not read; export the tensors as safetensors")
         }
         // A header of less than 100 MB, which is the most that a safetensors file has, and JSON behind its length.
-        [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => {
-            "it begins as safetensors do, but its header would be longer than the file: it is cut short"
-        }
-        _ => {
-            "its content is of no format that modelfmt knows (aero, mag, oinf, apr2, apr1, safetensors, gguf, indexes of sets)"
-        }
+        [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
+            "it begins as safetensors do, but its header would be longer than the file: it is cut short",
+        ),
+        _ => other(
+            "its content is of no format that modelfmt knows (aero, mag, oinf, apr2, apr1, safetensors, gguf, indexes of sets)",
+        ),
+    }
+}
+
+/// The first name in a zip archive says what wrote it.
+fn of_zip(first: &[u8]) -> Stranger {
+    let name = first.get(30..).unwrap_or_default();
+    let len = first.get(26..28).and_then(|len| len.try_into().ok()).map_or(0, u16::from_le_bytes);
+    let name = name.get(..usize::from(len)).unwrap_or(name);
+    if name.ends_with(b"data.pkl") || name.ends_with(b"/byteorder") || name.ends_with(b".format_version") {
+        model("it is a zip archive of PyTorch; save the tensors as safetensors first")
+    } else if name.ends_with(b".npy") {
+        model("it is a zip archive of numpy arrays (.npz); save the tensors as safetensors first")
+    } else if name.ends_with(b"metadata.json") || name.ends_with(b".weights.h5") {
+        model("it is a zip archive of Keras; save the tensors as safetensors first")
+    } else {
+        other("it is a zip archive, as PyTorch, numpy and Keras write; save the tensors as safetensors first")
     }
 }
 
@@ -61,20 +99,35 @@ mod tests {
 
     #[test]
     fn what_people_have_instead_of_models_is_told() {
-        for (content, word) in [
-            (&b""[..], "empty"),
-            (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", "Git LFS pointer"),
-            (b"PK\x03\x04\0\0", "zip archive"),
-            (b"\x80\x04\x95", "pickle"),
-            (b"\x93NUMPY\x01\0", "numpy"),
-            (b"<!DOCTYPE html><html>", "web page"),
-            (b"{\"hidden_size\": 384}", "not the index"),
-            (b"\0\x10\0\0\0\0\0\0{\"a\":", "cut short"),
-            (b"\x03\0\0\0\0\0\0\0x", "no format"),
-            (b"hello", "no format"),
+        let zip = |name: &str| {
+            let mut file = b"PK\x03\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+            file.extend(u16::try_from(name.len()).unwrap().to_le_bytes());
+            file.extend([0, 0]);
+            file.extend(name.as_bytes());
+            file.extend(b"contents");
+            file
+        };
+        for (content, is_model, word) in [
+            (&b""[..], false, "empty"),
+            (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", true, "Git LFS pointer"),
+            (b"PK\x03\x04\0\0", false, "zip archive, as"),
+            (&zip("archive/data.pkl"), true, "of PyTorch"),
+            (&zip("arr_0.npy"), true, "numpy arrays"),
+            (&zip("metadata.json"), true, "of Keras"),
+            (&zip("word/document.xml"), false, "zip archive, as"),
+            (b"\x80\x04\x95", true, "pickle"),
+            (b"\x93NUMPY\x01\0", true, "numpy"),
+            (b"\x89HDF\r\n\x1a\n", true, "Keras"),
+            (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
+            (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "ONNX"),
+            (b"<!DOCTYPE html><html>", false, "web page"),
+            (b"{\"hidden_size\": 384}", false, "not the index"),
+            (b"\0\x10\0\0\0\0\0\0{\"a\":", true, "cut short"),
+            (b"\x03\0\0\0\0\0\0\0x", false, "no format"),
+            (b"hello", false, "no format"),
         ] {
-            let hint = hint(&content).unwrap();
-            assert!(hint.contains(word), "{hint}");
+            let found = look(&content).unwrap();
+            assert!(found.hint.contains(word) && found.is_model == is_model, "{found:?}");
         }
     }
 }

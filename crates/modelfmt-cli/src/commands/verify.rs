@@ -1,34 +1,93 @@
 //! `modelfmt verify`
 
 use std::io::Write;
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use modelfmt::{FileReport, Printable, Status};
 
 use crate::args::Verify;
-use crate::failure::{Failure, Result, is_reader_gone};
+use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
+use crate::walk::walk;
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
-    let mut failed = 0;
+    let (mut tally, mut others) = (Tally::default(), 0);
     for path in &args.files {
-        let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        let bar = Progress::new("verifying", size, quiet || args.json);
-        let report = bar.run(|work| streams::verify(path, args.level.into(), work));
-        if stop::is_asked() {
-            return Err(Failure::Checked);
+        if !(args.recursive && path.is_dir()) {
+            verify(path, args, quiet, &mut tally)?;
+            continue;
         }
-        let report = report?;
-        failed += usize::from(!report.is_ok());
-        print(|out| if args.json { json(&report, out) } else { text(&report, out) })?;
+        let found = walk(path);
+        for (path, hint) in found.foreign.iter().filter(|_| !quiet) {
+            say(format_args!(
+                "note: {}: skipped: {}",
+                Printable(&path.display().to_string()),
+                Printable(hint)
+            ));
+        }
+        for (path, why) in &found.unreadable {
+            say(format_args!("error: {}: {}", Printable(&path.display().to_string()), Printable(why)));
+            tally.unread += 1;
+        }
+        for path in &found.models {
+            verify(path, args, quiet, &mut tally)?;
+        }
+        others += found.others + found.foreign.len();
     }
-    if args.files.len() > 1 && !args.json {
-        let all = args.files.len();
-        print(|out| Ok(writeln!(out, "{all} files: {} ok, {failed} failed", all - failed)?))?;
+    if args.recursive {
+        summary(&tally, &format!("; {} skipped", files(others, "other ")), args.json, quiet)?;
+    } else if args.files.len() > 1 && !args.json {
+        summary(&tally, "", args.json, quiet)?;
     }
-    if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
+    match tally {
+        Tally { verified: 0, unread: 0, .. } => Err(Failure::Input("there is no model to verify".to_owned())),
+        Tally { failed: 0, unread: 0, .. } => Ok(()),
+        _ => Err(Failure::Checked),
+    }
+}
+
+/// What became of the files.
+#[derive(Default)]
+struct Tally {
+    verified: usize,
+    failed: usize,
+    /// What could not even be looked at.
+    unread: usize,
+}
+
+fn verify(path: &Path, args: &Verify, quiet: bool, tally: &mut Tally) -> Result {
+    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let bar = Progress::new("verifying", size, quiet || args.json);
+    let report = bar.run(|work| streams::verify(path, args.level.into(), work));
+    if stop::is_asked() {
+        return Err(Failure::Checked);
+    }
+    let report = report?;
+    tally.verified += 1;
+    tally.failed += usize::from(!report.is_ok());
+    print(|out| if args.json { json(&report, out) } else { text(&report, out) })
+}
+
+/// The last line: among the results if they are text.
+fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
+    let Tally { verified, failed, unread } = *tally;
+    let unread = if unread == 0 { String::new() } else { format!(", {unread} not readable") };
+    let line = format!("{}: {} ok, {failed} failed{unread}{more}", files(verified, ""), verified - failed);
+    match (is_json, quiet) {
+        (false, _) => print(|out| Ok(writeln!(out, "{line}")?)),
+        (true, false) => {
+            say(line);
+            Ok(())
+        }
+        (true, true) => Ok(()),
+    }
+}
+
+fn files(number: usize, which: &str) -> String {
+    format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
 /// Prints, unless nobody reads: the exit status speaks of all files even then.

@@ -1,0 +1,106 @@
+//! The models below a folder.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use walkdir::{DirEntry, WalkDir};
+
+use crate::stop;
+
+/// Folders within folders that are entered. Links that lead back to where they are do not get here.
+const MAX_DEPTH: usize = 100;
+
+/// What is below a folder. Hidden files and folders are left out.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Models, each once, in the order of their paths: sets by their index, without the files that it names.
+    pub(crate) models: Vec<PathBuf>,
+    /// Models of kinds that are not read, and what kind that is.
+    pub(crate) foreign: Vec<(PathBuf, &'static str)>,
+    /// What could not be looked at, and why.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
+    /// The number of other files.
+    pub(crate) others: usize,
+}
+
+/// Finds what is below a folder, through links too.
+pub(crate) fn walk(folder: &Path) -> Found {
+    let mut walk = Walk::default();
+    let mut folders = HashSet::new();
+    let entries = WalkDir::new(folder).follow_links(true).max_depth(MAX_DEPTH).sort_by_file_name();
+    for entry in entries.into_iter().filter_entry(|entry| is_new(entry, &mut folders)) {
+        if stop::is_asked() {
+            break;
+        }
+        match entry {
+            Ok(entry) if entry.file_type().is_dir() => {
+                if entry.depth() == MAX_DEPTH {
+                    let why = format!("more than {MAX_DEPTH} folders deep; name it to have it verified");
+                    walk.found.unreadable.push((entry.into_path(), why));
+                }
+            }
+            Ok(entry) => walk.add(entry.path(), entry.path_is_symlink()),
+            Err(error) => walk.failed(&error),
+        }
+    }
+    walk.finish()
+}
+
+/// Whether an entry is to be looked at: one that is not hidden, and no folder that has been seen by another way. Links could
+/// otherwise lead to the same folders again and again, in very many ways.
+fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
+    if entry.depth() > 0 && entry.file_name().to_string_lossy().starts_with('.') {
+        return false;
+    }
+    !entry.file_type().is_dir() || entry.path().canonicalize().map_or(true, |path| folders.insert(path))
+}
+
+#[derive(Default)]
+struct Walk {
+    found: Found,
+    /// By what they really are: the path by which each is opened, and whether that is a link.
+    models: BTreeMap<PathBuf, (PathBuf, bool)>,
+    named: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn add(&mut self, path: &Path, is_link: bool) {
+        let look = match modelfmt::look(path) {
+            Ok(look) => look,
+            Err(_) if !path.is_file() => return self.found.others += 1, // a pipe, a device
+            Err(error) => return self.found.unreadable.push((path.to_owned(), error.to_string())),
+        };
+        let parent = path.parent().unwrap_or(Path::new("."));
+        self.named.extend(look.files.iter().filter_map(|file| parent.join(file).canonicalize().ok()));
+        if look.format.is_some() || modelfmt::is_model_name(path) {
+            // Where some cache links its files to where they are, an index finds those that it names by their links alone.
+            let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let known = self.models.entry(real).or_insert_with(|| (path.to_owned(), is_link));
+            if is_link && !known.1 {
+                *known = (path.to_owned(), is_link);
+            }
+        } else if let Some(hint) = look.foreign {
+            self.found.foreign.push((path.to_owned(), hint));
+        } else {
+            self.found.others += 1;
+        }
+    }
+
+    fn failed(&mut self, error: &walkdir::Error) {
+        let Some(path) = error.path().filter(|_| error.loop_ancestor().is_none()) else { return };
+        let missing = error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        if missing && !modelfmt::is_model_name(path) {
+            self.found.others += 1; // a link to nothing
+            return;
+        }
+        let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+        self.found.unreadable.push((path.to_owned(), why));
+    }
+
+    fn finish(mut self) -> Found {
+        let models = self.models.into_iter().filter(|(real, _)| !self.named.contains(real));
+        self.found.models = models.map(|(_, (path, _))| path).collect();
+        self.found.models.sort_unstable();
+        self.found
+    }
+}

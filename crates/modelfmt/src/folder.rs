@@ -1,0 +1,256 @@
+//! What the files of a folder are, and which of them is the model.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use tensor_core::Source;
+use tensor_core::source::FileSource;
+
+use crate::error::{Error, Result};
+use crate::format::{Format, MAX_INDEX_JSON, PROBE};
+use crate::stranger::{self, Stranger};
+
+/// What a file is, told without opening it as a model.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Look {
+    /// Its format.
+    pub format: Option<Format>,
+    /// What kind of model it is of those that modelfmt does not read, such as those of PyTorch, and what helps.
+    pub foreign: Option<&'static str>,
+    /// The files that it names as its own, if it is the index of a set: paths relative to its folder.
+    pub files: Vec<String>,
+}
+
+/// Looks at a file: at its first bytes, and through a JSON file for what makes it the index of a set. Memory does not depend on the
+/// length of the file, but on that of the names in an index.
+///
+/// # Errors
+/// If it cannot be read, or is no regular file.
+pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
+    let path = path.as_ref();
+    let source = FileSource::open(path)?;
+    let first = source.read(0..source.len().min(PROBE))?;
+    if let Some(format) = Format::of_first_bytes(&first, source.len()) {
+        return Ok(Look { format: Some(format), ..Look::default() });
+    }
+    let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    if is_json && source.len() <= MAX_INDEX_JSON {
+        return Ok(index(BufReader::new(File::open(path)?)));
+    }
+    let Stranger { hint, is_model } = stranger::look(&source)?;
+    Ok(Look { foreign: is_model.then_some(hint), ..Look::default() })
+}
+
+/// Whether the name of a file says that it is a model. Content decides what a file is, but one with such a name is a
+/// damaged model rather than none.
+#[must_use]
+pub fn is_model_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Format::of_output(&name).is_some() || name.ends_with(".gguf")
+}
+
+/// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
+pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
+    let failed = |source| Error::Open { path: folder.to_owned(), source };
+    let mut names = std::fs::read_dir(folder)
+        .map_err(failed)?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(failed)?;
+    names.sort_unstable();
+    let (mut models, mut named, mut foreign) = (Vec::new(), HashSet::new(), None);
+    for name in names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.')) {
+        let path = folder.join(name);
+        // A file that cannot be read is a model if its name says so: what is wrong is found when it is opened.
+        let look = if path.is_file() { look(&path).unwrap_or_default() } else { Look::default() };
+        named.extend(look.files.iter().map(|file| folder.join(file)));
+        if look.format.is_some() || (path.is_file() && is_model_name(&path)) {
+            models.push(path);
+        } else if let Some(hint) = look.foreign {
+            foreign = foreign.or(Some((path, hint)));
+        }
+    }
+    models.retain(|path| !named.contains(path));
+    match (<[PathBuf; 1]>::try_from(models), foreign) {
+        (Ok([model]), _) => Ok(model),
+        (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models).to_string())),
+        (Err(_), Some((path, hint))) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            Err(none(
+                folder,
+                format!("it is a folder without a model that modelfmt reads; of {name}: {hint}"),
+            ))
+        }
+        (Err(_), None) => {
+            let why = "it is a folder without a model file; name a file, or the index of a set";
+            Err(none(folder, why.to_owned()))
+        }
+    }
+}
+
+fn none(folder: &Path, why: String) -> Error {
+    Error::NoModel { path: folder.to_owned(), why }
+}
+
+/// Lists the models of a folder, those at the end left out if they are many.
+struct Several<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Several<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        write!(f, "it is a folder with {} models; name one of them: ", self.0.len())?;
+        for (number, path) in self.0.iter().take(SHOWN).enumerate() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            write!(f, "{}{name}", if number == 0 { "" } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Reads through a JSON file; what is no JSON is no index.
+fn index(reader: impl io::Read) -> Look {
+    let mut deserializer = serde_json::Deserializer::from_reader(reader);
+    match deserializer.deserialize_map(Index).and_then(|look| deserializer.end().map(|()| look)) {
+        Ok(look) if look.format.is_some() => look,
+        _ => Look::default(),
+    }
+}
+
+/// The top level of an index: its keys say of what format it is, and some of them list its files.
+struct Index;
+
+impl<'de> Visitor<'de> for Index {
+    type Value = Look;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Look, A::Error> {
+        let (mut names, mut files) = (HashSet::new(), HashSet::new());
+        let (mut has_version, mut has_shards, mut has_map) = (false, false, false);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "format" => map.next_value_seed(Texts { into: &mut names, of: Some("name") })?,
+                "weight_map" | "shards" | "parts" | "global_tidx" => {
+                    has_map |= key == "weight_map";
+                    has_shards |= key == "shards";
+                    let of = (key == "global_tidx").then_some("path");
+                    map.next_value_seed(Texts { into: &mut files, of })?;
+                }
+                _ => {
+                    has_version |= key == "apr_version";
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let format = match () {
+            () if names.contains("AEROSET") => Some(Format::AeroSet),
+            () if has_version && has_shards => Some(Format::Apr2Sharded),
+            () => has_map.then_some(Format::SafetensorsSharded),
+        };
+        Ok(Look { format, foreign: None, files: files.into_iter().collect() })
+    }
+}
+
+/// All text in a value but the keys; of an object only what is under one key, if that is given.
+struct Texts<'a> {
+    into: &'a mut HashSet<String>,
+    of: Option<&'static str>,
+}
+
+impl<'de> DeserializeSeed<'de> for Texts<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Texts<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if !self.into.contains(text) {
+            self.into.insert(text.to_owned());
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Texts { into: &mut *self.into, of: self.of })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if self.of.is_none_or(|of| of == key) {
+                map.next_value_seed(Texts { into: &mut *self.into, of: None })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: &str) -> (Option<Format>, Vec<String>) {
+        let mut look = index(json.as_bytes());
+        look.files.sort();
+        (look.format, look.files)
+    }
+
+    #[test]
+    fn an_index_names_its_files() {
+        let weights =
+            r#"{"metadata":{"source":"x"},"weight_map":{"a":"m1","b":"m2","c":"m1","d":null,"e":7}}"#;
+        assert_eq!(of(weights), (Some(Format::SafetensorsSharded), vec!["m1".to_owned(), "m2".to_owned()]));
+        let set = r#"{"format":{"name":"AEROSET","version":[0,1]},"model":{"name":"x"},
+            "parts":[{"path":"p","sha256":"5"}],"global_tidx":{"path":"g","sha256":"6"}}"#;
+        assert_eq!(of(set), (Some(Format::AeroSet), ["5", "g", "p"].map(str::to_owned).to_vec()));
+        let manifest =
+            r#"{"apr_version":"2.0.0","shards":[{"file":"s","size":1}],"tensor_shard_map":{"a":0}}"#;
+        assert_eq!(of(manifest), (Some(Format::Apr2Sharded), vec!["s".to_owned()]));
+        let nested = format!("{{\"weight_map\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        for other in ["{}", "[]", "{\"weight_map\":{}", "{\"weight_map\":{}} x", "{\"shards\":[]}", &nested] {
+            assert_eq!(of(other), (None, Vec::new()));
+        }
+    }
+}
