@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "npy")]
 use tensor_core::DType;
-use tensor_core::write::{AtomicFile, BoxError, Output, Overwrite, Region, Segment, Sink, TensorData};
+use tensor_core::write::{
+    AtomicFile, BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData,
+};
 use tensor_core::{AnyError, Extent, Fault, Part, Work};
 
 use crate::error::{Error, Result};
@@ -54,7 +56,8 @@ pub fn extract(
         _ => Error::Write { path: path.to_owned(), source },
     };
     let header = header(model, model.find(name)?, kind)?;
-    let file = AtomicFile::create(path, overwrite).map_err(write)?;
+    let inputs = InputFiles::new(model.input_paths());
+    let file = AtomicFile::create_keeping(path, overwrite, &inputs).map_err(write)?;
     let len = write_tensor(model, name, &header, &file, work)?;
     file.commit().map_err(write)?;
     Ok(len)

@@ -113,6 +113,10 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,
     });
+    options.inputs.extend(args.metadata.clone());
+    if streams::is_dash(&args.input) {
+        options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
+    }
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     Ok(options)
 }

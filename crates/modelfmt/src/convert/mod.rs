@@ -24,6 +24,10 @@
 
 mod cast;
 mod fit;
+#[cfg(not(target_arch = "wasm32"))]
+mod guard;
+#[cfg(not(target_arch = "wasm32"))]
+mod listing;
 mod metadata;
 mod options;
 mod output;
@@ -36,6 +40,8 @@ mod transform;
 
 use std::path::Path;
 
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::InputFiles;
 use tensor_core::write::{NewFiles, Sink, TensorSpec};
 use tensor_core::{Shortened, Work};
 
@@ -166,31 +172,36 @@ impl<'a> Conversion<'a> {
         self.specs().map(nbytes).fold(0, u64::saturating_add)
     }
 
-    /// Writes the file `out`, or the set whose index it is.
+    /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
+    /// set in the same folder. Where an index is replaced, files of the old set that are not part of the new one are removed
+    /// afterwards.
     ///
     /// # Errors
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(self, out: impl AsRef<Path>, work: &Work<'_>) -> Result<Converted> {
-        use tensor_core::write::{AtomicFile, NewFolder, Output};
-        let out = out.as_ref();
-        let failed = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
-            _ => Error::Write { path: out.to_owned(), source },
-        };
-        let overwrite = self.options.overwrite;
-        if self.target.is_set() {
-            let invalid =
-                || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path has no file name");
-            let name = out.file_name().map(|name| name.to_string_lossy().into_owned());
-            let name = name.ok_or_else(|| failed(invalid()))?;
-            let folder =
-                out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            return self.write_to_folder(folder, &name, &NewFolder::new(folder, overwrite), work);
+        use tensor_core::write::Output;
+        let mut out = out.as_ref().to_owned();
+        let name = output::file_name(self.target, &out)?;
+        if let Some(name) = &name {
+            out.set_file_name(name);
         }
-        let file = AtomicFile::create(out, overwrite).map_err(failed)?;
-        let converted = self.write_one(out, &file, work)?;
-        file.commit().map_err(failed)?;
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.clone() },
+            _ => Error::Write { path: out.clone(), source },
+        };
+        let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
+        let guard = guard::Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let mut converted = if let Some(name) = name {
+            let folder = out.parent().unwrap_or(Path::new(""));
+            self.write_to_folder(folder, &name, &guard.files(), work)?
+        } else {
+            let file = guard.create().map_err(failed)?;
+            let converted = self.write_one(&out, &file, work)?;
+            file.commit().map_err(failed)?;
+            converted
+        };
+        converted.notes.extend(guard.remove_stale(&converted.files));
         Ok(converted)
     }
 
@@ -215,11 +226,11 @@ impl<'a> Conversion<'a> {
         self.write_to_folder(Path::new(""), name, files, work)
     }
 
-    fn write_one(self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+    fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
         let values = Values::new(self.model, &self.tensors.items);
         let counted = Counted::new(sink);
-        targets::write_file(&self, &values, &counted, work)
-            .map_err(|error| targets::failed(&self, path, error))?;
+        targets::write_file(self, &values, &counted, work)
+            .map_err(|error| targets::failed(self, path, error))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
     }

@@ -1,6 +1,7 @@
 //! What a caller can ask of a conversion, and which target understands what.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use tensor_core::value::Object;
 use tensor_core::write::Overwrite;
@@ -72,6 +73,8 @@ pub struct ConvertOptions {
     pub checksum: Option<MagChecksum>,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,
+    /// Files that no output replaces, besides those of the model: others that were read for this conversion.
+    pub inputs: Vec<PathBuf>,
 }
 
 /// The page size that AERO's document names (AIP-0002, "Writer behavior"), in bytes.

@@ -9,6 +9,8 @@ use tensor_core::AnyError;
 use tensor_core::write::{NewFiles, Output, Sink};
 
 use super::options::usage;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::format::Format;
 
@@ -100,6 +102,21 @@ impl<N: NewFiles> NewFiles for Recorded<'_, N> {
         made.push((path.to_owned(), Arc::clone(&file.len)));
         Ok(file)
     }
+}
+
+/// The name of a set's index, of the path that was asked for; `None` if the target is one file.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
+    if !target.is_set() {
+        return Ok(None);
+    }
+    let invalid = |text: &str| Error::Write {
+        path: out.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, text),
+    };
+    let name = out.file_name().ok_or_else(|| invalid("the path has no file name"))?;
+    let text = "the files of a set are named after it, and an index names files in UTF-8; choose such a name";
+    index_name(target, name.to_str().ok_or_else(|| invalid(text))?).map(Some)
 }
 
 /// The name of a set's index, made of the name that was asked for.

@@ -12,6 +12,7 @@
 
 mod common;
 mod files;
+mod kept;
 mod metadata;
 mod misfits;
 mod pairs;
