@@ -178,6 +178,9 @@ pub(crate) struct Convert {
     /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
+    /// Write tensors that share their bytes separately, however large that makes OUT
+    #[arg(long, help_heading = "Values")]
+    pub(crate) allow_ties: bool,
 
     /// Drop metadata that the target cannot hold, listing each
     #[arg(long, help_heading = "Metadata")]

@@ -187,6 +187,7 @@ mod open;
 mod printable;
 mod show;
 mod stranger;
+mod ties;
 mod values;
 mod verify;
 

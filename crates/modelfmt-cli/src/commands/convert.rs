@@ -90,6 +90,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.dequantize.clone_from(&args.dequantize);
     options.quantize.clone_from(&args.quantize);
     options.lossy = args.lossy;
+    options.allow_ties = args.allow_ties;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
     options.sizevars = sizevars(&args.sizevar)?;
     options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;

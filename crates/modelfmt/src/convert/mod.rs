@@ -53,11 +53,12 @@ pub use rules::TypeRule;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::model::Model;
+use crate::ties::{MAX_TIMES, Ties};
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
 pub(crate) use source::said;
-use tensors::{Chooser, Tensors};
+use tensors::{Chooser, Origin, Tensors};
 use transform::Values;
 
 /// Converts a model into the file `out`, or the set whose index it is.
@@ -148,10 +149,11 @@ impl<'a> Conversion<'a> {
         let mut metadata = mapper.map(content, &choice.tensors);
         let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
         if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
+        let tied = check_ties(model, &choice.tensors, options, &mut misfits)?;
         if !misfits.is_empty() {
             return Err(Error::Unfit { path: path(), target, misfits });
         }
-        let notes = metadata.notes.drain(..).chain(choice.notes).collect();
+        let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied).collect();
         Ok(Self { model, target, options, tensors: choice.tensors, metadata, notes, dropped })
     }
 
@@ -272,6 +274,38 @@ impl<'a> Conversion<'a> {
     fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
     }
+}
+
+/// Tensors over the same bytes are each written: a note if there are any, and a misfit if a small source would become a large output
+/// by them.
+fn check_ties(
+    model: &Model,
+    tensors: &Tensors,
+    options: &ConvertOptions,
+    misfits: &mut Vec<Misfit>,
+) -> Result<Option<String>> {
+    let positions = tensors.items.iter().filter_map(|item| match item.origin {
+        Origin::Model(position) => Some(position),
+        Origin::Declared(_) => None,
+    });
+    let has_values = |&position: &usize| {
+        let info = model.container().info(position);
+        info.is_some_and(|info| info.has_data && info.nbytes > 0)
+    };
+    let ties = Ties::of(model, positions.filter(has_values))?;
+    let (stored, size) = (ties.stored_of_all(), model.container().file_size());
+    if !options.allow_ties && stored > size.saturating_mul(MAX_TIMES) {
+        let why = format!(
+            "they would take {stored} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
+        );
+        misfits.push(Misfit::ties(why));
+    }
+    let note = match ties.tied() {
+        0 => return Ok(None),
+        1 => "1 tensor has its bytes in common with another; each is written by itself".to_owned(),
+        n => format!("{n} tensors have their bytes in common with others; each is written by itself"),
+    };
+    Ok(Some(note))
 }
 
 /// What a conversion did.

@@ -35,6 +35,9 @@ pub struct ConvertOptions {
     /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
     /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
     pub quantize: Vec<TypeRule>,
+    /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
+    /// conversion that would take more than 16 times the bytes of its source because of them is refused.
+    pub allow_ties: bool,
     /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
     pub lossy: bool,
     /// Metadata whose top-level keys replace those of the target's.
