@@ -84,6 +84,9 @@ fn print(error: &modelfmt::Error) {
         modelfmt::Error::Exists { path } => {
             format!("{}: exists already; --force replaces it", path.display())
         }
+        modelfmt::Error::Damaged { path, error } => {
+            format!("{}: {error}; nothing was written. --no-verify takes values as they are", path.display())
+        }
         modelfmt::Error::Write { path, source } if source.kind() == io::ErrorKind::NotFound => {
             format!("{}: cannot be written: its folder does not exist", path.display())
         }
