@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use modelfmt::Printable;
@@ -87,8 +88,10 @@ fn print(error: &modelfmt::Error) {
         modelfmt::Error::Damaged { path, error } => {
             format!("{}: {error}; nothing was written. --no-verify takes values as they are", path.display())
         }
-        modelfmt::Error::Write { path, source } if source.kind() == io::ErrorKind::NotFound => {
-            format!("{}: cannot be written: its folder does not exist", path.display())
+        modelfmt::Error::Write { path, .. } if is_without_folder(path) => {
+            let why = format!("{}: cannot be written: its folder does not exist", path.display());
+            say(format_args!("error: {}", Printable(&why)));
+            return; // the cause says "no such file", which it was not to be
         }
         other => other.to_string(),
     };
@@ -108,4 +111,8 @@ fn print(error: &modelfmt::Error) {
         }
         cause = inner.source();
     }
+}
+
+fn is_without_folder(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.exists())
 }

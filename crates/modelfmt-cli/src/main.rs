@@ -14,9 +14,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let Cli { quiet, command } = Cli::parse();
+    let Cli { quiet, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return help(&error),
+    };
     stop::listen();
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),
@@ -32,5 +36,13 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // What went wrong went wrong because of the stop, and whoever asked for it knows.
         Err(failure) => stop::status().unwrap_or_else(|| failure.report()),
+    }
+}
+
+/// Prints help, a version, or what is wrong with the arguments.
+fn help(message: &clap::Error) -> ExitCode {
+    match message.print() {
+        Err(error) if !message.use_stderr() => Failure::Output(error).report(),
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }

@@ -51,7 +51,9 @@ fn end(status: u8) -> ! {
 /// From now on signals are heard. If they cannot be, they end the process as ever; all that is lost is the cleaning up.
 #[cfg(unix)]
 pub(crate) fn listen() {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+    // Where a limit on the size of files is reached, the write fails and is cleaned up after; by default the process ends.
+    let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
     // A signal that is ignored stays so: `nohup` asks for that, and a shell for what runs in its background.
     let ignored = ignored_signals();
     let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);

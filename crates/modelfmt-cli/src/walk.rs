@@ -68,7 +68,9 @@ impl Walk {
         let look = match modelfmt::look(path) {
             Ok(look) => look,
             Err(_) if !path.is_file() => return self.found.others += 1, // a pipe, a device
-            Err(error) => return self.found.unreadable.push((path.to_owned(), error.to_string())),
+            Err(error) => {
+                return self.found.unreadable.push((path.to_owned(), format!("cannot be opened: {error}")));
+            }
         };
         let parent = path.parent().unwrap_or(Path::new("."));
         self.named.extend(look.files.iter().filter_map(|file| parent.join(file).canonicalize().ok()));
@@ -93,7 +95,8 @@ impl Walk {
             self.found.others += 1; // a link to nothing
             return;
         }
-        let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+        let why =
+            error.io_error().map_or_else(|| error.to_string(), |error| format!("cannot be opened: {error}"));
         self.found.unreadable.push((path.to_owned(), why));
     }
 

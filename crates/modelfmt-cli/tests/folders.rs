@@ -161,7 +161,7 @@ fn what_is_damaged_is_not_skipped() {
     let failed: Vec<&str> =
         run.stdout.lines().filter_map(|line| line.strip_prefix("FAILED ")?.split(" (").next()).collect();
     assert_eq!(failed, ["./a/cut.safetensors", "./a/empty.aero", "./set/m-00001-of-00009.safetensors"]);
-    assert!(run.stderr.contains("error: ./a/lost.gguf: No such file"), "{}", run.stderr);
+    assert!(run.stderr.contains("error: ./a/lost.gguf: cannot be opened: No such file"), "{}", run.stderr);
     assert!(run.stdout.contains("7 files: 4 ok, 3 failed, 1 not readable; "), "{}", run.stdout);
 }
 

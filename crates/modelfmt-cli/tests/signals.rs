@@ -100,8 +100,9 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-fn ends_soon(child: Child, status: i32, args: &str) {
+fn ends_soon(mut child: Child, status: i32, args: &str) {
     let begun = Instant::now();
+    let _stays_open = child.stdin.take();
     let output = child.wait_with_output().unwrap();
     assert!(begun.elapsed() < SOON, "{args}: {:?}", begun.elapsed());
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -41,6 +41,8 @@ pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
     }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json && source.len() <= MAX_INDEX_JSON {
+        drop(first);
+        drop(source);
         return Ok(index(BufReader::new(File::open(path)?)));
     }
     let Stranger { hint, is_model } = stranger::look(&source)?;

@@ -4,46 +4,73 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+static STATE: Mutex<State> = Mutex::new(State { files: BTreeSet::new(), appearing: 0 });
+static APPEARED: Condvar = Condvar::new();
 
-fn pending() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+/// How long a set may take to appear: its files are complete by then and only get their names.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct State {
+    files: BTreeSet<PathBuf>,
+    /// The number of sets whose files are getting their names.
+    appearing: usize,
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a temporary file, which is known from then on.
 pub(super) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let mut files = pending();
+    let mut state = state();
     let created = create()?;
-    files.insert(path.to_owned());
+    state.files.insert(path.to_owned());
     Ok(created)
 }
 
 /// Removes a temporary file or gives it its name; if that fails, it is still known.
 pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let mut files = pending();
+    let mut state = state();
     done()?;
-    files.remove(path);
+    state.files.remove(path);
     Ok(())
+}
+
+/// While this is kept, the files of a set get their names.
+pub(super) struct Appearing(());
+
+pub(super) fn appearing() -> Appearing {
+    state().appearing += 1;
+    Appearing(())
+}
+
+impl Drop for Appearing {
+    fn drop(&mut self) {
+        state().appearing -= 1;
+        APPEARED.notify_all();
+    }
 }
 
 /// No writer of this process creates or completes a file while this is kept.
 #[derive(Debug)]
 #[must_use = "writers go on as soon as this is dropped"]
-pub struct Halted(
-    #[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, BTreeSet<PathBuf>>,
-);
+pub struct Halted(#[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, State>);
 
 /// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process, for a program that is about to
 /// end without unwinding, as on a signal. Writers that would create or complete a file wait as long as the result is kept;
-/// one that goes on afterwards finds its file gone, which is an error. Paths are taken as they were given: a program that has
-/// changed its working directory since then must have given absolute ones.
+/// one that goes on afterwards finds its file gone, which is an error. A set whose first file has got its name gets the time
+/// to appear whole. Paths are taken as they were given: a program that has changed its working directory since then must
+/// have given absolute ones.
 pub fn remove_unfinished() -> Halted {
-    let mut files = pending();
-    for path in std::mem::take(&mut *files) {
+    let waited = APPEARED.wait_timeout_while(state(), PATIENCE, |state| state.appearing > 0);
+    let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    for path in std::mem::take(&mut state.files) {
         // Nothing more can be done about one that stays: the process ends.
         let _ = fs::remove_file(path);
     }
-    Halted(files)
+    Halted(state)
 }

@@ -64,6 +64,8 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         let Self { index_name, mut index, done, .. } = self;
         index.write_at(0, text).map_err(failed(index_name))?;
         index.finish().map_err(failed(index_name))?;
+        #[cfg(not(target_arch = "wasm32"))]
+        let _appearing = super::pending::appearing();
         index.remove_old().map_err(failed(index_name))?;
         for (name, file) in done {
             file.commit().map_err(failed(&name))?;
