@@ -185,7 +185,6 @@
 
 mod chunk_writer;
 mod chunks;
-mod claims;
 mod compress;
 mod control;
 mod error;
@@ -197,7 +196,6 @@ mod msgpack;
 mod pages;
 mod parser;
 mod reader;
-mod runs;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;

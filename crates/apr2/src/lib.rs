@@ -172,7 +172,6 @@
 
 mod apr1;
 mod blocks;
-mod claims;
 #[cfg(feature = "lz4")]
 mod compress;
 mod crc;

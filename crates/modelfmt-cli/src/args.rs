@@ -157,9 +157,6 @@ pub(crate) struct Convert {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file
-    #[arg(long)]
-    pub(crate) no_verify: bool,
 
     /// Change value types that the target lacks to larger ones that hold every value
     #[arg(long, help_heading = "Values")]
@@ -181,6 +178,9 @@ pub(crate) struct Convert {
     /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
+    /// Write tensors that share their bytes separately, however large that makes OUT
+    #[arg(long, help_heading = "Values")]
+    pub(crate) allow_ties: bool,
 
     /// Drop metadata that the target cannot hold, listing each
     #[arg(long, help_heading = "Metadata")]
@@ -252,9 +252,6 @@ pub(crate) struct Extract {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file
-    #[arg(long)]
-    pub(crate) no_verify: bool,
 }
 
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use modelfmt::Work;
@@ -21,9 +20,8 @@ impl Progress {
         let template =
             "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+        // No steady tick: it needs a thread, and indicatif panics where there can be none.
+        Self(ProgressBar::new(total).with_style(style).with_message(what.to_owned()))
     }
 
     /// Runs `job` with the bar, and takes the bar away.

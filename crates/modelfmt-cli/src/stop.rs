@@ -56,13 +56,20 @@ pub(crate) fn listen() {
     let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
     // A signal that is ignored stays so: `nohup` asks for that, and a shell for what runs in its background.
     let ignored = ignored_signals();
-    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    let Ok(mut signals) = signal_hook::iterator::Signals::new(heard) else { return };
-    let _ = thread::Builder::new().spawn(move || {
+    let heard =
+        [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored & (1 << (signal - 1)) == 0);
+    // The thread comes first: without one to hear them, signals that are taken would be lost.
+    let (ready, is_ready) = std::sync::mpsc::channel::<()>();
+    let begun = thread::Builder::new().spawn(move || {
+        let Ok(mut signals) = signal_hook::iterator::Signals::new(heard) else { return };
+        drop(ready);
         for signal in signals.forever() {
             on_signal(u8::try_from(signal).map_or(1, |number| number.saturating_add(128)));
         }
     });
+    if begun.is_ok() {
+        let _ = is_ready.recv(); // which ends when the other end is dropped
+    }
 }
 
 /// The signals that were ignored when the process began, bit 0 for signal 1. Where the system does not say, `nohup` is

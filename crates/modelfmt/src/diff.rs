@@ -9,6 +9,7 @@ use tensor_core::{DType, TensorInfo, Work};
 use crate::convert::said;
 use crate::error::Result;
 use crate::model::Model;
+use crate::ties::{Ties, check_reading};
 use crate::values::{Numbers, Pieces, is_numeric};
 
 /// What differs between two models: the object that `modelfmt diff --json` prints.
@@ -96,15 +97,40 @@ pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
             None => lost.push(position),
         }
     }
-    let one = |(): &mut (), number: u64| {
-        let pair = usize::try_from(number).ok().and_then(|number| common.get(number));
-        pair.map_or(Ok(None), |&(of_a, of_b)| changed(a, of_a, b, of_b, work))
-    };
-    diff.changed = work.map(common.len() as u64, || (), one)?.into_iter().flatten().collect();
+    diff.changed = all_changed(a, b, &common, work)?;
     let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());
     let new: Vec<usize> = new.map(|(position, _)| position).collect();
     renamed(&mut diff, (a, &lost), (b, &new), work)?;
     Ok(diff)
+}
+
+/// Those of the pairs of tensors that are not the same. Values are compared once where both sides are tied to those of another pair.
+fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Work<'_>) -> Result<Vec<Changed>> {
+    let of_a = Ties::of(a, pairs.iter().map(|&(of_a, _)| of_a))?;
+    let of_b = Ties::of(b, pairs.iter().map(|&(_, of_b)| of_b))?;
+    let (mut firsts, mut known, mut places) = (Vec::new(), HashMap::new(), Vec::new());
+    for (groups, &pair) in of_a.groups.iter().zip(&of_b.groups).zip(pairs) {
+        let next = firsts.len();
+        let place = *known.entry(groups).or_insert(next);
+        if place == next {
+            firsts.push(pair);
+        }
+        places.push(place);
+    }
+    let read = known.keys().map(|&(&of_one, &of_other)| of_a.stored(of_one) + of_b.stored(of_other));
+    let size = a.container().file_size().saturating_add(b.container().file_size());
+    check_reading(read, size, a)?;
+    let one = |(): &mut (), number: u64| {
+        let pair = usize::try_from(number).ok().and_then(|number| firsts.get(number));
+        pair.map_or(Ok(None), |&(of_a, of_b)| values_of(a, of_a, b, of_b, work))
+    };
+    let values = work.map(firsts.len() as u64, || (), one)?;
+    let values = places.iter().map(|&place| values.get(place).copied().flatten());
+    Ok(pairs
+        .iter()
+        .zip(values)
+        .filter_map(|(&(of_a, of_b), values)| changed(a, of_a, b, of_b, values))
+        .collect())
 }
 
 fn metadata(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
@@ -164,17 +190,20 @@ fn renamed(diff: &mut Diff, a: (&Model, &[usize]), b: (&Model, &[usize]), work: 
     Ok(())
 }
 
-fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, work: &Work<'_>) -> Result<Option<Changed>> {
+/// How the values of two tensors differ, if they do.
+fn values_of(a: &Model, at_a: usize, b: &Model, at_b: usize, work: &Work<'_>) -> Result<Option<ValueDiff>> {
     let (Some(of_a), Some(of_b)) = (a.container().info(at_a), b.container().info(at_b)) else {
         return Ok(None);
     };
-    let values = if of_a.has_data != of_b.has_data {
-        Some(ValueDiff::default())
-    } else if !of_a.has_data {
-        None
-    } else {
-        values((a, at_a, of_a), (b, at_b, of_b), work)?
-    };
+    match (of_a.has_data, of_b.has_data) {
+        (true, true) => values((a, at_a, of_a), (b, at_b, of_b), work),
+        (false, false) => Ok(None),
+        _ => Ok(Some(ValueDiff::default())),
+    }
+}
+
+fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, values: Option<ValueDiff>) -> Option<Changed> {
+    let (of_a, of_b) = (a.container().info(at_a)?, b.container().info(at_b)?);
     let changed = Changed {
         name: of_a.name.to_owned(),
         dtype: (of_a.dtype != of_b.dtype).then_some((of_a.dtype, of_b.dtype)),
@@ -182,7 +211,7 @@ fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, work: &Work<'_>) -> R
         values,
     };
     let same = changed.dtype.is_none() && changed.shape.is_none() && changed.values.is_none();
-    Ok((!same).then_some(changed))
+    (!same).then_some(changed)
 }
 
 type Side<'a> = (&'a Model, usize, TensorInfo<'a>);

@@ -7,6 +7,7 @@ use tensor_core::{Location, TensorInfo, Work};
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::ties::Ties;
 use crate::values::Pieces;
 
 /// What is inspected.
@@ -113,13 +114,17 @@ impl Model {
 }
 
 impl Model {
-    /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several.
+    /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several, and those over the
+    /// same bytes once.
     pub(crate) fn hashes(&self, positions: &[usize], work: &Work<'_>) -> Result<Vec<blake3::Hash>> {
+        let ties = Ties::of(self, positions.iter().copied())?;
+        ties.check_reading(self)?;
         let one = |(): &mut (), number: u64| {
-            let position = usize::try_from(number).ok().and_then(|number| positions.get(number));
+            let position = usize::try_from(number).ok().and_then(|number| ties.firsts.get(number));
             self.hash(position.copied().unwrap_or(usize::MAX), work)
         };
-        work.map(positions.len() as u64, || (), one)
+        let hashes = work.map(ties.firsts.len() as u64, || (), one)?;
+        Ok(ties.groups.iter().filter_map(|&group| hashes.get(group).copied()).collect())
     }
 }
 

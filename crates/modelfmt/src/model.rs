@@ -54,7 +54,8 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let source: AnySource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = any_files(Folder::of(&index));
-        self.open_as(path.to_owned(), &index, source, Some(files))
+        let model = self.open_as(path.to_owned(), &index, source, Some(files))?;
+        Ok(Model { on_disk: Some(index), ..model })
     }
 
     /// Opens a source of any format. `name` stands for the file in errors. The index of a set needs `files`, which
@@ -87,7 +88,7 @@ impl OpenOptions {
             (name, source.len())
         });
         let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
-        Ok(Model { path, format, index_file, opened })
+        Ok(Model { path, format, index_file, on_disk: None, opened })
     }
 }
 
@@ -100,6 +101,8 @@ pub struct Model {
     format: Format,
     /// Of a set, name and length of the index that was opened.
     index_file: Option<(String, u64)>,
+    /// The file that was opened by its path: the model, or its index.
+    on_disk: Option<PathBuf>,
     pub(crate) opened: Opened,
 }
 
@@ -131,6 +134,17 @@ impl Model {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The paths of all files that the model is made of, if it was opened by its path; none otherwise.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn input_paths(&self) -> impl Iterator<Item = PathBuf> {
+        let index = self.on_disk.as_deref();
+        let others = index.map(|index| {
+            let folder = Folder::of(index);
+            self.opened.file_paths().into_iter().map(move |file| folder.path().join(file))
+        });
+        index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
     }
 
     /// The format.

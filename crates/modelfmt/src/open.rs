@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "safetensors", feature = "apr2")))]
+use tensor_core::ShardMap;
 #[allow(unused_imports, reason = "with no format switched on nothing has a source")]
 use tensor_core::Source;
 use tensor_core::source::{AnyFiles, AnySource};
@@ -126,16 +128,36 @@ impl Opened {
 }
 
 impl Opened {
-    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
-    /// begin in it.
-    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
+    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
+    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
         let file = self.memory()?;
         let location = self.container().location(position).ok()?;
         let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
         let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;
         let part = values.part(range.start, range.end.checked_sub(range.start)?).ok().filter(|_| is_raw)?;
-        let bytes = file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)?;
-        Some((part.offset(), bytes))
+        file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)
+    }
+
+    /// The files of a set beside its index, as the index names them; none of a single file.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn file_paths(&self) -> Vec<String> {
+        #[cfg(any(feature = "safetensors", feature = "apr2"))]
+        fn of<M: ShardMap>(map: &M) -> Vec<String> {
+            (0..map.shard_count()).filter_map(|number| map.path(number)).map(str::to_owned).collect()
+        }
+        match self {
+            #[cfg(feature = "aero")]
+            Self::AeroSet(set) => {
+                let parts = set.set().parts().iter().map(|part| &part.file);
+                parts.chain([set.set().global_tidx()]).map(|file| file.path.clone()).collect()
+            }
+            #[cfg(feature = "safetensors")]
+            Self::SafetensorsSharded(set) => of(&**set.index()),
+            #[cfg(feature = "apr2")]
+            Self::Apr2Sharded(set) => of(&**set.index()),
+            #[allow(unreachable_patterns, reason = "with few formats switched on there is no other")]
+            _ => Vec::new(),
+        }
     }
 
     /// All bytes of a single file, if they are in memory.

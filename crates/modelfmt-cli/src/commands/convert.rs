@@ -89,8 +89,8 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.cast.clone_from(&args.cast);
     options.dequantize.clone_from(&args.dequantize);
     options.quantize.clone_from(&args.quantize);
-    options.no_verify = args.no_verify;
     options.lossy = args.lossy;
+    options.allow_ties = args.allow_ties;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
     options.sizevars = sizevars(&args.sizevar)?;
     options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
@@ -114,6 +114,10 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,
     });
+    options.inputs.extend(args.metadata.clone());
+    if streams::is_dash(&args.input) {
+        options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
+    }
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     Ok(options)
 }

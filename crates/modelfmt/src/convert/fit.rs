@@ -269,6 +269,12 @@ impl Misfit {
         Self { kind: "tensor".into(), name: Some(name.to_owned()), why: why.into(), help }
     }
 
+    /// Of tensors that share their bytes.
+    pub(super) fn ties(why: String) -> Self {
+        let help = Some("--allow-ties".into());
+        Self { kind: "tensors over the same bytes".into(), name: None, why, help }
+    }
+
     /// Of metadata, which `--lossy` drops.
     pub(super) fn loss(kind: &'static str, name: &str, why: impl Into<String>) -> Self {
         let help = Some("--lossy".into());

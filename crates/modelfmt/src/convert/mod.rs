@@ -24,6 +24,10 @@
 
 mod cast;
 mod fit;
+#[cfg(not(target_arch = "wasm32"))]
+mod guard;
+#[cfg(not(target_arch = "wasm32"))]
+mod listing;
 mod metadata;
 mod options;
 mod output;
@@ -36,6 +40,8 @@ mod transform;
 
 use std::path::Path;
 
+#[cfg(not(target_arch = "wasm32"))]
+use tensor_core::write::InputFiles;
 use tensor_core::write::{NewFiles, Sink, TensorSpec};
 use tensor_core::{Shortened, Work};
 
@@ -47,11 +53,12 @@ pub use rules::TypeRule;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::model::Model;
+use crate::ties::{MAX_TIMES, Ties};
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
 pub(crate) use source::said;
-use tensors::{Chooser, Tensors};
+use tensors::{Chooser, Origin, Tensors};
 use transform::Values;
 
 /// Converts a model into the file `out`, or the set whose index it is.
@@ -142,10 +149,11 @@ impl<'a> Conversion<'a> {
         let mut metadata = mapper.map(content, &choice.tensors);
         let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
         if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
+        let tied = check_ties(model, &choice.tensors, options, &mut misfits)?;
         if !misfits.is_empty() {
             return Err(Error::Unfit { path: path(), target, misfits });
         }
-        let notes = metadata.notes.drain(..).chain(choice.notes).collect();
+        let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied).collect();
         Ok(Self { model, target, options, tensors: choice.tensors, metadata, notes, dropped })
     }
 
@@ -166,31 +174,36 @@ impl<'a> Conversion<'a> {
         self.specs().map(nbytes).fold(0, u64::saturating_add)
     }
 
-    /// Writes the file `out`, or the set whose index it is.
+    /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
+    /// set in the same folder. Where an index is replaced, files of the old set that are not part of the new one are removed
+    /// afterwards.
     ///
     /// # Errors
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(self, out: impl AsRef<Path>, work: &Work<'_>) -> Result<Converted> {
-        use tensor_core::write::{AtomicFile, NewFolder, Output};
-        let out = out.as_ref();
-        let failed = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
-            _ => Error::Write { path: out.to_owned(), source },
-        };
-        let overwrite = self.options.overwrite;
-        if self.target.is_set() {
-            let invalid =
-                || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path has no file name");
-            let name = out.file_name().map(|name| name.to_string_lossy().into_owned());
-            let name = name.ok_or_else(|| failed(invalid()))?;
-            let folder =
-                out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            return self.write_to_folder(folder, &name, &NewFolder::new(folder, overwrite), work);
+        use tensor_core::write::Output;
+        let mut out = out.as_ref().to_owned();
+        let name = output::file_name(self.target, &out)?;
+        if let Some(name) = &name {
+            out.set_file_name(name);
         }
-        let file = AtomicFile::create(out, overwrite).map_err(failed)?;
-        let converted = self.write_one(out, &file, work)?;
-        file.commit().map_err(failed)?;
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.clone() },
+            _ => Error::Write { path: out.clone(), source },
+        };
+        let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
+        let guard = guard::Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let mut converted = if let Some(name) = name {
+            let folder = out.parent().unwrap_or(Path::new(""));
+            self.write_to_folder(folder, &name, &guard.files(), work)?
+        } else {
+            let file = guard.create().map_err(failed)?;
+            let converted = self.write_one(&out, &file, work)?;
+            file.commit().map_err(failed)?;
+            converted
+        };
+        converted.notes.extend(guard.remove_stale(&converted.files));
         Ok(converted)
     }
 
@@ -215,12 +228,11 @@ impl<'a> Conversion<'a> {
         self.write_to_folder(Path::new(""), name, files, work)
     }
 
-    fn write_one(self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
-        let values = self.values()?;
+    fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+        let values = Values::new(self.model, &self.tensors.items);
         let counted = Counted::new(sink);
-        targets::write_file(&self, &values, &counted, work)
-            .map_err(|error| targets::failed(&self, path, error))?;
-        values.finish(work)?;
+        targets::write_file(self, &values, &counted, work)
+            .map_err(|error| targets::failed(self, path, error))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
     }
@@ -236,16 +248,11 @@ impl<'a> Conversion<'a> {
             return Err(options::usage("--to", format!("{} is one file", self.target)));
         }
         let name = output::index_name(self.target, name)?;
-        let values = self.values()?;
-        let finish = || values.finish(work);
-        let recorded = Recorded::new(files, &finish);
+        let values = Values::new(self.model, &self.tensors.items);
+        let recorded = Recorded::new(files);
         targets::write_set(self, &values, &name, &recorded, work)
             .map_err(|error| targets::failed(self, &folder.join(&name), output::within(folder, error)))?;
         Ok(self.done(&values, recorded.into_files()))
-    }
-
-    fn values(&self) -> Result<Values<'_>> {
-        Values::new(self.model, &self.tensors.items, !self.options.no_verify)
     }
 
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
@@ -256,7 +263,7 @@ impl<'a> Conversion<'a> {
         Converted {
             format: self.target,
             tensors: self.tensors.items.len(),
-            notes: self.notes.iter().chain(values.notes()).cloned().collect(),
+            notes: self.notes.clone(),
             clipped: clipped.collect(),
             dropped: self.dropped.clone(),
             files,
@@ -267,6 +274,38 @@ impl<'a> Conversion<'a> {
     fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
     }
+}
+
+/// Tensors over the same bytes are each written: a note if there are any, and a misfit if a small source would become a large output
+/// by them.
+fn check_ties(
+    model: &Model,
+    tensors: &Tensors,
+    options: &ConvertOptions,
+    misfits: &mut Vec<Misfit>,
+) -> Result<Option<String>> {
+    let positions = tensors.items.iter().filter_map(|item| match item.origin {
+        Origin::Model(position) => Some(position),
+        Origin::Declared(_) => None,
+    });
+    let has_values = |&position: &usize| {
+        let info = model.container().info(position);
+        info.is_some_and(|info| info.has_data && info.nbytes > 0)
+    };
+    let ties = Ties::of(model, positions.filter(has_values))?;
+    let (stored, size) = (ties.stored_of_all(), model.container().file_size());
+    if !options.allow_ties && stored > size.saturating_mul(MAX_TIMES) {
+        let why = format!(
+            "they would take {stored} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
+        );
+        misfits.push(Misfit::ties(why));
+    }
+    let note = match ties.tied() {
+        0 => return Ok(None),
+        1 => "1 tensor has its bytes in common with another; each is written by itself".to_owned(),
+        n => format!("{n} tensors have their bytes in common with others; each is written by itself"),
+    };
+    Ok(Some(note))
 }
 
 /// What a conversion did.

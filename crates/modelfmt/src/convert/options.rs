@@ -1,6 +1,7 @@
 //! What a caller can ask of a conversion, and which target understands what.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use tensor_core::value::Object;
 use tensor_core::write::Overwrite;
@@ -34,8 +35,9 @@ pub struct ConvertOptions {
     /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
     /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
     pub quantize: Vec<TypeRule>,
-    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
-    pub no_verify: bool,
+    /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
+    /// conversion that would take more than 16 times the bytes of its source because of them is refused.
+    pub allow_ties: bool,
     /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
     pub lossy: bool,
     /// Metadata whose top-level keys replace those of the target's.
@@ -74,6 +76,8 @@ pub struct ConvertOptions {
     pub checksum: Option<MagChecksum>,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,
+    /// Files that no output replaces, besides those of the model: others that were read for this conversion.
+    pub inputs: Vec<PathBuf>,
 }
 
 /// The page size that AERO's document names (AIP-0002, "Writer behavior"), in bytes.

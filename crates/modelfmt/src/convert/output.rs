@@ -9,6 +9,8 @@ use tensor_core::AnyError;
 use tensor_core::write::{NewFiles, Output, Sink};
 
 use super::options::usage;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::format::Format;
 
@@ -48,62 +50,33 @@ impl<S: Sink> Sink for Counted<S> {
     }
 }
 
-/// Says whether all values are what their source says of them. What is written may appear only then.
-type Finish<'a> = &'a (dyn Fn() -> Result<()> + Sync);
-
-/// A file of a set, which appears only if all values of the set are good.
-pub(super) struct Guarded<'a, O> {
-    file: Counted<O>,
-    finish: Finish<'a>,
-}
-
-impl<O> Guarded<'_, O> {
-    fn check(&self) -> io::Result<()> {
-        (self.finish)().map_err(io::Error::other)
-    }
-}
-
-impl<O: Sink> Sink for Guarded<'_, O> {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(offset, bytes)
-    }
-
-    fn name(&self) -> String {
-        self.file.name()
-    }
-}
-
-/// Whatever changes a name waits for the check. It reads nothing the second time.
-impl<O: Output> Output for Guarded<'_, O> {
+impl<S: Output> Output for Counted<S> {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.sink.read_back(offset, out)
+        self.sink.read_back(offset, out)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.file.sink.finish()
+        self.sink.finish()
     }
 
     fn remove_old(&self) -> io::Result<()> {
-        self.check()?;
-        self.file.sink.remove_old()
+        self.sink.remove_old()
     }
 
     fn commit(self) -> io::Result<()> {
-        self.check()?;
-        self.file.sink.commit()
+        self.sink.commit()
     }
 }
 
 /// New files whose names and lengths are known at the end.
 pub(super) struct Recorded<'a, N> {
     files: &'a N,
-    finish: Finish<'a>,
     made: Mutex<Vec<(String, Arc<AtomicU64>)>>,
 }
 
 impl<'a, N: NewFiles> Recorded<'a, N> {
-    pub(super) fn new(files: &'a N, finish: Finish<'a>) -> Self {
-        Self { files, finish, made: Mutex::default() }
+    pub(super) fn new(files: &'a N) -> Self {
+        Self { files, made: Mutex::default() }
     }
 
     pub(super) fn into_files(self) -> Vec<WrittenFile> {
@@ -116,8 +89,8 @@ impl<'a, N: NewFiles> Recorded<'a, N> {
     }
 }
 
-impl<'a, N: NewFiles> NewFiles for Recorded<'a, N> {
-    type Output = Guarded<'a, N::Output>;
+impl<N: NewFiles> NewFiles for Recorded<'_, N> {
+    type Output = Counted<N::Output>;
 
     fn check(&self, path: &str) -> io::Result<()> {
         self.files.check(path)
@@ -127,8 +100,23 @@ impl<'a, N: NewFiles> NewFiles for Recorded<'a, N> {
         let file = Counted::new(self.files.create(path)?);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.push((path.to_owned(), Arc::clone(&file.len)));
-        Ok(Guarded { file, finish: self.finish })
+        Ok(file)
     }
+}
+
+/// The name of a set's index, of the path that was asked for; `None` if the target is one file.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
+    if !target.is_set() {
+        return Ok(None);
+    }
+    let invalid = |text: &str| Error::Write {
+        path: out.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, text),
+    };
+    let name = out.file_name().ok_or_else(|| invalid("the path has no file name"))?;
+    let text = "the files of a set are named after it, and an index names files in UTF-8; choose such a name";
+    index_name(target, name.to_str().ok_or_else(|| invalid(text))?).map(Some)
 }
 
 /// The name of a set's index, made of the name that was asked for.

@@ -4,7 +4,7 @@
 mod metadata;
 mod preview;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use tensor_core::stats::{self, Histogram, Stats};
@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 use crate::printable::Printable;
+use crate::ties::Ties;
 use crate::values::{is_numeric, read_elements};
 
 /// Prints a whole model: size variables, metadata and tensors, in file order.
@@ -25,8 +26,9 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
     let mut sections = Sections { out, begun: false };
     metadata::sizevars(model, &mut sections)?;
     metadata::metadata(model, &mut sections)?;
+    let mut known = Known::new(model, (0..model.tensor_count()).collect())?;
     for position in 0..model.tensor_count() {
-        show_tensor(model, position, sections.next()?, work)?;
+        show_tensor(model, position, sections.next()?, &mut known, work)?;
     }
     Ok(())
 }
@@ -49,10 +51,40 @@ pub fn show_tensors(
     }
     let mut shown = HashSet::new();
     let mut sections = Sections { out, begun: false };
-    for position in positions.into_iter().filter(|&position| shown.insert(position)) {
-        show_tensor(model, position, sections.next()?, work)?;
+    positions.retain(|&position| shown.insert(position));
+    let mut known = Known::new(model, positions.clone())?;
+    for position in positions {
+        show_tensor(model, position, sections.next()?, &mut known, work)?;
     }
     Ok(())
+}
+
+/// The statistics of tensors over the same bytes, which are made once.
+struct Known {
+    /// The group of each tensor that others are tied to, by its position.
+    groups: HashMap<usize, usize>,
+    stats: HashMap<usize, Stats>,
+}
+
+impl Known {
+    fn new(model: &Model, positions: Vec<usize>) -> Result<Self> {
+        let ties = Ties::of(model, positions.iter().copied())?;
+        ties.check_reading(model)?;
+        let sizes = ties.sizes();
+        let is_tied = |group: &usize| sizes.get(*group).is_some_and(|&size| size > 1);
+        let groups = positions.into_iter().zip(ties.groups).filter(|(_, group)| is_tied(group)).collect();
+        Ok(Self { groups, stats: HashMap::new() })
+    }
+
+    fn stats(&mut self, model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
+        let Some(&group) = self.groups.get(&position) else { return stats(model, position, work) };
+        if let Some(known) = self.stats.get(&group) {
+            return Ok(known.clone());
+        }
+        let stats = stats(model, position, work)?;
+        self.stats.insert(group, stats.clone());
+        Ok(stats)
+    }
 }
 
 /// The tensor of that name, or those whose names match.
@@ -118,7 +150,13 @@ fn output(source: io::Error) -> Error {
     Error::Output { source }
 }
 
-fn show_tensor(model: &Model, position: usize, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
+fn show_tensor(
+    model: &Model,
+    position: usize,
+    out: &mut dyn Write,
+    known: &mut Known,
+    work: &Work<'_>,
+) -> Result<()> {
     let Some(info) = model.container().info(position) else { return Ok(()) };
     let (name, dtype) = (Printable(info.name), info.dtype);
     if !info.has_data || info.elements() == 0 {
@@ -136,7 +174,7 @@ fn show_tensor(model: &Model, position: usize, out: &mut dyn Write, work: &Work<
     }
     let values = preview::preview(model, position, &info)?;
     writeln!(out, "{name}: {dtype}{} = {values}", dims(&info)).map_err(output)?;
-    show_stats(&stats(model, position, work)?, info.nbytes, out).map_err(output)
+    show_stats(&known.stats(model, position, work)?, info.nbytes, out).map_err(output)
 }
 
 fn dims(info: &TensorInfo<'_>) -> String {

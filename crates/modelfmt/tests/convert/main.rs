@@ -11,8 +11,8 @@
 )]
 
 mod common;
-mod damage;
 mod files;
+mod kept;
 mod metadata;
 mod misfits;
 mod pairs;

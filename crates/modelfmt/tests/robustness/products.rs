@@ -172,3 +172,124 @@ fn many_paths_to_one_file_hold_its_index_once() {
     // What is found beyond that is some lines of text for each: it has tensors that the index does not look for.
     assert!(many < 10 * one, "{one} {many}");
 }
+
+/// Bytes of values in the files of [`over_each_other`].
+const SHARED: u64 = 1 << 18;
+
+/// An AERO file of so many tensors over the same bytes; or, with a step, each over all but the first bytes of the one before.
+fn over_each_other(tensors: usize, step: u64) -> Vec<u8> {
+    use aero::{ChunkWriter, FourCC, NewChunk};
+    let mut tidx = b"\x81\xa7tensors\xdd".to_vec();
+    tidx.extend(u32::try_from(tensors).unwrap().to_be_bytes());
+    for n in 0..tensors {
+        let (name, offset) = (format!("{n:08}"), n as u64 * step);
+        let number = |n: u64| [&[0xcf][..], &n.to_be_bytes()].concat();
+        let len = number(SHARED - offset);
+        for part in [
+            &b"\x86\xa4name\xa8"[..],
+            name.as_bytes(),
+            b"\xa5dtype\x05\xa5shape\x91",
+            &len,
+            b"\xa8shard_id\x00\xa8data_off",
+            &number(offset),
+            b"\xa8data_len",
+            &len,
+        ] {
+            tidx.extend(part);
+        }
+    }
+    let values: Vec<u8> = (0..SHARED).map(|n| (n * n % 251) as u8).collect();
+    let file = tensor_core::write::MemoryFile::new();
+    let chunks = vec![NewChunk::new(FourCC::TIDX, "tensors"), NewChunk::new(FourCC::WTSH, "weights.shard0")];
+    let mut writer = ChunkWriter::new(&file, [7; 16], chunks).unwrap();
+    writer.put(0, tidx).unwrap();
+    writer.put(1, values).unwrap();
+    writer.finish().unwrap();
+    file.into_bytes()
+}
+
+/// The bytes that some work reads.
+fn read_by(bytes: &[u8], run: impl FnOnce(&Model)) -> u64 {
+    let source = Arc::new(CountingSource::new(bytes.to_vec()));
+    let model = Model::from_source("tied.aero", source.clone()).unwrap();
+    source.reset();
+    run(&model);
+    source.nbytes()
+}
+
+#[test]
+fn tied_tensors_are_read_once() {
+    let work = Work::sequential();
+    let hash = |model: &Model| {
+        let found = model.inspect(&InspectOptions::new().hash(true), &work).unwrap();
+        let first = found.tensors[0].blake3.unwrap();
+        assert_eq!(first, model.hash(0, &work).unwrap());
+        assert!(found.tensors.iter().all(|tensor| tensor.blake3 == Some(first)));
+    };
+    let show = |model: &Model| {
+        let mut out = Vec::new();
+        modelfmt::show(model, &mut out, &work).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("- [nbytes: 262144, min: 0").count(), model.tensor_count());
+    };
+    let diff = |model: &Model| {
+        let mut changed = over_each_other(model.tensor_count(), 0);
+        *changed.last_mut().unwrap() ^= 1;
+        let other = Model::from_source("other.aero", changed).unwrap();
+        let found = modelfmt::diff(model, &other, &work).unwrap();
+        assert_eq!(found.changed.len(), model.tensor_count());
+        assert!(found.changed.iter().all(|changed| changed.values.unwrap().max_abs.is_some()));
+    };
+    let verify = |model: &Model| assert!(model.verify_with(Level::Full, &work).is_ok());
+    let runs: [(&str, &dyn Fn(&Model)); 4] =
+        [("hash", &hash), ("show", &show), ("diff", &diff), ("verify", &verify)];
+    for (what, run) in runs {
+        let [one, two] = [200, 400].map(|n| read_by(&over_each_other(n, 0), run));
+        println!("{what}: {one} bytes read for 200 tied tensors, {two} for 400");
+        assert!(two < 8 * SHARED, "{what}: {one}, {two}");
+    }
+}
+
+#[test]
+fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
+    let work = Work::sequential();
+    let runs: [&dyn Fn(&Model) -> modelfmt::Result<()>; 3] = [
+        &|model| model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
+        &|model| modelfmt::show(model, &mut Vec::new(), &work),
+        &|model| modelfmt::diff(model, model, &work).map(drop),
+    ];
+    for run in runs {
+        let read = read_by(&over_each_other(200, 16), |model| {
+            let refused = run(model).unwrap_err().to_string();
+            assert!(refused.contains("tensors that lie over each other"), "{refused}");
+        });
+        assert!(read < 4 * SHARED, "{read}");
+        // A few are looked at as they are.
+        read_by(&over_each_other(8, 16), |model| run(model).unwrap());
+    }
+}
+
+#[test]
+fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
+    let work = Work::sequential();
+    let convert = |tensors: usize, step: u64, allow_ties: bool| {
+        let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
+        let mut options = ConvertOptions::default();
+        options.allow_ties = allow_ties;
+        let out = tensor_core::write::MemoryFile::new();
+        let done = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
+        done.map(|done| (done.notes, out.into_bytes().len() as u64))
+    };
+    for step in [0, 1] {
+        let refused = convert(40, step, false).unwrap_err();
+        assert!(matches!(refused, modelfmt::Error::Unfit { .. }), "{refused}");
+        assert!(refused.to_string().contains("--allow-ties"), "{refused}");
+    }
+    let is_noted = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
+    let (notes, len) = convert(40, 0, true).unwrap();
+    assert!(len > 40 * SHARED && is_noted(&notes, "39 tensors have their bytes in common"), "{notes:?}");
+    let (notes, _) = convert(2, 0, false).unwrap();
+    assert!(is_noted(&notes, "1 tensor has its bytes in common"), "{notes:?}");
+    let (notes, _) = convert(1, 0, false).unwrap();
+    assert!(!notes.iter().any(|note| note.contains("in common")), "{notes:?}");
+}

@@ -2,11 +2,12 @@
 //!
 //! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass;
 //! wider ones need one pass for their range, their sum and a first narrowing of the median, a second for deviations,
-//! histogram and median, and 64-bit ones now and then a third or fourth for the median alone. A thread takes about
+//! histogram and median, 64-bit ones now and then a third or fourth for the median alone, and integers beyond 2^53 two more. A thread takes about
 //! 2 MiB, 4 at most, whatever the tensor's size.
 //!
 //! The numbers are those that numpy computes from the values as `float64`: sums of the wider types are added in numpy's
-//! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads.
+//! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads. Integers beyond
+//! 2^53, which `float64` rounds, are added exactly instead.
 //!
 //! ```
 //! use tensor_core::DType;

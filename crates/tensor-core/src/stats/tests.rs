@@ -368,3 +368,56 @@ proptest! {
         check::<f64>(a, b)?;
     }
 }
+
+/// Integers of every width, compared with exact fractions.
+#[test]
+fn integers_have_exact_moments() {
+    fn check(dtype: DType, bytes: &[u8]) {
+        let (_, values) = naive::decode(dtype, bytes);
+        let (count, min) = (values.len() as i128, *values.iter().min().unwrap());
+        let total: i128 = values.iter().sum();
+        let mean = total.div_euclid(count) as f64 + total.rem_euclid(count) as f64 / count as f64;
+        // The variance is (n Σd² − (Σd)²) / n², of distances from the smallest.
+        let square = |x: i128| x * x;
+        let distances = values.iter().map(|value| value - min);
+        let squares: i128 = distances.clone().map(square).sum();
+        let std = ((count * squares - square(distances.sum())) as f64).sqrt() / count as f64;
+        let stats = stats_of_bytes(dtype, bytes).unwrap();
+        let context = format!("{dtype} {values:?}: {stats:?}, {mean}, {std}");
+        assert!((stats.mean - mean).abs() <= 4.0 * f64::EPSILON * mean.abs().max(std), "{context}");
+        assert!((stats.std - std).abs() <= 1e-11 * std, "{context}");
+        let mut sorted = values.clone();
+        sorted.sort_unstable();
+        let middle = sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2];
+        assert_eq!(stats.median, middle as f64 / 2.0, "{context}");
+        assert_eq!(format!("{stats:?}"), format!("{:?}", by_reading(dtype, bytes)));
+    }
+    let of = |values: &[i64]| -> Vec<u8> { values.iter().flat_map(|value| value.to_le_bytes()).collect() };
+    let stats = stats_of_bytes(DType::I64, &of(&[1 << 62, (1 << 62) + 1])).unwrap();
+    assert_eq!((stats.std, stats.mean, stats.median), (0.5, 2f64.powi(62), 2f64.powi(62)));
+    let stats = stats_of_bytes(DType::I64, &of(&[i64::MIN, i64::MAX])).unwrap();
+    assert_eq!((stats.std, stats.mean, stats.median), (2f64.powi(63), -0.5, -0.5));
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 3
+    };
+    let integers =
+        [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64];
+    for _ in 0..300 {
+        for dtype in integers {
+            let size = dtype.size().unwrap() as usize;
+            // A span of any number of bits above a base: sums of squares of 60 bits fit i128.
+            let (count, bits, base) = (1 + random() % 8, random() % 60, random() << 3);
+            let value = |random: u64| base.wrapping_add(random & ((1 << bits) - 1));
+            let bytes: Vec<u8> =
+                (0..count).flat_map(|_| value(random()).to_le_bytes()[..size].to_vec()).collect();
+            let (_, values) = naive::decode(dtype, &bytes);
+            // One that wraps around has a span that is too large for the check.
+            let span = values.iter().max().unwrap() - values.iter().min().unwrap();
+            if span < 1 << 60 {
+                check(dtype, &bytes);
+            }
+        }
+    }
+}

@@ -28,7 +28,11 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
     let Some(range) = range.filter(|_| finite > 0) else { return Ok(Stats::empty(non_finite)) };
     let mut search = Search::middle(finite);
     search.narrow(std::slice::from_ref(&gathered))?;
-    let mean = mean(exec, count, sum, finite, range)?;
+    let exact = exact_moments(exec, count, range)?;
+    let mean = match exact {
+        Some((mean, _)) => mean,
+        None => mean(exec, count, sum, finite, range)?,
+    };
 
     let squares = Squares { mean, scale: 1.0, all_finite: non_finite.total() == 0 };
     let blank = Counter::new(range.min, range.max);
@@ -44,7 +48,10 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         parts.push(second.gathers);
     }
     narrow(&mut search, parts)?;
-    let std = deviation(exec, count, sum, finite, squares, range)?;
+    let std = match exact {
+        Some((_, std)) => std,
+        None => deviation(exec, count, sum, finite, squares, range)?,
+    };
     while !search.wanted::<T>().is_empty() {
         let zones = search.wanted::<T>();
         let (_, parts) = exec.pass(count, &|| gathers::<T>(&zones))?;
@@ -59,7 +66,7 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         max: range.max.to_f64(),
         exact: range.min.exact().zip(range.max.exact()),
         mean,
-        median: middle(lower.to_f64(), upper.to_f64()),
+        median: median(lower, upper),
         std,
         non_finite,
         histogram: counter.finish(finite, infinities).ok_or(Halt::Changed)?,
@@ -105,6 +112,41 @@ fn deviation<T: Element>(
     let squares = Squares { mean: squares.mean * scale, scale, all_finite: false };
     let (sum, _) = exec.pass::<T, _>(count, &|| squares)?;
     Ok(((sum / finite as f64).sqrt() / scale).min(f64::MAX))
+}
+
+/// Mean and standard deviation of integers of which some are beyond 2^53, so that `f64` does not hold each: their differences would be
+/// lost.
+#[allow(clippy::cast_precision_loss)]
+fn exact_moments<T: Element>(
+    exec: &mut Exec<'_>,
+    count: u64,
+    range: Range<T>,
+) -> Result<Option<(f64, f64)>, Halt> {
+    const EVERY_INTEGER: std::ops::RangeInclusive<i128> = -(1 << 53)..=1 << 53;
+    let range = range.min.exact().zip(range.max.exact());
+    if range.is_none_or(|(min, max)| EVERY_INTEGER.contains(&min) && EVERY_INTEGER.contains(&max)) {
+        return Ok(None);
+    }
+    let (_, totals) = exec.pass::<T, _>(count, &Total::default)?;
+    // 2^61 values of 64 bits are more than any file has, and their sum has 125.
+    let total = totals.iter().fold(0i128, |all, part| all.saturating_add(part.0));
+    let count_signed = i128::from(count);
+    let (floor, rest) = (total.div_euclid(count_signed), total.rem_euclid(count_signed));
+    let (count_float, fraction) = (count as f64, rest as f64 / count as f64);
+    // Around the integer next to the mean deviations are exact, and what it is off by is taken from their squares.
+    let (center, off) = if rest > count_signed / 2 { (floor + 1, fraction - 1.0) } else { (floor, fraction) };
+    let (sum, _) = exec.pass::<T, _>(count, &|| Around { center })?;
+    let variance = (sum / count_float - off * off).max(0.0);
+    Ok(Some((floor as f64 + fraction, variance.sqrt())))
+}
+
+/// The mean of the values in the middle; of integers before they are rounded.
+#[allow(clippy::cast_precision_loss)]
+fn median<T: Element>(lower: T, upper: T) -> f64 {
+    match lower.exact().zip(upper.exact()) {
+        Some((lower, upper)) => (lower + upper) as f64 / 2.0,
+        None => middle(lower.to_f64(), upper.to_f64()),
+    }
 }
 
 fn gathers<T: Element>(zones: &[(Zone, u64)]) -> Vec<Gather<T>> {
@@ -239,6 +281,34 @@ impl<T: Element> Pass<T> for Squares {
         pairwise(values, &|value: T| {
             let deviation = value.to_f64() * scale - mean;
             if value.is_finite() { deviation * deviation } else { 0.0 }
+        })
+    }
+}
+
+/// Adds integers exactly.
+#[derive(Default)]
+struct Total(i128);
+
+impl<T: Element> Pass<T> for Total {
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        let sum: i128 = values.iter().filter_map(|value| value.exact()).sum();
+        self.0 = self.0.saturating_add(sum);
+        0.0
+    }
+}
+
+/// Sums the squares of integers' distances from an integer.
+struct Around {
+    center: i128,
+}
+
+impl<T: Element> Pass<T> for Around {
+    #[allow(clippy::cast_precision_loss)]
+    fn chunk(&mut self, values: &[T]) -> f64 {
+        let center = self.center;
+        pairwise(values, &|value: T| {
+            let distance = (value.exact().unwrap_or(center) - center) as f64;
+            distance * distance
         })
     }
 }

@@ -89,7 +89,7 @@ impl Region<'_> {
         let one = |buffer: &mut AlignedBuf, number: u64| {
             let offset = self.extent.offset() + number * PIECE;
             let len = PIECE.min(self.extent.end() - offset);
-            let bytes = self.piece(data, buffer, offset, len)?;
+            let bytes = self.piece((data, sink), buffer, offset, len)?;
             let seen = look(offset, bytes);
             sink.write_at(offset, bytes).map_err(|source| FillError::Write { path: sink.name(), source })?;
             if work.advance(len).is_break() { Err(FillError::Cancelled) } else { Ok(seen) }
@@ -103,7 +103,7 @@ impl Region<'_> {
     /// The bytes of the file from `offset` on, borrowed if one tensor in memory has them all.
     fn piece<'b>(
         &self,
-        data: &'b dyn TensorData,
+        (data, sink): (&'b dyn TensorData, &dyn Sink),
         buffer: &'b mut AlignedBuf,
         offset: u64,
         len: u64,
@@ -120,8 +120,10 @@ impl Region<'_> {
         }
         // `len` is at most PIECE.
         let size = usize::try_from(len).unwrap_or(usize::MAX);
-        let out_of_memory =
-            |_| FillError::Write { path: "a buffer".to_owned(), source: io::ErrorKind::OutOfMemory.into() };
+        let out_of_memory = |_| {
+            let text = format!("there is no memory for a buffer of {size} bytes");
+            FillError::Write { path: sink.name(), source: io::Error::new(io::ErrorKind::OutOfMemory, text) }
+        };
         buffer.resize(size).map_err(out_of_memory)?;
         let mut rest = buffer.as_mut_slice();
         let mut at = offset;

@@ -42,10 +42,16 @@ impl InputFiles {
         Self(Arc::new(paths.into_iter().filter_map(|path| FileId::of(path.as_ref()).ok()).collect()))
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a path leads to one of them.
     #[must_use]
     pub fn contains(&self, path: impl AsRef<Path>) -> bool {
-        !self.0.is_empty() && FileId::of(path.as_ref()).is_ok_and(|id| self.0.contains(&id))
+        !self.is_empty() && FileId::of(path.as_ref()).is_ok_and(|id| self.0.contains(&id))
     }
 }
 

@@ -1,0 +1,184 @@
+//! What must not be lost to an output: files of the input, files of other sets. And what is left of a set that is replaced.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use tensor_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite};
+
+use super::listing;
+use super::output::WrittenFile;
+
+/// The folder of an output, with what stands in it.
+pub(super) struct Guard {
+    folder: PathBuf,
+    /// The output, or its index.
+    out: PathBuf,
+    overwrite: Overwrite,
+    inputs: InputFiles,
+    /// What an index names that stands where the output will be.
+    old: BTreeSet<String>,
+    /// The other indexes of the folder, and the files of each; asked for only if something would be replaced.
+    others: OnceLock<Vec<(PathBuf, InputFiles)>>,
+}
+
+impl Guard {
+    /// Looks at what stands where `out` will be.
+    pub(super) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
+        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_replaced = overwrite == Overwrite::Replace;
+        let old = if is_replaced { listing::files_of(out) } else { BTreeSet::new() };
+        let (folder, out) = (folder.to_owned(), out.to_owned());
+        Self { folder, out, overwrite, inputs, old, others: OnceLock::new() }
+    }
+
+    /// Begins an output that is one file.
+    ///
+    /// # Errors
+    /// If it cannot be created, or something would be lost.
+    pub(super) fn create(&self) -> io::Result<AtomicFile> {
+        self.check(&self.out)?;
+        AtomicFile::create_keeping(&self.out, self.overwrite, &self.inputs)
+    }
+
+    /// The files of an output that is a set.
+    pub(super) fn files(&self) -> Guarded<'_> {
+        let files = NewFolder::new(&self.folder, self.overwrite).keeping(self.inputs.clone());
+        Guarded { guard: self, files }
+    }
+
+    fn check(&self, path: &Path) -> io::Result<()> {
+        // What exists without being allowed to be replaced, and files of the input, are refused where a file is created.
+        if self.overwrite == Overwrite::Refuse
+            || fs::symlink_metadata(path).is_err()
+            || self.inputs.contains(path)
+        {
+            return Ok(());
+        }
+        let Some(index) = self.other_with(path) else { return Ok(()) };
+        let index = index.file_name().unwrap_or_default().display();
+        let text = format!("it is a file of the set {index}, which would be broken; choose another name");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    /// Another index that names a file.
+    fn other_with(&self, path: &Path) -> Option<&Path> {
+        let others = self.others.get_or_init(|| self.others());
+        others.iter().find(|(_, files)| files.contains(path)).map(|(index, _)| &**index)
+    }
+
+    fn others(&self) -> Vec<(PathBuf, InputFiles)> {
+        let own = InputFiles::new([&self.out]);
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let indexes = entries.map(|entry| entry.path()).filter(|path| !own.contains(path));
+        let listed = indexes.map(|index| {
+            let files = listing::files_of(&index);
+            (index, InputFiles::new(files.iter().map(|file| self.folder.join(file))))
+        });
+        listed.filter(|(_, files)| !files.is_empty()).collect()
+    }
+
+    /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
+    /// index names can be anything, so only names go that a writer gives to the files of this very set.
+    pub(super) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
+        let new = InputFiles::new(
+            written.iter().map(|file| self.folder.join(&file.path)).chain([self.out.clone()]),
+        );
+        let name = self.out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let mut notes = Vec::new();
+        for file in self.old.iter().filter(|file| is_part_of(name, file)) {
+            let path = self.folder.join(file);
+            let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_dir());
+            let is_kept =
+                new.contains(&path) || self.inputs.contains(&path) || self.other_with(&path).is_some();
+            if !is_file || is_kept {
+                continue;
+            }
+            notes.push(match fs::remove_file(&path) {
+                Ok(()) => format!("{file:?} is removed: it belonged to what {name:?} was before"),
+                Err(error) => {
+                    format!("{file:?} belonged to what {name:?} was before and cannot be removed: {error}")
+                }
+            });
+        }
+        notes
+    }
+}
+
+/// Whether a writer gives that name to a file of the set whose index is `index`. AEROSETs of other writers do not name
+/// their files after the index.
+fn is_part_of(index: &str, file: &str) -> bool {
+    const ENDINGS: [&str; 4] = [".aeroset.json", ".safetensors.index.json", ".json", ".apr"];
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_aero = |name: &str| {
+        let part = |name: &str| name.strip_prefix("part-")?.strip_suffix(".aero").map(is_number);
+        name == "index.aero" || part(name) == Some(true)
+    };
+    let is_shard = |rest: &str| {
+        let ends = [".safetensors", ".apr"];
+        let numbers =
+            rest.strip_prefix('-').and_then(|rest| ends.iter().find_map(|end| rest.strip_suffix(end)));
+        let numbers = numbers.and_then(|numbers| numbers.split_once("-of-"));
+        numbers.is_some_and(|(number, count)| is_number(number) && is_number(count))
+    };
+    let after = |stem: &str| {
+        let rest = file.strip_prefix(stem)?;
+        Some(rest.strip_prefix('.').is_some_and(is_aero) || is_shard(rest))
+    };
+    let mut stems = ENDINGS.iter().filter_map(|ending| index.strip_suffix(ending)).chain([index]);
+    is_aero(file) || stems.any(|stem| !stem.is_empty() && after(stem) == Some(true))
+}
+
+/// New files of a folder in which nothing else is lost.
+pub(super) struct Guarded<'a> {
+    guard: &'a Guard,
+    files: NewFolder,
+}
+
+impl NewFiles for Guarded<'_> {
+    type Output = AtomicFile;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        self.files.check(path)?;
+        self.guard.check(&self.guard.folder.join(path))
+    }
+
+    fn create(&self, path: &str) -> io::Result<AtomicFile> {
+        self.files.create(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_part_of;
+
+    #[test]
+    fn names_of_a_set_are_known() {
+        for (index, file) in [
+            ("m.aeroset.json", "m.index.aero"),
+            ("m.aeroset.json", "m.part-0123.aero"),
+            ("m.aeroset.json", "part-000.aero"),
+            ("m.aeroset.json", "index.aero"),
+            ("m.safetensors.index.json", "m-00001-of-00002.safetensors"),
+            ("m.apr", "m-00001-of-00002.apr"),
+            ("m.v2.json", "m.v2-00001-of-00002.apr"),
+            ("manifest", "manifest-00001-of-00002.apr"),
+        ] {
+            assert!(is_part_of(index, file), "{index} {file}");
+        }
+        for (index, file) in [
+            ("m.aeroset.json", "n.index.aero"),
+            ("m.aeroset.json", "m.aero"),
+            ("m.aeroset.json", "part-.aero"),
+            ("m.safetensors.index.json", "m.safetensors"),
+            ("m.safetensors.index.json", "mm-00001-of-00002.safetensors"),
+            ("m.safetensors.index.json", "sub/m-00001-of-00002.safetensors"),
+            (".apr", "-1-of-2.apr"),
+            ("m.apr", "thesis.txt"),
+        ] {
+            assert!(!is_part_of(index, file), "{index} {file}");
+        }
+    }
+}

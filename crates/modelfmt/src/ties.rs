@@ -1,0 +1,110 @@
+//! Tensors over the same bytes (tied weights): their values are read once, whatever is made of them.
+//!
+//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. The first are legal, and reading each
+//! by itself would take work in proportion to a product; the others are damage, and reading them all is refused beyond
+//! [`MAX_TIMES`] the size of the file.
+
+use std::collections::HashMap;
+
+use tensor_core::{AnyError, DType};
+
+use crate::error::Result;
+use crate::model::Model;
+
+/// How many times its size what is read of a file, or written because of ties, may be.
+pub(crate) const MAX_TIMES: u64 = 16;
+
+/// What makes the values of two tensors the same.
+#[derive(PartialEq, Eq, Hash)]
+struct Extent {
+    /// The number of the file of a set.
+    file: Option<usize>,
+    offset: u64,
+    stored_nbytes: u64,
+    nbytes: u64,
+    dtype: DType,
+}
+
+/// Tensors of a model, those over the same bytes together.
+pub(crate) struct Ties {
+    /// The first tensor of each group, by its position in the model.
+    pub(crate) firsts: Vec<usize>,
+    /// The bytes that each group takes in the file.
+    stored: Vec<u64>,
+    /// The group of each tensor that was asked for, in their order.
+    pub(crate) groups: Vec<usize>,
+}
+
+impl Ties {
+    /// Groups the tensors at these positions. Those without data are each their own.
+    ///
+    /// # Errors
+    /// If a file of a set is missing or broken.
+    pub(crate) fn of(model: &Model, positions: impl IntoIterator<Item = usize>) -> Result<Self> {
+        let (mut files, mut known) = (HashMap::<String, usize>::new(), HashMap::<Extent, usize>::new());
+        let mut ties = Self { firsts: Vec::new(), stored: Vec::new(), groups: Vec::new() };
+        for position in positions {
+            let location = model.location(position)?;
+            let next = ties.firsts.len();
+            let info = model.container().info(position);
+            let group = match (location.offset, info.filter(|info| info.has_data)) {
+                (Some(offset), Some(info)) => {
+                    let number = files.len();
+                    let file = location.file.map(|file| *files.entry(file).or_insert(number));
+                    let (nbytes, dtype) = (info.nbytes, info.dtype);
+                    let stored_nbytes = location.stored_nbytes;
+                    *known.entry(Extent { file, offset, stored_nbytes, nbytes, dtype }).or_insert(next)
+                }
+                _ => next,
+            };
+            if group == next {
+                ties.firsts.push(position);
+                ties.stored.push(location.stored_nbytes);
+            }
+            ties.groups.push(group);
+        }
+        Ok(ties)
+    }
+
+    /// How many tensors are over the bytes of one before them.
+    pub(crate) fn tied(&self) -> usize {
+        self.groups.len() - self.firsts.len()
+    }
+
+    /// How many tensors each group has.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        let mut sizes = vec![0; self.firsts.len()];
+        for &group in &self.groups {
+            sizes.get_mut(group).into_iter().for_each(|size| *size += 1);
+        }
+        sizes
+    }
+
+    /// The bytes that a group takes in the file.
+    pub(crate) fn stored(&self, group: usize) -> u64 {
+        self.stored.get(group).copied().unwrap_or(0)
+    }
+
+    /// The bytes that all tensors take, each counted by itself.
+    pub(crate) fn stored_of_all(&self) -> u64 {
+        self.groups.iter().map(|&group| self.stored(group)).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses groups that lie over each other so often that reading each once would take a multiple of the file.
+    ///
+    /// # Errors
+    /// [`AnyError::Limit`] if they do.
+    pub(crate) fn check_reading(&self, model: &Model) -> Result<()> {
+        check_reading(self.stored.iter().copied(), model.container().file_size(), model)
+    }
+}
+
+/// Refuses to read more than [`MAX_TIMES`] the bytes that there are.
+pub(crate) fn check_reading(read: impl Iterator<Item = u64>, size: u64, model: &Model) -> Result<()> {
+    let (found, max) = (read.fold(0, u64::saturating_add), size.saturating_mul(MAX_TIMES));
+    if found <= max {
+        return Ok(());
+    }
+    let what = "the number of bytes to read, of tensors that lie over each other (`verify` says which),";
+    Err(model.failed(AnyError::Limit { what, found, max }))
+}
