@@ -129,22 +129,56 @@ fn permissions_are_kept() {
 fn a_set_may_have_more_files_than_may_be_open() {
     let folder = tempfile::tempdir().unwrap();
     model(&folder.path().join("m.safetensors"), 300, 200);
-    for out in ["a.aeroset.json", "b.apr --to apr2-sharded --cast *=i8", "c.safetensors.index.json"] {
-        let command =
-            format!("ulimit -n 64; exec {} convert m.safetensors {out} --shard-size 100", program());
+    let limited = |args: &str| {
+        let command = format!("ulimit -n 64; exec {} {args}", program());
+        let run = Command::new("sh").current_dir(folder.path()).args(["-c", &command]).output().unwrap();
+        assert!(run.status.success(), "{args}: {}", String::from_utf8_lossy(&run.stderr));
+    };
+    for out in ["a.aeroset.json", "b.apr --to apr2-sharded --cast '*=i8'", "c.safetensors.index.json"] {
         for force in ["", " --force"] {
-            let run = Command::new("sh")
-                .current_dir(folder.path())
-                .args(["-c", &(command.clone() + force)])
-                .output();
-            let run = run.unwrap();
-            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+            limited(&format!("convert m.safetensors {out} --shard-size 100{force}"));
         }
     }
     assert_eq!(names(folder.path()).len(), 1 + 302 + 301 + 301);
     for set in ["a.aeroset.json", "b.apr", "c.safetensors.index.json"] {
-        modelfmt_in(folder.path(), &format!("verify {set}")).ok();
+        limited(&format!("verify {set}"));
+        limited(&format!("convert {set} one.aero --force"));
     }
+}
+
+#[test]
+fn files_of_other_sets_are_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    model(&path("m.safetensors"), 2, 100);
+    fs::write(path("x.bin"), "weights").unwrap();
+    fs::write(path("pytorch_model.bin.index.json"), r#"{"weight_map": {"w": "x.bin"}}"#).unwrap();
+    let error = modelfmt_in(folder.path(), "extract m.safetensors t0 -o x.bin --force").error();
+    assert!(error.contains("x.bin") && error.contains("pytorch_model.bin.index.json"), "{error}");
+    assert_eq!(fs::read(path("x.bin")).unwrap(), b"weights");
+    // A set that was written before its files were named after it, beside one that is written now.
+    modelfmt_in(folder.path(), "convert m.safetensors a.aeroset.json --shard-size 100").ok();
+    for (now, then) in [
+        ("a.index.aero", "index.aero"),
+        ("a.part-000.aero", "part-000.aero"),
+        ("a.part-001.aero", "part-001.aero"),
+    ] {
+        fs::rename(path(now), path(then)).unwrap();
+        let text = fs::read_to_string(path("a.aeroset.json")).unwrap();
+        fs::write(path("a.aeroset.json"), text.replace(now, then)).unwrap();
+    }
+    modelfmt_in(folder.path(), "verify a.aeroset.json").ok();
+    modelfmt_in(folder.path(), "convert m.safetensors b.aeroset.json --shard-size 100 --force").ok();
+    for index in ["a.aeroset.json", "b.aeroset.json"] {
+        modelfmt_in(folder.path(), &format!("verify {index}")).ok();
+    }
+    let run = modelfmt_in(folder.path(), "convert m.safetensors a.aeroset.json --force");
+    assert!(run.stderr.contains("removed"), "{}", run.stderr);
+    run.ok();
+    modelfmt_in(folder.path(), "verify a.aeroset.json").ok();
+    let expected = ["a.aeroset.json", "a.index.aero", "a.part-000.aero"];
+    assert!(names(folder.path()).iter().filter(|name| name.starts_with('a')).eq(expected));
+    assert!(!path("index.aero").exists() && !path("part-000.aero").exists());
 }
 
 /// No thread begins in this process: each asks for a stack that no system has.

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "npy")]
 use tensor_core::DType;
-use tensor_core::write::{
-    AtomicFile, BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData,
-};
+use tensor_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
 use tensor_core::{AnyError, Extent, Fault, Part, Work};
 
+use crate::convert::Guard;
 use crate::error::{Error, Result};
 use crate::model::Model;
 
@@ -57,7 +56,7 @@ pub fn extract(
     };
     let header = header(model, model.find(name)?, kind)?;
     let inputs = InputFiles::new(model.input_paths());
-    let file = AtomicFile::create_keeping(path, overwrite, &inputs).map_err(write)?;
+    let file = Guard::new(path, overwrite, inputs).create().map_err(write)?;
     let len = write_tensor(model, name, &header, &file, work)?;
     file.commit().map_err(write)?;
     Ok(len)

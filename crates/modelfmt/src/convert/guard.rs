@@ -12,7 +12,7 @@ use super::listing;
 use super::output::WrittenFile;
 
 /// The folder of an output, with what stands in it.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     folder: PathBuf,
     /// The output, or its index.
     out: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Looks at what stands where `out` will be.
-    pub(super) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
+    pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_replaced = overwrite == Overwrite::Replace;
         let old = if is_replaced { listing::files_of(out) } else { BTreeSet::new() };
@@ -38,7 +38,7 @@ impl Guard {
     ///
     /// # Errors
     /// If it cannot be created, or something would be lost.
-    pub(super) fn create(&self) -> io::Result<AtomicFile> {
+    pub(crate) fn create(&self) -> io::Result<AtomicFile> {
         self.check(&self.out)?;
         AtomicFile::create_keeping(&self.out, self.overwrite, &self.inputs)
     }

@@ -46,6 +46,8 @@ use tensor_core::write::{NewFiles, Sink, TensorSpec};
 use tensor_core::{Shortened, Work};
 
 pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, MisfitGroup, Names};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use guard::Guard;
 pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
 pub use output::WrittenFile;
 pub use rules::TypeRule;
@@ -193,7 +195,7 @@ impl<'a> Conversion<'a> {
             _ => Error::Write { path: out.clone(), source },
         };
         let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
-        let guard = guard::Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
         let mut converted = if let Some(name) = name {
             let folder = out.parent().unwrap_or(Path::new(""));
             self.write_to_folder(folder, &name, &guard.files(), work)?

@@ -89,7 +89,7 @@ impl Claim {
             }
             // The file exists and is locked before the others are looked at, so that of two writers at least one sees the other.
             if matches!(lock, Lock::Held) {
-                clear(&folder, &prefix, (&file, partial.path()), target, inputs)?;
+                clear(&folder, &prefix, (&file, partial.path()), inputs)?;
             }
             let claim = Self { prefix, _lock: file.try_clone()? };
             return Ok((Arc::new(claim), file, partial));
@@ -154,19 +154,13 @@ fn lock(file: &File) -> io::Result<Lock> {
 }
 
 /// Removes the temporary files of killed writers. Only what is surely one goes: a regular file with our name, of the same
-/// owner, that nobody holds a lock on, that has no other name, and that is not being read.
-fn clear(
-    folder: &Path,
-    prefix: &str,
-    own: (&File, &Path),
-    target: &Path,
-    inputs: &InputFiles,
-) -> io::Result<()> {
+/// owner, that nobody holds a lock on and that is not being read.
+fn clear(folder: &Path, prefix: &str, own: (&File, &Path), inputs: &InputFiles) -> io::Result<()> {
     let mut left = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries.flatten().filter(|entry| is_name(&entry.file_name(), prefix)) {
         let path = entry.path();
-        if own.1.file_name() == path.file_name() || inputs.contains(&path) || !is_ours(&path, own.0, target) {
+        if own.1.file_name() == path.file_name() || inputs.contains(&path) || !is_ours(&path, own.0) {
             continue;
         }
         let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
@@ -194,19 +188,19 @@ fn is_name(name: &OsString, prefix: &str) -> bool {
     random.is_some_and(|random| random.len() == RANDOM_LEN && random.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Whether a file can be one that a writer of ours has left.
+/// Whether a file can be one that a writer of ours has left. It may have another name too: its target's, if the writer was
+/// killed between giving it that and taking this one away.
 #[cfg(unix)]
-fn is_ours(path: &Path, own: &File, target: &Path) -> bool {
+fn is_ours(path: &Path, own: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), own.metadata()) else { return false };
-    // A writer that was killed between giving a file its final name and taking this one away.
-    let is_target =
-        || fs::symlink_metadata(target).is_ok_and(|t| (t.dev(), t.ino()) == (found.dev(), found.ino()));
-    found.is_file() && found.uid() == own.uid() && (found.nlink() == 1 || found.nlink() == 2 && is_target())
+    match (fs::symlink_metadata(path), own.metadata()) {
+        (Ok(found), Ok(own)) => found.is_file() && found.uid() == own.uid(),
+        _ => false,
+    }
 }
 
 #[cfg(not(unix))]
-fn is_ours(path: &Path, _: &File, _: &Path) -> bool {
+fn is_ours(path: &Path, _: &File) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
