@@ -138,16 +138,21 @@ impl<'de> Visitor<'de> for Index {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Look, A::Error> {
-        let (mut names, mut files) = (HashSet::new(), HashSet::new());
+        let (mut names, mut parts, mut shards, mut mapped) = Default::default();
         let (mut has_version, mut has_shards, mut has_map) = (false, false, false);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "format" => map.next_value_seed(Texts { into: &mut names, of: Some("name") })?,
-                "weight_map" | "shards" | "parts" | "global_tidx" => {
-                    has_map |= key == "weight_map";
-                    has_shards |= key == "shards";
-                    let of = (key == "global_tidx").then_some("path");
-                    map.next_value_seed(Texts { into: &mut files, of })?;
+                "parts" | "global_tidx" => {
+                    map.next_value_seed(Texts { into: &mut parts, of: Some("path") })?;
+                }
+                "shards" => {
+                    has_shards = true;
+                    map.next_value_seed(Texts { into: &mut shards, of: Some("file") })?;
+                }
+                "weight_map" => {
+                    has_map = true;
+                    map.next_value_seed(Texts { into: &mut mapped, of: None })?;
                 }
                 _ => {
                     has_version |= key == "apr_version";
@@ -155,16 +160,19 @@ impl<'de> Visitor<'de> for Index {
                 }
             }
         }
-        let format = match () {
-            () if names.contains("AEROSET") => Some(Format::AeroSet),
-            () if has_version && has_shards => Some(Format::Apr2Sharded),
-            () => has_map.then_some(Format::SafetensorsSharded),
+        // Only what the format itself lists: a file that no reader of this index opens is a model of its own.
+        let (format, files) = if names.contains("AEROSET") {
+            (Some(Format::AeroSet), parts)
+        } else if has_version && has_shards {
+            (Some(Format::Apr2Sharded), shards)
+        } else {
+            (has_map.then_some(Format::SafetensorsSharded), mapped)
         };
         Ok(Look { format, foreign: None, files: files.into_iter().collect() })
     }
 }
 
-/// All text in a value but the keys; of an object only what is under one key, if that is given.
+/// All text in a value but the keys; of objects only what is under one key, if that is given.
 struct Texts<'a> {
     into: &'a mut HashSet<String>,
     of: Option<&'static str>,
@@ -186,7 +194,7 @@ impl<'de> Visitor<'de> for Texts<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if !self.into.contains(text) {
+        if self.of.is_none() && !self.into.contains(text) {
             self.into.insert(text.to_owned());
         }
         Ok(())
@@ -246,9 +254,11 @@ mod tests {
         assert_eq!(of(weights), (Some(Format::SafetensorsSharded), vec!["m1".to_owned(), "m2".to_owned()]));
         let set = r#"{"format":{"name":"AEROSET","version":[0,1]},"model":{"name":"x"},
             "parts":[{"path":"p","sha256":"5"}],"global_tidx":{"path":"g","sha256":"6"}}"#;
-        assert_eq!(of(set), (Some(Format::AeroSet), ["5", "g", "p"].map(str::to_owned).to_vec()));
-        let manifest =
-            r#"{"apr_version":"2.0.0","shards":[{"file":"s","size":1}],"tensor_shard_map":{"a":0}}"#;
+        assert_eq!(of(set), (Some(Format::AeroSet), ["g", "p"].map(str::to_owned).to_vec()));
+        let more =
+            set.replacen('{', r#"{"weight_map":{"a":"x"},"shards":["y",{"file":"z"}],"apr_version":"2","#, 1);
+        assert_eq!(of(&more), of(set));
+        let manifest = r#"{"apr_version":"2.0.0","shards":[{"file":"s","size":1,"note":"x"},"y"],"tensor_shard_map":{"a":0}}"#;
         assert_eq!(of(manifest), (Some(Format::Apr2Sharded), vec!["s".to_owned()]));
         let nested = format!("{{\"weight_map\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         for other in ["{}", "[]", "{\"weight_map\":{}", "{\"weight_map\":{}} x", "{\"shards\":[]}", &nested] {
