@@ -259,6 +259,15 @@ impl Output for AtomicFile {
     }
 }
 
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        // What is left of it is not worth writing to the disk, which a flush that is under way would wait for.
+        if let Some(file) = &self.file {
+            let _ = file.set_len(0);
+        }
+    }
+}
+
 /// New files of a folder, for sets; each an [`AtomicFile`].
 ///
 /// While the first of them lives, the others count as files of the same set, and other writers of that set are kept away.
