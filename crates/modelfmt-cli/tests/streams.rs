@@ -128,6 +128,10 @@ fn a_line_says_what_was_written() {
             "wrote m.safetensors.index.json with m-00001-of-00003.safetensors, m-00002-of-00003.safetensors, m-00003-of-00003.safetensors: 6 tensors, ",
         ),
         (
+            "convert trained.mag s.apr --widen --shard-size 500",
+            "wrote s.apr with s-00001-of-00004.apr, s-00002-of-00004.apr, s-00003-of-00004.apr, s-00004-of-00004.apr: 6 tensors, ",
+        ),
+        (
             "convert trained.mag n.safetensors --lossy --shard-size 1",
             "wrote n.safetensors.index.json with 6 files, n-00001-of-00006.safetensors to n-00006-of-00006.safetensors: 6 tensors, ",
         ),

@@ -49,7 +49,10 @@ fn written(output: &Path, converted: &Converted) -> String {
     if streams::is_dash(output) {
         return "to standard output".to_owned();
     }
-    let is_index = |file: &&WrittenFile| file.path.ends_with(".json");
+    // The manifest of an APR2 has the name that was asked for, whatever its ending; of safetensors it gets one of its own.
+    let is_index = |file: &&WrittenFile| {
+        output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
+    };
     let Some(index) = converted.files.iter().find(is_index).filter(|_| converted.format.is_set()) else {
         return output.display().to_string();
     };

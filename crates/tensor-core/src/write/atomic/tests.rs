@@ -36,7 +36,7 @@ fn a_file_that_is_dropped_leaves_nothing() {
     file.write_at(0, b"ab").unwrap();
     let partial = folder.path().join(names(folder.path()).remove(0));
     // As a flush has it that is under way, for which there is nothing more to do.
-    let held = fs::File::open(partial).unwrap();
+    let held = File::open(partial).unwrap();
     drop(file);
     assert!(names(folder.path()).is_empty());
     assert_eq!(held.metadata().unwrap().len(), 0);
