@@ -88,7 +88,14 @@ impl OpenOptions {
             (name, source.len())
         });
         let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
-        Ok(Model { path, format, index_file, on_disk: None, opened })
+        Ok(Model {
+            path,
+            format,
+            index_file,
+            #[cfg(not(target_arch = "wasm32"))]
+            on_disk: None,
+            opened,
+        })
     }
 }
 
@@ -102,6 +109,7 @@ pub struct Model {
     /// Of a set, name and length of the index that was opened.
     index_file: Option<(String, u64)>,
     /// The file that was opened by its path: the model, or its index.
+    #[cfg(not(target_arch = "wasm32"))]
     on_disk: Option<PathBuf>,
     pub(crate) opened: Opened,
 }
