@@ -27,10 +27,8 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         index_name: &'a str,
         names: impl IntoIterator<Item = S>,
     ) -> Result<Self, Error<F>> {
-        files.check(index_name).map_err(failed(index_name))?;
-        for name in names {
-            files.check(name.as_ref()).map_err(failed(name.as_ref()))?;
-        }
+        check(files, index_name)?;
+        names.into_iter().try_for_each(|name| check(files, name.as_ref()))?;
         // Its index is begun first: what it holds keeps other writers away while the other files are closed.
         let index = files.create(index_name).map_err(failed(index_name))?;
         Ok(Self { files, index_name, index, done: Vec::new() })
@@ -59,19 +57,26 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     /// index, rather than an old one over files of which some are new.
     ///
     /// # Errors
-    /// [`Error::Write`] for the first file that cannot appear; those after it do not.
+    /// [`Error::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
+    /// first file that cannot appear all the same; those after it do not.
     pub fn commit<F>(self, text: &[u8]) -> Result<(), Error<F>> {
-        let Self { index_name, mut index, done, .. } = self;
+        let Self { files, index_name, mut index, done } = self;
         index.write_at(0, text).map_err(failed(index_name))?;
         index.finish().map_err(failed(index_name))?;
         #[cfg(not(target_arch = "wasm32"))]
         let _appearing = super::pending::appearing();
+        check(files, index_name)?;
+        done.iter().try_for_each(|(name, _)| check(files, name))?;
         index.remove_old().map_err(failed(index_name))?;
         for (name, file) in done {
             file.commit().map_err(failed(&name))?;
         }
         index.commit().map_err(failed(index_name))
     }
+}
+
+fn check<N: NewFiles, F>(files: &N, name: &str) -> Result<(), Error<F>> {
+    files.check(name).map_err(failed(name))
 }
 
 fn failed<F>(name: &str) -> impl FnOnce(io::Error) -> Error<F> {

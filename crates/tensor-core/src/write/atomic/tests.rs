@@ -226,6 +226,35 @@ fn the_files_of_a_set_need_no_descriptor_when_they_are_done() {
 }
 
 #[test]
+fn a_set_does_not_begin_to_appear_where_a_file_has_come_to_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    for (overwrite, late) in
+        [(Overwrite::Refuse, "b"), (Overwrite::Refuse, "index"), (Overwrite::Replace, "b")]
+    {
+        let new = NewFolder::new(folder.path(), overwrite);
+        if overwrite == Overwrite::Replace {
+            fs::write(folder.path().join("index"), "old").unwrap();
+        }
+        let mut set = NewSet::begin::<crate::Fault, _>(&new, "index", ["a", "b"]).unwrap();
+        for name in ["a", "b"] {
+            let file = set.create::<crate::Fault>(name).unwrap();
+            set.done::<crate::Fault>(name, file).unwrap();
+        }
+        match overwrite {
+            Overwrite::Refuse => fs::write(folder.path().join(late), "mine").unwrap(),
+            Overwrite::Replace => fs::create_dir(folder.path().join(late)).unwrap(),
+        }
+        let before =
+            names(folder.path()).into_iter().filter(|name| !name.starts_with('.')).collect::<Vec<_>>();
+        let refused = set.commit::<crate::Fault>(b"text").unwrap_err();
+        assert!(refused.to_string().contains(late), "{refused}");
+        assert_eq!(names(folder.path()), before);
+        let _ = fs::remove_file(folder.path().join(late));
+    }
+    assert_eq!(fs::read(folder.path().join("index")).unwrap(), b"old");
+}
+
+#[test]
 fn folders_and_missing_folders_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = AtomicFile::create(folder.path(), Overwrite::Replace).unwrap_err();
