@@ -97,6 +97,9 @@ pub enum Fault {
         /// What they should give.
         expected: Hex,
     },
+    /// A chunk whose hash would have to be checked lies over another.
+    #[error("shares bytes with another chunk, so its hash cannot be checked")]
+    SharedBytes,
     /// A `hash_b3` that is not a hash.
     #[error("is not 64 lower-case hex digits")]
     HashText,

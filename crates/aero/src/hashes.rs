@@ -2,23 +2,18 @@
 //!
 //! The hash of the shard, of each tensor and of each page cover the same bytes but begin at different places, and a
 //! BLAKE3 tree is anchored at its own first byte. So of each piece a thread computes, for every span that it touches,
-//! what can be known without the rest: the hash, where the piece holds the whole span; else the chaining values of the
-//! largest subtrees that lie in it, and the few bytes at its edges that belong to a chunk of 1 KiB with the next
-//! piece. A [`Joiner`] puts these together in order. A piece leaves about 3 KiB behind, and that only until the pieces
+//! what can be known without the rest: the hash, where the piece holds the whole span; else a [`Run`]: the chaining values
+//! of the largest subtrees that lie in it, and the few bytes at its edges that belong to a chunk of 1 KiB with the next
+//! piece. Runs are joined in order. A piece leaves about 3 KiB behind, and that only until the pieces
 //! before it are there.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use tensor_core::PIECE;
+use tensor_core::claims::DigestKind as _;
 
-/// BLAKE3's leaf.
-const CHUNK: u64 = blake3::CHUNK_LEN as u64;
-
-/// The largest subtree that is hashed at once: small enough that the bytes are still in a near cache when the next hash
-/// goes over them, large enough for all lanes of a processor.
-const BLOCK: u64 = 256 << 10;
+use crate::runs::{BLOCK, Blake3, CHUNK, Run, subtree_len};
 
 /// Bytes of a shard that are hashed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +99,7 @@ struct State {
 #[derive(Default)]
 struct Track {
     done: Vec<[u8; 32]>,
-    open: Option<Joiner>,
+    open: Option<Run>,
 }
 
 /// What a piece says of a span that it does not hold whole.
@@ -115,11 +110,7 @@ struct Part {
     len: u64,
     /// Where in the span it begins.
     offset: u64,
-    /// Bytes that end a chunk which an earlier piece began.
-    head: Vec<u8>,
-    subtrees: Vec<(u64, ChainingValue)>,
-    /// Bytes that begin a chunk which a later piece ends.
-    tail: Vec<u8>,
+    run: Run,
 }
 
 impl Pass {
@@ -213,16 +204,13 @@ fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
 impl Track {
     /// Adds a part; the hash of its span, if that is complete.
     fn add(&mut self, part: Part) -> Option<[u8; 32]> {
-        if part.offset == 0 {
-            self.open = Some(Joiner::new(part.len));
+        let Part { len, offset, run, .. } = part;
+        let run = if offset == 0 { run } else { Blake3::join(len, self.open.take()?, run) };
+        if run.end() >= len {
+            return Some(Blake3::finish(len, run));
         }
-        let joiner = self.open.as_mut()?;
-        joiner.bytes(&part.head);
-        for (len, value) in part.subtrees {
-            joiner.subtree(len, value);
-        }
-        joiner.bytes(&part.tail);
-        if joiner.is_complete() { self.open.take().map(Joiner::finish) } else { None }
+        self.open = Some(run);
+        None
     }
 }
 
@@ -317,20 +305,17 @@ impl Gathered {
             span: cut.number,
             len: cut.span.end - cut.span.start,
             offset,
-            head: Vec::new(),
-            subtrees: Vec::new(),
-            tail: Vec::new(),
+            run: Run::empty(offset),
         });
         match cut.kind {
-            Kind::Subtree => part.subtrees.push((cut.len, chaining_value(offset, bytes))),
-            _ if part.subtrees.is_empty() => part.head.extend(bytes),
-            _ => part.tail.extend(bytes),
+            Kind::Subtree => part.run.subtree(part.len, bytes),
+            _ => part.run.loose(part.len, bytes),
         }
     }
 
     /// A span that the piece holds whole is joined here; the others wait for their neighbours.
     fn close(done: &mut Vec<Done>, parts: &mut Vec<Part>, part: Part) {
-        if part.offset > 0 || !part.is_whole() {
+        if !part.is_whole() {
             parts.push(part);
             return;
         }
@@ -349,105 +334,8 @@ impl Gathered {
 
 impl Part {
     /// Whether it has all bytes of its span.
-    fn is_whole(&self) -> bool {
-        let subtrees: u64 = self.subtrees.iter().map(|(len, _)| len).sum();
-        self.head.len() as u64 + subtrees + self.tail.len() as u64 == self.len
-    }
-}
-
-/// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
-fn subtree_len(at: u64, most: u64) -> u64 {
-    let fits = 1u64 << most.max(1).ilog2();
-    if at == 0 { fits } else { fits.min(1 << at.trailing_zeros()) }
-}
-
-/// The chaining value of a subtree: of chunks, complete but for the last of the input.
-///
-/// `at` is a multiple of the subtree's length rounded up to a power of two chunks, as [`subtree_len`] gives it and
-/// [`Joiner`] keeps it, so the assertions of `set_input_offset` and `update` hold.
-fn chaining_value(at: u64, bytes: &[u8]) -> ChainingValue {
-    let mut hasher = blake3::Hasher::new();
-    hasher.set_input_offset(at).update(bytes);
-    hasher.finalize_non_root()
-}
-
-/// Puts the hash of one input together from its subtrees and from bytes, in order.
-struct Joiner {
-    len: u64,
-    /// Bytes that have been taken.
-    at: u64,
-    /// The chunk that is not complete yet.
-    chunk: Vec<u8>,
-    /// Subtrees that wait for their right neighbour, largest first, with their lengths in whole chunks.
-    waiting: Vec<(u64, ChainingValue)>,
-}
-
-impl Joiner {
-    const fn new(len: u64) -> Self {
-        Self { len, at: 0, chunk: Vec::new(), waiting: Vec::new() }
-    }
-
-    const fn is_complete(&self) -> bool {
-        self.at >= self.len
-    }
-
-    fn bytes(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let room = blake3::CHUNK_LEN.saturating_sub(self.chunk.len()).min(bytes.len());
-            let (now, later) = bytes.split_at(room);
-            self.chunk.extend(now);
-            self.at += now.len() as u64;
-            bytes = later;
-            // An input of one chunk has no chaining values, only a root.
-            if self.chunk.len() == blake3::CHUNK_LEN && self.len > CHUNK {
-                self.end_chunk();
-            } else if room == 0 {
-                return; // more bytes than the input has, which no caller sends
-            }
-        }
-    }
-
-    fn end_chunk(&mut self) {
-        let value = chaining_value(self.at - self.chunk.len() as u64, &self.chunk);
-        self.chunk.clear();
-        self.push(CHUNK, value);
-    }
-
-    fn subtree(&mut self, len: u64, value: ChainingValue) {
-        self.at += len;
-        self.push(len, value);
-    }
-
-    fn push(&mut self, mut len: u64, mut value: ChainingValue) {
-        // Two equal neighbours become one, but for the two that make the root.
-        while let Some(&(left_len, left)) = self.waiting.last()
-            && left_len == len
-            && left_len + len < self.len
-        {
-            self.waiting.pop();
-            value = merge_subtrees_non_root(&left, &value, Mode::Hash);
-            len += left_len;
-        }
-        self.waiting.push((len, value));
-    }
-
-    fn finish(mut self) -> [u8; 32] {
-        if self.len <= CHUNK {
-            return *blake3::hash(&self.chunk).as_bytes();
-        }
-        if !self.chunk.is_empty() {
-            self.end_chunk();
-        }
-        let mut waiting = self.waiting.into_iter().rev();
-        let Some((_, mut value)) = waiting.next() else { return [0; 32] }; // longer than a chunk, so there is one
-        let mut waiting = waiting.peekable();
-        while let Some((_, left)) = waiting.next() {
-            if waiting.peek().is_none() {
-                return *merge_subtrees_root(&left, &value, Mode::Hash).as_bytes();
-            }
-            value = merge_subtrees_non_root(&left, &value, Mode::Hash);
-        }
-        value
+    const fn is_whole(&self) -> bool {
+        self.offset == 0 && self.run.end() == self.len
     }
 }
 

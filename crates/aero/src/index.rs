@@ -121,8 +121,8 @@ impl Index {
         let found = self.tensors.table.info(position).zip(self.entry(position));
         let (info, entry) = found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })?;
         let part = || Part::entry("tensor", position as u64).with_name(info.name);
-        let chunk = self.chunks.shard(entry.shard_id).and_then(|chunk| self.chunk(chunk));
-        let Some(chunk) = chunk else {
+        let shard = self.chunks.shard(entry.shard_id);
+        let Some((shard, chunk)) = shard.and_then(|shard| Some((shard, self.chunk(shard)?))) else {
             let tidx = self.chunks.tidx().and_then(|at| self.chunk(at)).map_or(0, |chunk| chunk.offset);
             return Err(malformed(part(), tidx, Fault::MissingShard { shard: entry.shard_id }));
         };
@@ -130,14 +130,16 @@ impl Index {
         let outside = |fault| malformed(part(), chunk.offset, fault);
         let whole = Extent::new(chunk.offset, chunk.length, self.file_len).map_err(outside)?;
         let within = Extent::new(entry.data_off, entry.data_len, whole.len()).map_err(outside)?;
-        Ok(Place { info, chunk, within, hash: self.tensors.hash(position) })
+        Ok(Place { info, shard, chunk, within, hash: self.tensors.hash(position) })
     }
 }
 
 /// Where a tensor is.
 pub(crate) struct Place<'a> {
     pub(crate) info: TensorInfo<'a>,
-    /// The chunk of its shard.
+    /// The position of its shard's chunk.
+    pub(crate) shard: usize,
+    /// That chunk.
     pub(crate) chunk: Chunk<'a>,
     /// Its bytes, within the shard.
     pub(crate) within: Extent,

@@ -185,6 +185,7 @@
 
 mod chunk_writer;
 mod chunks;
+mod claims;
 mod compress;
 mod control;
 mod error;
@@ -196,6 +197,7 @@ mod msgpack;
 mod pages;
 mod parser;
 mod reader;
+mod runs;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;

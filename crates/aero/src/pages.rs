@@ -1,7 +1,9 @@
 //! Page hashes of a shard (PHSH, AIP-0002).
 
+use tensor_core::Extent;
+
 use crate::chunks::Chunk;
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
 
 /// The page size where none is asked for.
@@ -36,6 +38,13 @@ impl PageHashes {
     #[must_use]
     pub fn digest(&self, page: u64) -> Option<[u8; 32]> {
         self.digests.get(usize::try_from(page).ok()?).copied()
+    }
+
+    /// A page of the shard. Their number fits the shard, so every page that a tensor touches exists.
+    pub(crate) fn extent(&self, page: u64, shard: &Chunk<'_>) -> Result<Extent> {
+        let start = page.saturating_mul(self.page_size);
+        let end = start.saturating_add(self.page_size).min(shard.length);
+        Extent::new(start, end.saturating_sub(start), shard.length).map_err(|fault| shard.malformed(fault))
     }
 
     /// Those of `payload`, if they fit the shard that it names, and the chunk they are in is the one for it.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tensor_core::claims::{Claims, Watched};
 #[cfg(not(target_arch = "wasm32"))]
 use tensor_core::source::FileSource;
 use tensor_core::value::{Object, ParseOptions, Value, json};
@@ -199,10 +200,21 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`read_range`](Self::read_range).
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read_from(&self.source, position, offset, out)
+    }
+
+    /// The same from another source of the same bytes.
+    pub(crate) fn read_from(
+        &self,
+        source: &impl Source,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
         let place = self.index.place(position)?;
         let within = place.part(offset, out.len() as u64)?;
         let at = place.chunk.offset.saturating_add(within.offset());
-        self.source.read_into(at, out).map_err(|source| Error::Io { at, len: within.len(), source })
+        source.read_into(at, out).map_err(|source| Error::Io { at, len: within.len(), source })
     }
 
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
@@ -359,8 +371,7 @@ impl<S: Source> Reader<S> {
                 Fault::Hash { stated: "hash_b3", found: Hex::new(found), expected: Hex::new(expected) };
             return Err(Error::Malformed { part: tensor(), at, fault });
         }
-        let shard = self.index.find_chunk(FourCC::WTSH, place.chunk.name);
-        match shard.map(|shard| self.pages_of(shard)).transpose()?.flatten() {
+        match self.pages_of(place.shard)? {
             Some(pages) => self.read_pages(&place.chunk, within, &pages),
             None => Err(Error::NoHash { name: place.info.name.to_owned() }),
         }
@@ -373,7 +384,7 @@ impl<S: Source> Reader<S> {
             if within.is_empty() { first..first } else { first..within.end().div_ceil(pages.page_size()) };
         if let Some(all) = self.source.as_slice() {
             for page in touched {
-                let extent = page_extent(shard, pages, page)?;
+                let extent = pages.extent(page, shard)?;
                 check_page(shard, pages, page, range_of(all, shard, extent))?;
             }
             return Ok(Bytes::Borrowed(range_of(all, shard, within)));
@@ -383,7 +394,7 @@ impl<S: Source> Reader<S> {
             usize::try_from(within.len()).map_err(|_| memory(std::io::ErrorKind::OutOfMemory.into()))?;
         let mut out = AlignedBuf::zeroed(len).map_err(memory)?;
         for page in touched {
-            let extent = page_extent(shard, pages, page)?;
+            let extent = pages.extent(page, shard)?;
             let bytes = self.read_shard(shard, extent)?;
             check_page(shard, pages, page, &bytes)?;
             copy_overlap(&bytes, extent, &mut out, within);
@@ -397,13 +408,6 @@ fn of_range(place: &Place<'_>, range: &Range<u64>) -> Result<Extent> {
         Some(len) => place.part(range.start, len),
         None => place.part(range.start, u64::MAX), // ends before it begins: out of range
     }
-}
-
-/// A page of a shard. Their number fits the shard, so every page that a tensor touches exists.
-fn page_extent(shard: &Chunk<'_>, pages: &PageHashes, page: u64) -> Result<Extent> {
-    let start = page.saturating_mul(pages.page_size());
-    let end = start.saturating_add(pages.page_size()).min(shard.length);
-    Extent::new(start, end.saturating_sub(start), shard.length).map_err(|fault| shard.malformed(fault))
 }
 
 fn check_page(shard: &Chunk<'_>, pages: &PageHashes, page: u64, bytes: &[u8]) -> Result<()> {
@@ -485,6 +489,31 @@ impl<S: Source> Container for Reader<S> {
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
         Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError> {
+        let source = Watched::new(&self.source, 0, claims);
+        self.read_from(&source, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        let len = out.len() as u64;
+        match file {
+            0 => self.source.read_into(at, out).map_err(|source| AnyError::Io { at, len, source }),
+            other => Err(AnyError::NotFound { name: format!("file number {other}") }),
+        }
+    }
+
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        let mut claims = Claims::new();
+        self.claims_of(tensors, &mut claims.of_file())?;
+        Ok(claims)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {

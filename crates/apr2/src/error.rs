@@ -46,6 +46,14 @@ pub enum Fault {
     /// The last bytes are not those of a footer.
     #[error("the footer's magic is {0:02x?}, not `2RPA`: the file is cut short or has been appended to")]
     FooterMagic([u8; 4]),
+    /// The bytes before the footer are not those that it has the CRC of.
+    #[error("the file says {stated:08x}, its bytes give {found:08x}")]
+    Crc {
+        /// What the bytes give.
+        found: u32,
+        /// What the footer says.
+        stated: u32,
+    },
     /// The footer states another length than the file has.
     #[error("the footer says that the file has {0} bytes: it is cut short or has been appended to")]
     FileSize(u64),

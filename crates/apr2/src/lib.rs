@@ -172,6 +172,7 @@
 
 mod apr1;
 mod blocks;
+mod claims;
 #[cfg(feature = "lz4")]
 mod compress;
 mod crc;

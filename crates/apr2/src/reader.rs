@@ -1,5 +1,6 @@
 //! Opens APR2 and APR1 files: what [`tensor_core::Reader`] asks of the format.
 
+use tensor_core::claims::FileClaims;
 use tensor_core::value::{Object, Value};
 use tensor_core::{Bytes, FileIndex, Level, Location, Report, Source, TensorTable, Work};
 
@@ -47,6 +48,10 @@ impl FileIndex for Index {
 
     fn read_into<S: Source>(&self, source: &S, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         self.tensors.read_into(source, position, offset, out)
+    }
+
+    fn claims<S: Source>(&self, source: &S, positions: &[usize], claims: &mut FileClaims<'_>) -> Result<()> {
+        crate::claims::claims(self, source, positions, claims)
     }
 
     fn version_text(&self) -> Option<String> {

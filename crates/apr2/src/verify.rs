@@ -217,8 +217,3 @@ pub(crate) fn message(error: &Error) -> String {
         None => error.to_string(),
     }
 }
-
-/// What a source that fails to give bytes means for a checksum.
-pub(crate) fn crc_mismatch(part: &str, at: u64, stated: u32, found: u32) -> String {
-    format!("{part} at byte {at}: the file says {stated:08x}, its bytes give {found:08x}")
-}

@@ -157,6 +157,9 @@ pub(crate) struct Convert {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
+    /// Take values as they are, without checking them by the hashes and checksums of their own file
+    #[arg(long)]
+    pub(crate) no_verify: bool,
 
     /// Change value types that the target lacks to larger ones that hold every value
     #[arg(long, help_heading = "Values")]
@@ -252,6 +255,9 @@ pub(crate) struct Extract {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
+    /// Take values as they are, without checking them by the hashes and checksums of their own file
+    #[arg(long)]
+    pub(crate) no_verify: bool,
 }
 
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ

@@ -85,6 +85,9 @@ fn print(error: &modelfmt::Error) {
         modelfmt::Error::Exists { path } => {
             format!("{}: exists already; --force replaces it", path.display())
         }
+        modelfmt::Error::Damaged { path, error } => {
+            format!("{}: {error}; nothing was written. --no-verify takes values as they are", path.display())
+        }
         modelfmt::Error::Write { path, .. } if is_without_folder(path) => {
             let why = format!("{}: cannot be written: its folder does not exist", path.display());
             say(format_args!("error: {}", Printable(&why)));

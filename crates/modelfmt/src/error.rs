@@ -33,6 +33,15 @@ pub enum Error {
         #[source]
         error: AnyError,
     },
+    /// The bytes of a file are not what the file itself says of them. Nothing has been written.
+    #[error("{}: {error}; nothing was written. --no-verify (no_verify) takes values as they are", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is damaged, and where.
+        #[source]
+        error: Box<AnyError>,
+    },
     /// A file is of no format that is known.
     #[error("{}: not a model file: {hint}", path.display())]
     UnknownFormat {

@@ -1,6 +1,7 @@
 //! One tensor into a file of its own: `.npy`, or its bytes as they are.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "npy")]
@@ -8,6 +9,7 @@ use tensor_core::DType;
 use tensor_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
 use tensor_core::{AnyError, Extent, Fault, Part, Work};
 
+use crate::checked::Checked;
 use crate::convert::Guard;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -36,19 +38,40 @@ impl ExtractAs {
     }
 }
 
-/// Writes one tensor to `path`, in pieces, and returns the size of the file, which appears when it is complete.
+/// How a tensor is extracted. The default replaces no file, and checks what it reads.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExtractOptions {
+    /// Whether a file that exists is replaced.
+    pub overwrite: Overwrite,
+    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
+    pub no_verify: bool,
+}
+
+/// What an extraction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// The size of what was written, in bytes.
+    pub nbytes: u64,
+    /// What was not checked, and why: for standard error.
+    pub notes: Vec<String>,
+}
+
+/// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values are what the hashes
+/// and checksums of their own file say of them.
 ///
 /// # Errors
 /// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::Exists`] and
-/// [`Error::Write`] if it cannot be written; [`Error::File`] if it cannot be read.
+/// [`Error::Write`] if it cannot be written; [`Error::Damaged`]; [`Error::File`] if it cannot be read.
 pub fn extract(
     model: &Model,
     name: &str,
     path: impl AsRef<Path>,
     kind: ExtractAs,
-    overwrite: Overwrite,
+    options: &ExtractOptions,
     work: &Work<'_>,
-) -> Result<u64> {
+) -> Result<Extracted> {
     let path = path.as_ref();
     let write = |source: io::Error| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
@@ -56,13 +79,13 @@ pub fn extract(
     };
     let header = header(model, model.find(name)?, kind)?;
     let inputs = InputFiles::new(model.input_paths());
-    let file = Guard::new(path, overwrite, inputs).create().map_err(write)?;
-    let len = write_tensor(model, name, &header, &file, work)?;
+    let file = Guard::new(path, options.overwrite, inputs).create().map_err(write)?;
+    let extracted = write_tensor(model, name, &header, &file, options, work)?;
     file.commit().map_err(write)?;
-    Ok(len)
+    Ok(extracted)
 }
 
-/// Writes one tensor into a sink, and returns the number of bytes.
+/// Writes one tensor into a sink.
 ///
 /// # Errors
 /// As [`extract`]; what has been written by then is for the sink's owner to discard.
@@ -71,30 +94,41 @@ pub fn extract_to_sink(
     name: &str,
     sink: &dyn Sink,
     kind: ExtractAs,
+    options: &ExtractOptions,
     work: &Work<'_>,
-) -> Result<u64> {
+) -> Result<Extracted> {
     let header = header(model, model.find(name)?, kind)?;
-    write_tensor(model, name, &header, &sink, work)
+    write_tensor(model, name, &header, &sink, options, work)
 }
 
-fn write_tensor(model: &Model, name: &str, header: &[u8], sink: &impl Sink, work: &Work<'_>) -> Result<u64> {
+fn write_tensor(
+    model: &Model,
+    name: &str,
+    header: &[u8],
+    sink: &impl Sink,
+    options: &ExtractOptions,
+    work: &Work<'_>,
+) -> Result<Extracted> {
     let write = |source| Error::Write { path: PathBuf::from(sink.name()), source };
     let position = model.find(name)?;
+    let values = Checked::new(model, &[position], !options.no_verify)?;
     sink.write_at(0, header).map_err(write)?;
     let (begin, nbytes) =
         (header.len() as u64, model.container().info(position).map_or(0, |info| info.nbytes));
     let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
     let segments = [Segment { tensor: position, extent }];
     let region = Region { extent, fill: 0, segments: &segments };
-    let done = region.write(&Values(model), sink, work, |_, _| (), drop);
+    let done = region.write(&Values(&values), sink, work, |_, _| (), drop);
     done.map_err(|error| match error {
         tensor_core::write::FillError::Write { source, .. } => write(source),
         tensor_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
-        tensor_core::write::FillError::Data { source, .. } => {
-            model.failed(AnyError::Data { name: name.to_owned(), source })
-        }
+        tensor_core::write::FillError::Data { source, .. } => match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(source) => model.failed(AnyError::Data { name: name.to_owned(), source }),
+        },
     })?;
-    Ok(begin.saturating_add(nbytes))
+    values.finish(work)?;
+    Ok(Extracted { nbytes: begin.saturating_add(nbytes), notes: values.notes().to_vec() })
 }
 
 fn no_room(model: &Model, fault: Fault) -> Error {
@@ -103,11 +137,15 @@ fn no_room(model: &Model, fault: Fault) -> Error {
 }
 
 /// A model's tensors as they are, for writers.
-pub(crate) struct Values<'a>(pub(crate) &'a Model);
+struct Values<'a>(&'a Checked<'a>);
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        Ok(self.0.container().read_into(tensor, offset, out)?)
+        Ok(self.0.read_into(tensor, offset, out)?)
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        self.0.borrow(tensor, range)
     }
 }
 

@@ -172,6 +172,7 @@
 //! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod checked;
 pub mod convert;
 mod diff;
 mod error;
@@ -203,7 +204,7 @@ pub use convert::{Conversion, ConvertOptions, Converted, convert_to_sink};
 pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-pub use extract::{ExtractAs, extract, extract_to_sink};
+pub use extract::{ExtractAs, ExtractOptions, Extracted, extract, extract_to_sink};
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::{Look, is_model_name, look};
 pub use format::{Format, PROBE, UnknownFormat};

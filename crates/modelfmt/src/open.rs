@@ -128,14 +128,16 @@ impl Opened {
 }
 
 impl Opened {
-    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
-    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
+    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
+    /// begin in it.
+    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
         let file = self.memory()?;
         let location = self.container().location(position).ok()?;
         let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
         let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;
         let part = values.part(range.start, range.end.checked_sub(range.start)?).ok().filter(|_| is_raw)?;
-        file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)
+        let bytes = file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)?;
+        Some((part.offset(), bytes))
     }
 
     /// The files of a set beside its index, as the index names them; none of a single file.

@@ -1,6 +1,7 @@
 //! What every format's reader can do, whatever the format.
 
 use crate::buffer::Bytes;
+use crate::claims::Claims;
 use crate::error::AnyError;
 use crate::report::{Level, Report};
 use crate::table::{Location, TensorInfo};
@@ -45,6 +46,32 @@ pub trait Container {
     /// # Errors
     /// As [`read`](Self::read); also if the tensor has fewer bytes.
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// As [`read_into`](Self::read_into), and has `claims`, which were made by [`claims`](Self::claims), see all that is read.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into). Whether a claim fails is for [`Claims::failure`] and [`Claims::finish`] to say.
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError>;
+
+    /// Fills `out` with bytes of a file as they are, from byte `at` on; the files of a set are numbered as in
+    /// [`Claims::saw`], and one that stands alone is number 0.
+    ///
+    /// # Errors
+    /// If there is no such file or range, or it cannot be read.
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// What the files state of the bytes that are read for these tensors, each by the smallest digest that covers it:
+    /// nothing, for formats without digests of values.
+    ///
+    /// # Errors
+    /// If what they state cannot be read or understood.
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError>;
 
     /// The format's own metadata, as the tree that `inspect --json` prints.
     ///

@@ -412,6 +412,12 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
 /// The fault of some format.
 pub struct AnyFault(Box<dyn AnyRule>);
 
+impl From<Fault> for AnyFault {
+    fn from(fault: Fault) -> Self {
+        Self(Box::new(fault))
+    }
+}
+
 impl fmt::Display for AnyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

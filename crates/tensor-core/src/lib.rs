@@ -144,6 +144,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
+pub mod claims;
 mod container;
 mod cursor;
 mod dtype;

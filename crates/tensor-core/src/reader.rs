@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::Bytes;
+use crate::claims::{Claims, FileClaims, Watched};
 use crate::container::Container;
 use crate::error::{AnyError, Error, Fault, Part};
 use crate::extent::Extent;
@@ -84,6 +85,21 @@ pub trait FileIndex: Sized {
         let part = extent.part(offset, len).map_err(|_| info.out_of_range(offset, len))?;
         let at = part.offset();
         source.read_into(at, out).map_err(|source| Error::Io { at, len, source })
+    }
+
+    /// Adds what the file states of the bytes that are read for the tensors at these positions. Formats without digests of
+    /// values add nothing.
+    ///
+    /// # Errors
+    /// If what it states cannot be read.
+    fn claims<S: Source>(
+        &self,
+        source: &S,
+        positions: &[usize],
+        claims: &mut FileClaims<'_>,
+    ) -> Result<(), Error<Self::Fault>> {
+        let _ = (source, positions, claims);
+        Ok(())
     }
 
     /// What [`Container::version`] says.
@@ -393,6 +409,31 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
         Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError> {
+        let source = Watched::new(&self.source, 0, claims);
+        self.index.read_into(&source, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        let len = out.len() as u64;
+        match file {
+            0 => self.source.read_into(at, out).map_err(|source| Error::Io { at, len, source }),
+            other => Err(Error::NotFound { name: format!("file number {other}") }),
+        }
+    }
+
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        let mut claims = Claims::new();
+        self.index.claims(&self.source, tensors, &mut claims.of_file()).map_err(Error::erase)?;
+        Ok(claims)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::Bytes;
+use crate::claims::{Claims, Watched};
 use crate::container::Container;
 use crate::error::{AnyError, Error, Fault, Part};
 use crate::limits::Limits;
@@ -312,6 +313,46 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
         Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError> {
+        let (shard, there, number) = self.known(tensor).map_err(Error::erase)?;
+        let source = Watched::new(shard.source(), number, claims);
+        let read = shard.index().read_into(&source, there, offset, out);
+        read.map_err(|error| self.within(number, error).erase())
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        let len = out.len() as u64;
+        let shard = self.shard(file).map_err(Error::erase)?;
+        let read = shard.source().read_into(at, out);
+        read.map_err(|source| self.within(file, Error::Io { at, len, source }).erase())
+    }
+
+    /// Those of each file that has some of the tensors.
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        let mut homes = Vec::with_capacity(tensors.len());
+        for &tensor in tensors {
+            let (_, there, number) = self.known(tensor).map_err(Error::erase)?;
+            homes.push((number, there));
+        }
+        homes.sort_unstable();
+        let mut claims = Claims::new();
+        for of_file in homes.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some(&(number, _)) = of_file.first() else { continue };
+            let positions: Vec<usize> = of_file.iter().map(|&(_, there)| there).collect();
+            let shard = self.shard(number).map_err(Error::erase)?;
+            let mut of_file = claims.of_set_file(number, self.part(number));
+            let found = shard.index().claims(shard.source(), &positions, &mut of_file);
+            found.map_err(|error| self.within(number, error).erase())?;
+        }
+        Ok(claims)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tensor_core::claims::{Claims, Watched};
 use tensor_core::parts::Parts;
 use tensor_core::source::Files;
 #[cfg(not(target_arch = "wasm32"))]
@@ -16,6 +17,7 @@ use tensor_core::{
 
 use super::{SetFile, SetIndex};
 use crate::chunks::malformed;
+use crate::claims::{Asked, claims};
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::reader::{OpenOptions, Reader};
@@ -260,15 +262,27 @@ impl<F: Files> SetReader<F> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`].
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read_from(position, offset, out, |_, source| source)
+    }
+
+    /// The same, from what `wrap` makes of the source of the part of that number.
+    fn read_from<'s, T: Source>(
+        &'s self,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+        wrap: impl FnOnce(usize, &'s F::Source) -> T,
+    ) -> Result<()> {
         let (number, part, home) = self.home(position)?;
+        let source = wrap(number, part.source());
         let read = match home {
-            Home::Listed(there) => part.read_into(there, offset, out),
+            Home::Listed(there) => part.read_from(&source, there, offset, out),
             Home::Shard(extent) => {
                 let (info, len) = (self.info_at(position)?.0, out.len() as u64);
                 let (name, nbytes) = (info.name, info.nbytes);
                 let outside = |_| Error::OutOfRange { name: name.to_owned(), offset, len, nbytes };
                 let at = extent.part(offset, len).map_err(outside)?.offset();
-                part.source().read_into(at, out).map_err(|source| Error::Io { at, len, source })
+                source.read_into(at, out).map_err(|source| Error::Io { at, len, source })
             }
         };
         read.map_err(|error| error.in_file(&file_part(self.path(number))))
@@ -369,6 +383,45 @@ impl<F: Files> SetReader<F> {
         Some((number, start, start.saturating_add(entry.data_len)))
     }
 
+    /// What a part and the global tensor index say of a tensor; with the number of the part.
+    fn asked(&self, position: usize) -> Result<(usize, Asked)> {
+        let (number, part, home) = self.home(position)?;
+        let stated = self.index().tensors.hash(position).map_err(|fault| {
+            let name = self.index().tensors().info(position).map_or("", |info| info.name);
+            malformed(Part::named("tensor", name).with_field("hash_b3"), 0, fault)
+        })?;
+        let within_part = |error: Error| error.in_file(&file_part(self.path(number)));
+        let asked = match home {
+            Home::Listed(there) => {
+                let asked = part.asked(there).map_err(within_part)?;
+                Asked { position, hashes: [asked.hashes.into_iter().next().flatten(), stated], ..asked }
+            }
+            Home::Shard(extent) => {
+                let shard = self.info_at(position).map(|(_, entry)| shard_name(entry.shard_id))?;
+                let shard = part.index().find_chunk(FourCC::WTSH, &shard).unwrap_or_default(); // `home` has found it
+                Asked { position, shard, extent, hashes: [stated, None] }
+            }
+        };
+        Ok((number, asked))
+    }
+
+    /// The hashes that cover these tensors, in every part that has some of them.
+    fn claims_of(&self, tensors: &[usize]) -> Result<Claims> {
+        let mut asked = tensors.iter().map(|&tensor| self.asked(tensor)).collect::<Result<Vec<_>>>()?;
+        asked.sort_by_key(|&(number, _)| number);
+        let mut all = Claims::new();
+        let mut asked = asked.into_iter().peekable();
+        while let Some(&(number, _)) = asked.peek() {
+            let of_part = std::iter::from_fn(|| asked.next_if(|&(other, _)| other == number));
+            let of_part: Vec<Asked> = of_part.map(|(_, asked)| asked).collect();
+            let file = file_part(self.path(number));
+            let found =
+                claims(self.part(number)?, self.index(), &of_part, &mut all.of_set_file(number, file));
+            found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
+        }
+        Ok(all)
+    }
+
     /// Why the part that should have a tensor does not, or has another.
     pub(super) fn check_home(&self, position: usize) -> Result<()> {
         self.home(position).map(|_| ())
@@ -424,6 +477,28 @@ impl<F: Files> Container for SetReader<F> {
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
         Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+    }
+
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError> {
+        let wrap = |number, source| Watched::new(source, number, claims);
+        self.read_from(tensor, offset, out, wrap).map_err(Error::erase)
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        let len = out.len() as u64;
+        let part = self.part(file).map_err(Error::erase)?;
+        let read = part.source().read_into(at, out).map_err(|source| Error::Io { at, len, source });
+        read.map_err(|error| error.in_file(&file_part(self.path(file))).erase())
+    }
+
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        self.claims_of(tensors).map_err(Error::erase)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {

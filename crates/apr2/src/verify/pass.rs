@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
-use tensor_core::{AlignedBuf, Bytes, Cursor, Source, Work};
+use tensor_core::{AlignedBuf, Bytes, Cursor, Part, Source, Work};
 
-use super::{crc_mismatch, message};
+use super::message;
 use crate::blocks::{BLOCK, Compressed};
 use crate::crc::Crc;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Generation, Index, Stored};
 use crate::wire::Footer;
 
@@ -62,7 +62,10 @@ fn check_crc(index: &Index, source: &impl Source, pass: &mut Pass) {
     pass.whole = Some(pass.seen.then(Crc::of(&footer)));
     match stated {
         Ok(stated) if stated == pass.seen.value => {}
-        Ok(stated) => pass.crc.push(crc_mismatch("footer, crc32", at, stated, pass.seen.value)),
+        Ok(stated) => {
+            let part = Part::new("footer").with_field("crc32");
+            pass.crc.push(message(&malformed(part, at, Fault::Crc { found: pass.seen.value, stated })));
+        }
         Err(error) => pass.crc.push(message(&error)),
     }
 }

@@ -92,6 +92,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.cast.clone_from(&args.cast);
     options.dequantize.clone_from(&args.dequantize);
     options.quantize.clone_from(&args.quantize);
+    options.no_verify = args.no_verify;
     options.lossy = args.lossy;
     options.allow_ties = args.allow_ties;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use modelfmt::{ExtractAs, Overwrite};
+use modelfmt::{ExtractAs, ExtractOptions, Overwrite, Printable};
 
 use crate::args::Extract;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
 use crate::streams;
 
@@ -21,18 +21,21 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let model = streams::open(&args.file)?;
     let position = model.find(&args.tensor)?;
     let nbytes = model.container().info(position).map_or(0, |info| info.nbytes);
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let mut options = ExtractOptions::default();
+    options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    options.no_verify = args.no_verify;
     let bar = Progress::new("extracting", nbytes, quiet);
     let (tensor, written) = (&args.tensor, if to_stdout { "to standard output" } else { &output });
-    let len = if to_stdout {
+    let extracted = if to_stdout {
         streams::to_stdout(|sink| {
-            Ok(bar.run(|work| modelfmt::extract_to_sink(&model, tensor, sink, kind, work))?)
+            Ok(bar.run(|work| modelfmt::extract_to_sink(&model, tensor, sink, kind, &options, work))?)
         })?
     } else {
-        bar.run(|work| modelfmt::extract(&model, tensor, &args.output, kind, overwrite, work))?
+        bar.run(|work| modelfmt::extract(&model, tensor, &args.output, kind, &options, work))?
     };
     if !quiet {
-        super::say_written(written, 1, len, begun);
+        extracted.notes.iter().for_each(|note| say(format_args!("note: {}", Printable(note))));
+        super::say_written(written, 1, extracted.nbytes, begun);
     }
     Ok(())
 }

@@ -231,10 +231,11 @@ impl<'a> Conversion<'a> {
     }
 
     fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
-        let values = Values::new(self.model, &self.tensors.items);
+        let values = self.values()?;
         let counted = Counted::new(sink);
         targets::write_file(self, &values, &counted, work)
             .map_err(|error| targets::failed(self, path, error))?;
+        values.finish(work)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
     }
@@ -250,11 +251,16 @@ impl<'a> Conversion<'a> {
             return Err(options::usage("--to", format!("{} is one file", self.target)));
         }
         let name = output::index_name(self.target, name)?;
-        let values = Values::new(self.model, &self.tensors.items);
-        let recorded = Recorded::new(files);
+        let values = self.values()?;
+        let finish = || values.finish(work);
+        let recorded = Recorded::new(files, &name, &finish);
         targets::write_set(self, &values, &name, &recorded, work)
             .map_err(|error| targets::failed(self, &folder.join(&name), output::within(folder, error)))?;
         Ok(self.done(&values, recorded.into_files()))
+    }
+
+    fn values(&self) -> Result<Values<'_>> {
+        Values::new(self.model, &self.tensors.items, !self.options.no_verify)
     }
 
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
@@ -265,7 +271,7 @@ impl<'a> Conversion<'a> {
         Converted {
             format: self.target,
             tensors: self.tensors.items.len(),
-            notes: self.notes.clone(),
+            notes: self.notes.iter().chain(values.notes()).cloned().collect(),
             clipped: clipped.collect(),
             dropped: self.dropped.clone(),
             files,

@@ -38,6 +38,8 @@ pub struct ConvertOptions {
     /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
     /// conversion that would take more than 16 times the bytes of its source because of them is refused.
     pub allow_ties: bool,
+    /// Takes values as they are, without checking them by the hashes and checksums of their own file.
+    pub no_verify: bool,
     /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
     pub lossy: bool,
     /// Metadata whose top-level keys replace those of the target's.

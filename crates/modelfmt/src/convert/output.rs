@@ -50,33 +50,68 @@ impl<S: Sink> Sink for Counted<S> {
     }
 }
 
-impl<S: Output> Output for Counted<S> {
+/// Says whether all values are what their source says of them. What is written may appear only then.
+type Finish<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// A file of a set, which appears only if all values of the set are good.
+pub(super) struct Guarded<'a, O> {
+    file: Counted<O>,
+    finish: Finish<'a>,
+    /// Whether it is the index, which is finished when all other files are.
+    is_index: bool,
+}
+
+impl<O> Guarded<'_, O> {
+    fn check(&self) -> io::Result<()> {
+        (self.finish)().map_err(io::Error::other)
+    }
+}
+
+impl<O: Sink> Sink for Guarded<'_, O> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn name(&self) -> String {
+        self.file.name()
+    }
+}
+
+/// Whatever changes a name waits for the check. It reads nothing the second time.
+impl<O: Output> Output for Guarded<'_, O> {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.sink.read_back(offset, out)
+        self.file.sink.read_back(offset, out)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.sink.finish()
+        if self.is_index {
+            self.check()?;
+        }
+        self.file.sink.finish()
     }
 
     fn remove_old(&self) -> io::Result<()> {
-        self.sink.remove_old()
+        self.check()?;
+        self.file.sink.remove_old()
     }
 
     fn commit(self) -> io::Result<()> {
-        self.sink.commit()
+        self.check()?;
+        self.file.sink.commit()
     }
 }
 
 /// New files whose names and lengths are known at the end.
 pub(super) struct Recorded<'a, N> {
     files: &'a N,
+    index_name: &'a str,
+    finish: Finish<'a>,
     made: Mutex<Vec<(String, Arc<AtomicU64>)>>,
 }
 
 impl<'a, N: NewFiles> Recorded<'a, N> {
-    pub(super) fn new(files: &'a N) -> Self {
-        Self { files, made: Mutex::default() }
+    pub(super) fn new(files: &'a N, index_name: &'a str, finish: Finish<'a>) -> Self {
+        Self { files, index_name, finish, made: Mutex::default() }
     }
 
     pub(super) fn into_files(self) -> Vec<WrittenFile> {
@@ -89,8 +124,8 @@ impl<'a, N: NewFiles> Recorded<'a, N> {
     }
 }
 
-impl<N: NewFiles> NewFiles for Recorded<'_, N> {
-    type Output = Counted<N::Output>;
+impl<'a, N: NewFiles> NewFiles for Recorded<'a, N> {
+    type Output = Guarded<'a, N::Output>;
 
     fn check(&self, path: &str) -> io::Result<()> {
         self.files.check(path)
@@ -100,7 +135,7 @@ impl<N: NewFiles> NewFiles for Recorded<'_, N> {
         let file = Counted::new(self.files.create(path)?);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.push((path.to_owned(), Arc::clone(&file.len)));
-        Ok(file)
+        Ok(Guarded { file, finish: self.finish, is_index: path == self.index_name })
     }
 }
 

@@ -3,27 +3,47 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tensor_core::DType;
 use tensor_core::quant::{self, QuantError};
 use tensor_core::write::{BoxError, TensorData};
+use tensor_core::{DType, Work};
 
 use super::cast::{NotANumber, cast};
 use super::tensors::{Item, Origin};
-use crate::error::Error;
+use crate::checked::Checked;
+use crate::error::{Error, Result};
 use crate::model::Model;
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(super) struct Values<'a> {
-    model: &'a Model,
+    source: Checked<'a>,
     items: &'a [Item],
     /// For each item, whether a value was beyond the range of its new type.
     clipped: Vec<AtomicBool>,
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(model: &'a Model, items: &'a [Item]) -> Self {
+    /// Checked while they are read, if `verify` says so.
+    pub(super) fn new(model: &'a Model, items: &'a [Item], verify: bool) -> Result<Self> {
+        let position = |item: &Item| match item.origin {
+            Origin::Model(position) => Some(position),
+            Origin::Declared(_) => None,
+        };
+        let positions = items.iter().filter_map(position);
+        let has_data = |&position: &usize| model.container().info(position).is_some_and(|info| info.has_data);
+        let positions: Vec<usize> = positions.filter(has_data).collect();
+        let source = Checked::new(model, &positions, verify)?;
         let count = if items.iter().any(|item| item.from != item.to) { items.len() } else { 0 };
-        Self { model, items, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() }
+        Ok(Self { source, items, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() })
+    }
+
+    /// What is not checked, and why.
+    pub(super) fn notes(&self) -> &[String] {
+        self.source.notes()
+    }
+
+    /// Says whether what was read is what its file says of it. Nothing that was written may appear before.
+    pub(super) fn finish(&self, work: &Work<'_>) -> Result<()> {
+        self.source.finish(work)
     }
 
     /// The numbers of the items some of whose values were beyond the range of their new type.
@@ -45,7 +65,7 @@ impl<'a> Values<'a> {
     fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), ValueError> {
         let (Item { from, to, .. }, position) = self.item(number)?;
         if from == to {
-            return Ok(self.model.read_into(position, offset, out)?);
+            return Ok(self.source.read_into(position, offset, out)?);
         }
         let unit = Unit::of(from, to).ok_or(ValueError::NoValues)?;
         let mut scratch = Scratch::default();
@@ -56,7 +76,7 @@ impl<'a> Values<'a> {
             let groups = wanted.min((RUN / unit.elements).max(1));
             let (source_len, len) = (size(groups * unit.source)?, size(groups * unit.target)?);
             scratch.source.resize(source_len, 0);
-            self.model.read_into(position, group * unit.source, &mut scratch.source)?;
+            self.source.read_into(position, group * unit.source, &mut scratch.source)?;
             let first = group * unit.elements;
             let take = (len - skip).min(rest.len());
             let (head, tail) = rest.split_at_mut(take);
@@ -89,7 +109,7 @@ impl TensorData for Values<'_> {
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
         let (Item { from, to, .. }, position) = self.item(tensor).ok()?;
-        if from == to { self.model.opened.borrow(position, range) } else { None }
+        if from == to { self.source.borrow(position, range) } else { None }
     }
 }
 

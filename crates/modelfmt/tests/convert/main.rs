@@ -11,6 +11,7 @@
 )]
 
 mod common;
+mod damage;
 mod files;
 mod kept;
 mod metadata;

@@ -104,6 +104,14 @@ pub(super) fn failed(conversion: &Conversion<'_>, path: &std::path::Path, error:
             Ok(reading) => *reading,
             Err(source) => Error::Values { path: conversion.model.path().to_owned(), tensor: name, source },
         },
+        // The check of the values that a file of a set waits for.
+        AnyError::Write { path, source } if source.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
+            let path = path.into();
+            match source.downcast::<Error>() {
+                Ok(error) => error,
+                Err(source) => Error::Write { path, source },
+            }
+        }
         AnyError::Write { path, source } if source.kind() == std::io::ErrorKind::AlreadyExists => {
             Error::Exists { path: path.into() }
         }

@@ -1,0 +1,169 @@
+//! Which hashes cover the values that are read, each tensor by the smallest: its own, else those of pages, else that of
+//! its shard's chunk.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tensor_core::claims::{Claim, FileClaims, merged};
+use tensor_core::{AnyError, Extent, Part, Source};
+
+use crate::chunks::{Chunk, malformed};
+use crate::error::{Error, Fault, Hex, Result};
+use crate::index::Index;
+use crate::pages::PageHashes;
+use crate::reader::Reader;
+use crate::runs::Blake3;
+
+/// How often a byte may be hashed for tensors: once for each of two that share it. Of more, which no good file has, the shard
+/// is hashed instead, or a small file could ask for any amount of hashing.
+const TIMES: usize = 2;
+
+/// A tensor that is going to be read.
+pub(crate) struct Asked {
+    /// Its position in the index that names it.
+    pub(crate) position: usize,
+    /// The position of its shard's chunk.
+    pub(crate) shard: usize,
+    /// Its bytes in the file.
+    pub(crate) extent: Extent,
+    /// What the file says of it, and what the index of a set says.
+    pub(crate) hashes: [Option<[u8; 32]>; 2],
+}
+
+/// What a hash is of.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Tensor { position: usize, shard: usize },
+    Page { shard: usize, page: u64 },
+    Shard(usize),
+}
+
+type Stated = Claim<[u8; 32], What>;
+
+/// Adds the hashes that cover these tensors. `names` is the index that their positions are of.
+pub(crate) fn claims<S: Source>(
+    reader: &Reader<S>,
+    names: &Arc<Index>,
+    asked: &[Asked],
+    out: &mut FileClaims<'_>,
+) -> Result<()> {
+    let index = reader.index();
+    let (here, names) = (Arc::clone(index), Arc::clone(names));
+    let failed = move |claim: &Stated, found| error_of(&here, &names, claim, found).erase();
+    let (mut tensors, mut bare) = (Vec::new(), Vec::new());
+    for &Asked { position, shard, extent, hashes } in asked {
+        for expected in hashes.into_iter().flatten() {
+            tensors.push(Claim { extent, expected, what: What::Tensor { position, shard } });
+        }
+        if hashes == [None; 2] && !extent.is_empty() {
+            bare.push((shard, extent));
+        }
+    }
+    for Claim { extent, what, .. } in out.add::<Blake3, What>(tensors, TIMES, failed.clone()) {
+        if let What::Tensor { shard, .. } = what {
+            bare.push((shard, extent));
+        }
+    }
+    bare.sort_unstable();
+    let mut coarse = Vec::new();
+    for of_shard in bare.chunk_by(|(a, _), (b, _)| a == b) {
+        let Some(&(shard, _)) = of_shard.first() else { continue };
+        let read = merged(of_shard.iter().map(|(_, extent)| extent.range()).collect());
+        coarse.extend(of_shard_claims(reader, shard, &read, out)?);
+    }
+    match out.add::<Blake3, What>(coarse, 1, failed).first() {
+        Some(&Claim { extent, what: What::Shard(shard) | What::Page { shard, .. }, .. }) => {
+            let part = index.chunk(shard).map_or_else(Part::default, |chunk| chunk.part());
+            Err(malformed(part, extent.offset(), Fault::SharedBytes))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The hashes of the pages that hold these ranges of the file, which lie in a shard, else that of the whole shard.
+fn of_shard_claims<S: Source>(
+    reader: &Reader<S>,
+    shard: usize,
+    read: &[Range<u64>],
+    out: &mut FileClaims<'_>,
+) -> Result<Vec<Stated>> {
+    let index = reader.index();
+    let Some(chunk) = index.chunk(shard) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    let Some(pages) = reader.pages_of(shard)? else {
+        let nbytes = read.iter().map(|range| range.end - range.start).sum();
+        if out.is_worth(format_args!("the hash of {}", chunk.part()), chunk.length, nbytes) {
+            let extent = in_file(index, &chunk, 0, chunk.length)?;
+            found.push(Claim { extent, expected: chunk.blake3, what: What::Shard(shard) });
+        }
+        return Ok(found);
+    };
+    for (page, nbytes) in touched(&pages, chunk.offset, read) {
+        let within = pages.extent(page, &chunk)?;
+        let what = format_args!("the hash of page {page} of {}", chunk.part());
+        if let Some(expected) = pages.digest(page)
+            && out.is_worth(what, within.len(), nbytes)
+        {
+            let extent = in_file(index, &chunk, within.offset(), within.len())?;
+            found.push(Claim { extent, expected, what: What::Page { shard, page } });
+        }
+    }
+    Ok(found)
+}
+
+/// The pages that hold bytes of these ranges, which ascend, and how many each holds. There are no more than digests.
+fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, u64)> {
+    let size = pages.page_size();
+    let mut touched: Vec<(u64, u64)> = Vec::new();
+    for range in read {
+        let range = range.start.saturating_sub(shard_at)..range.end.saturating_sub(shard_at);
+        for page in range.start / size..range.end.div_ceil(size) {
+            let begin = page.saturating_mul(size);
+            let nbytes = range.end.min(begin.saturating_add(size)).saturating_sub(range.start.max(begin));
+            match touched.last_mut() {
+                Some((last, sum)) if *last == page => *sum += nbytes,
+                _ => touched.push((page, nbytes)),
+            }
+        }
+    }
+    touched
+}
+
+/// A range of a shard, in the file.
+fn in_file(index: &Index, chunk: &Chunk<'_>, offset: u64, len: u64) -> Result<Extent> {
+    let extent = Extent::new(chunk.offset.saturating_add(offset), len, index.file_len());
+    extent.map_err(|fault| chunk.malformed(fault))
+}
+
+/// The error of bytes that are not what was hashed.
+fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Error {
+    let shard_name = |shard| index.chunk(shard).map_or("", |chunk| chunk.name);
+    let (part, stated) = match claim.what {
+        What::Tensor { position, .. } => {
+            (Part::named("tensor", names.tensors().info(position).map_or("", |info| info.name)), "hash_b3")
+        }
+        What::Page { shard, page } => (Part::entry("page", page).with_name(shard_name(shard)), "PHSH chunk"),
+        What::Shard(shard) => (index.chunk(shard).map_or_else(Part::default, |chunk| chunk.part()), "TOC"),
+    };
+    let fault = Fault::Hash { stated, found: Hex::new(found), expected: Hex::new(claim.expected) };
+    malformed(part, claim.extent.offset(), fault)
+}
+
+impl<S: Source> Reader<S> {
+    /// The tensor at a position, with what this file says of it.
+    pub(crate) fn asked(&self, position: usize) -> Result<Asked> {
+        let place = self.index().place(position)?;
+        let at = place.offset();
+        let hash = place.hash.map_err(|fault| {
+            malformed(Part::named("tensor", place.info.name).with_field("hash_b3"), at, fault)
+        })?;
+        let extent = in_file(self.index(), &place.chunk, place.within.offset(), place.within.len())?;
+        Ok(Asked { position, shard: place.shard, extent, hashes: [hash, None] })
+    }
+
+    /// The hashes that cover the tensors at these positions.
+    pub(crate) fn claims_of(&self, positions: &[usize], out: &mut FileClaims<'_>) -> Result<(), AnyError> {
+        let asked: Result<Vec<Asked>> = positions.iter().map(|&position| self.asked(position)).collect();
+        asked.and_then(|asked| claims(self, self.index(), &asked, out)).map_err(Error::erase)
+    }
+}

@@ -1,0 +1,218 @@
+//! BLAKE3 of a range whose pieces come in any order.
+
+use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use tensor_core::claims::DigestKind;
+
+/// BLAKE3's leaf.
+pub(crate) const CHUNK: u64 = blake3::CHUNK_LEN as u64;
+
+/// The largest subtree that is hashed at once: small enough that the bytes are still in a near cache when the next hash
+/// goes over them, large enough for all lanes of a processor.
+pub(crate) const BLOCK: u64 = 256 << 10;
+
+/// BLAKE3-256, by its tree: of each run, the chaining values of the largest subtrees that lie in it are known, and the bytes
+/// at both ends that belong to a chunk with the neighbours.
+pub(crate) struct Blake3;
+
+/// Neighbouring bytes of an input. Takes memory of the logarithm of their number, and at most two chunks beside it.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Where it ends in the input.
+    end: u64,
+    /// Bytes before the first boundary of a chunk, if it begins within one.
+    head: Vec<u8>,
+    /// Subtrees in order: where each begins, its length in whole chunks, its chaining value. Two that make a larger one are joined.
+    trees: Vec<(u64, u64, ChainingValue)>,
+    /// Bytes of a chunk that is not complete, from its beginning on. An input of one chunk at most is kept whole.
+    tail: Vec<u8>,
+}
+
+impl Run {
+    /// No bytes, before byte `at` of the input.
+    pub(crate) const fn empty(at: u64) -> Self {
+        Self { end: at, head: Vec::new(), trees: Vec::new(), tail: Vec::new() }
+    }
+
+    /// Whether it begins within a chunk, and has not reached the end of that.
+    fn is_head(&self) -> bool {
+        self.trees.is_empty() && self.tail.is_empty() && !self.end.is_multiple_of(CHUNK)
+    }
+
+    /// Where it ends.
+    pub(crate) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes that follow, up to the end of their chunk at most; `total` is the length of the input.
+    pub(crate) fn loose(&mut self, total: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.is_head() {
+            self.head.extend(bytes);
+            self.end += bytes.len() as u64;
+            return;
+        }
+        self.tail.extend(bytes);
+        self.end += bytes.len() as u64;
+        // An input of one chunk has no chaining values, only a root.
+        if total > CHUNK && (self.end.is_multiple_of(CHUNK) || self.end == total) {
+            let start = self.end - self.tail.len() as u64;
+            let value = chaining_value(start, &self.tail);
+            self.tail.clear();
+            self.push(total, (start, CHUNK, value));
+        }
+    }
+
+    /// Bytes that follow and are a subtree, as [`subtree_len`] cuts it.
+    pub(crate) fn subtree(&mut self, total: u64, bytes: &[u8]) {
+        let (start, len) = (self.end, bytes.len() as u64);
+        self.end += len;
+        self.push(total, (start, len, chaining_value(start, bytes)));
+    }
+
+    /// The next subtree; two neighbours become one, but for the two that make the root.
+    fn push(&mut self, total: u64, (mut start, mut len, mut value): (u64, u64, ChainingValue)) {
+        while let Some(&(left_start, left_len, left)) = self.trees.last()
+            && left_len == len
+            && left_start.is_multiple_of(len.saturating_mul(2))
+            && left_len.saturating_add(len) < total
+        {
+            self.trees.pop();
+            value = merge_subtrees_non_root(&left, &value, Mode::Hash);
+            (start, len) = (left_start, len.saturating_mul(2));
+        }
+        self.trees.push((start, len, value));
+    }
+}
+
+impl DigestKind for Blake3 {
+    type Digest = [u8; 32];
+    type Run = Run;
+
+    fn hash(total: u64, at: u64, bytes: &[u8]) -> Run {
+        let mut run = Run::empty(at);
+        let in_chunk = at % CHUNK;
+        let (head, mut rest) = split(bytes, if in_chunk == 0 { 0 } else { CHUNK - in_chunk });
+        run.loose(total, head);
+        while rest.len() as u64 >= CHUNK && total > CHUNK {
+            let len = subtree_len(run.end, rest.len() as u64).min(BLOCK);
+            // The whole of an input is a root, and not a subtree.
+            let (bytes, after) = split(rest, if len == total { len / 2 } else { len });
+            run.subtree(total, bytes);
+            rest = after;
+        }
+        run.loose(total, rest);
+        run
+    }
+
+    fn join(total: u64, mut first: Run, second: Run) -> Run {
+        first.loose(total, &second.head);
+        for tree in second.trees {
+            first.push(total, tree);
+        }
+        if !second.tail.is_empty() {
+            first.tail = second.tail;
+        }
+        first.end = second.end;
+        first
+    }
+
+    fn finish(total: u64, mut run: Run) -> [u8; 32] {
+        if total <= CHUNK {
+            return *blake3::hash(&run.tail).as_bytes();
+        }
+        let Some((_, _, mut value)) = run.trees.pop() else { return [0; 32] }; // longer than a chunk, so there is one
+        while let Some((_, _, left)) = run.trees.pop() {
+            if run.trees.is_empty() {
+                return *merge_subtrees_root(&left, &value, Mode::Hash).as_bytes();
+            }
+            value = merge_subtrees_non_root(&left, &value, Mode::Hash);
+        }
+        value
+    }
+}
+
+/// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
+pub(crate) fn subtree_len(at: u64, most: u64) -> u64 {
+    let fits = 1u64 << most.max(1).ilog2();
+    if at == 0 { fits } else { fits.min(1 << at.trailing_zeros()) }
+}
+
+/// The chaining value of a subtree: of chunks, complete but for the last of the input.
+///
+/// `at` is a multiple of the subtree's length rounded up to a power of two chunks, as [`subtree_len`] gives it and
+/// [`Run`] keeps it, so the assertions of `set_input_offset` and `update` hold.
+fn chaining_value(at: u64, bytes: &[u8]) -> ChainingValue {
+    let mut hasher = blake3::Hasher::new();
+    hasher.set_input_offset(at).update(bytes);
+    hasher.finalize_non_root()
+}
+
+fn split(bytes: &[u8], at: u64) -> (&[u8], &[u8]) {
+    bytes.split_at(usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+    }
+
+    /// The hash by runs that begin at these places, joined in this order.
+    fn by_runs(bytes: &[u8], mut cuts: Vec<usize>, order: &[usize]) -> [u8; 32] {
+        let total = bytes.len() as u64;
+        cuts.extend([0, bytes.len()]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let pieces = cuts.windows(2).map(|cut| Blake3::hash(total, cut[0] as u64, &bytes[cut[0]..cut[1]]));
+        let mut runs: Vec<Run> = pieces.collect();
+        for pick in order.iter().cycle() {
+            if runs.len() < 2 {
+                break;
+            }
+            let at = pick % (runs.len() - 1);
+            let second = runs.remove(at + 1);
+            let first = runs.remove(at);
+            runs.insert(at, Blake3::join(total, first, second));
+        }
+        let run = runs.pop().unwrap_or_else(|| Blake3::hash(0, 0, &[]));
+        assert_eq!(run.end(), total);
+        assert!(run.head.is_empty() && run.trees.len() <= 64);
+        Blake3::finish(total, run)
+    }
+
+    proptest! {
+        #[test]
+        fn runs_make_the_hash_however_they_are_cut_and_joined(
+            len in prop_oneof![0usize..5000, 0usize..300_000, Just(1024), Just(2048), Just(65_536), Just(262_144), Just(524_288)],
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
+            aligned in proptest::collection::vec(0usize..600, 0..10),
+            order in proptest::collection::vec(0usize..1000, 1..40),
+        ) {
+            let all = bytes(len);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(len + 1)).collect();
+            cuts.extend(aligned.into_iter().map(|chunk| (chunk * 1024).min(len)));
+            prop_assert_eq!(by_runs(&all, cuts, &order), *blake3::hash(&all).as_bytes());
+        }
+    }
+
+    #[test]
+    fn inputs_around_the_sizes_of_trees() {
+        for len in [0, 1, 1023, 1024, 1025, 2047, 2048, 2049, 3072, 3073, 4096, 4097, 7 * 1024, 8 * 1024 + 1]
+        {
+            let all = bytes(len);
+            let expected = *blake3::hash(&all).as_bytes();
+            for step in [1usize, 7, 512, 1000, 1024, 2048, 3000, 100_000] {
+                let cuts: Vec<usize> = (0..len).step_by(step).collect();
+                for order in [&[0usize][..], &[usize::MAX / 2], &[3, 1, 4, 1, 5, 9, 2, 6]] {
+                    assert_eq!(by_runs(&all, cuts.clone(), order), expected, "{len} {step}");
+                }
+            }
+        }
+    }
+}

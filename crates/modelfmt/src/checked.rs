@@ -1,0 +1,78 @@
+//! Values that are read to be written again, checked by whatever their own file says of them.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tensor_core::Work;
+use tensor_core::claims::{ClaimError, Claims};
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// A model whose values are checked while they are read. Whoever writes them asks [`finish`](Self::finish) before what is
+/// written appears, or damaged bytes would get a good hash.
+pub(crate) struct Checked<'a> {
+    model: &'a Model,
+    claims: Claims,
+    /// Whether all of it was found good.
+    is_good: AtomicBool,
+}
+
+impl<'a> Checked<'a> {
+    /// For the tensors at these positions; nothing is checked without `verify`.
+    pub(crate) fn new(model: &'a Model, positions: &[usize], verify: bool) -> Result<Self> {
+        let claims = match verify {
+            true => model.container().claims(positions).map_err(|error| damaged(model, error))?,
+            false => Claims::new(),
+        };
+        Ok(Self { model, claims, is_good: AtomicBool::new(false) })
+    }
+
+    /// What is not checked, and why.
+    pub(crate) fn notes(&self) -> &[String] {
+        self.claims.notes()
+    }
+
+    /// Fills `out` with a tensor's values from byte `offset` on.
+    pub(crate) fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let container = self.model.container();
+        if self.claims.is_empty() {
+            return container.read_into(position, offset, out).map_err(|error| self.model.failed(error));
+        }
+        let read = container.read_into_checked(position, offset, out, &self.claims);
+        // What cannot be decoded may be what is damaged, and then the digest says more.
+        match self.claims.failure() {
+            Some(failure) => Err(damaged(self.model, failure)),
+            None => read.map_err(|error| self.model.failed(error)),
+        }
+    }
+
+    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
+    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
+        let (at, bytes) = self.model.opened.borrow(position, range)?;
+        if self.claims.is_empty() {
+            return Some(bytes);
+        }
+        self.claims.saw(0, at, bytes);
+        // Reading says what is wrong.
+        if self.claims.failure().is_some() { None } else { Some(bytes) }
+    }
+
+    /// Reads what is still missing of what is checked, and says whether all of it holds.
+    pub(crate) fn finish(&self, work: &Work<'_>) -> Result<()> {
+        // The files of a set each wait for this.
+        if self.is_good.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.claims.finish(self.model.container(), work).map_err(|error| match error {
+            ClaimError::Damaged(error) => damaged(self.model, error),
+            ClaimError::Other(error) => self.model.failed(error),
+        })?;
+        self.is_good.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn damaged(model: &Model, error: tensor_core::AnyError) -> Error {
+    Error::Damaged { path: model.path().to_owned(), error: error.into() }
+}
