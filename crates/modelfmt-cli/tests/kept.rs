@@ -115,13 +115,13 @@ fn permissions_are_kept() {
     let usual = fs::metadata(path("m.safetensors")).unwrap().mode();
     for name in &written {
         assert_eq!(fs::metadata(path(name)).unwrap().mode(), usual, "{name}");
-        fs::set_permissions(path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o640)).unwrap();
     }
     for args in ["m.aero", "s.aeroset.json --shard-size 1000", "s.safetensors --shard-size 1000"] {
         modelfmt_in(folder.path(), &format!("convert m.safetensors {args} --force")).ok();
     }
     for name in &written {
-        assert_eq!(fs::metadata(path(name)).unwrap().mode() & 0o7777, 0o600, "{name}");
+        assert_eq!(fs::metadata(path(name)).unwrap().mode() & 0o7777, 0o640, "{name}");
     }
 }
 
