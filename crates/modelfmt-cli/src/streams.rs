@@ -22,8 +22,19 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 
 /// Opens a model: a path, or `-`.
 pub(crate) fn open(path: &Path) -> Result<Model> {
-    let Some(file) = stream(path)? else { return Ok(Model::open(path)?) };
+    let Some(file) = stream(path)? else { return Model::open(path).map_err(|error| missing(path, error)) };
     Ok(OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(file), None)?)
+}
+
+/// Says what helps where an address was given in place of a path.
+fn missing(path: &Path, error: modelfmt::Error) -> Failure {
+    let name = path.display().to_string();
+    match &error {
+        modelfmt::Error::Open { .. } if name.contains("://") => {
+            Failure::Input(format!("{name}: no such file; download it first, or send it into `modelfmt … -`"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Verifies a model: a path, or `-`.

@@ -40,6 +40,7 @@ fn files_that_are_no_models_say_so() {
         ("pointer.gguf", "`git lfs pull` fetches"),
         ("folder", "it is a folder without a model file; name a file"),
         ("missing.mag", "No such file"),
+        ("https://example.org/m.gguf", "o such file"),
     ] {
         for verb in ["inspect", "show"] {
             let error = modelfmt_in(folder.path(), &format!("{verb} {file}")).error();
