@@ -90,12 +90,22 @@ impl Index {
     /// # Errors
     /// If that does not decode.
     pub fn unknown_keys(&self, position: usize) -> Result<Object> {
-        self.tensors.unknown(position).map_err(|text| {
-            match self.chunks.tidx().and_then(|at| self.chunk(at)) {
-                Some(chunk) => metadata_error(&chunk, text),
-                None => malformed(Part::new("TIDX chunk"), 0, tensor_core::Fault::Metadata(text)),
-            }
-        })
+        self.tensors.unknown(position).map_err(|text| self.index_fault(text))
+    }
+
+    /// What stands at the top of the tensor index beside its tensors, which the specification does not have.
+    ///
+    /// # Errors
+    /// If that does not decode.
+    pub fn unknown_top_keys(&self) -> Result<Object> {
+        self.tensors.top().map_err(|text| self.index_fault(text))
+    }
+
+    fn index_fault(&self, text: String) -> Error {
+        match self.chunks.tidx().and_then(|at| self.chunk(at)) {
+            Some(chunk) => metadata_error(&chunk, text),
+            None => malformed(Part::new("TIDX chunk"), 0, tensor_core::Fault::Metadata(text)),
+        }
     }
 
     /// Where the values of the tensor at a position lie; `None` if there is no such tensor, or its shard is not in

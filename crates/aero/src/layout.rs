@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use tensor_core::value::{Object, json};
 use tensor_core::write::TensorSpec;
-use tensor_core::{DType, Fault as Common, NewTensor, Part, TensorInfo, TensorTable, align_up};
+use tensor_core::{DType, Fault as Common, NewTensor, Part, TensorTable, align_up};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
 use crate::error::{Error, Fault, Result};
 use crate::manifest::{ListedShard, manifest};
 use crate::msgpack;
 use crate::pages::PageHashes;
-use crate::tidx::{NewEntry, put_head};
+use crate::tidx::{EntryExtra, NewEntry, Pairs, put_head};
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
 /// The cap of a shard where none is asked for.
@@ -34,7 +35,19 @@ pub struct WriteOptions {
     pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
     pub(crate) model: Option<(String, String)>,
     /// By tensor name, as MessagePack.
-    pub(crate) quant_params: BTreeMap<String, Vec<u8>>,
+    pub(crate) quant_params: Arc<BTreeMap<String, Vec<u8>>>,
+    pub(crate) extras: Extras,
+}
+
+/// What the caller adds to what the specification names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    /// By tensor name.
+    tensors: Arc<BTreeMap<String, EntryExtra>>,
+    /// At the top of the tensor index.
+    index: Pairs,
+    /// Of the manifest.
+    pub(crate) manifest: Object,
 }
 
 impl Default for WriteOptions {
@@ -52,7 +65,8 @@ impl Default for WriteOptions {
             zstd: Some(DEFAULT_LEVEL),
             chunks: Vec::new(),
             model: None,
-            quant_params: BTreeMap::new(),
+            quant_params: Arc::default(),
+            extras: Extras::default(),
         }
     }
 }
@@ -140,8 +154,8 @@ impl WriteOptions {
         self
     }
 
-    /// The `quant_params` of a [`DType::Packed`] tensor: what its codec needs to know. Those of ggml's block types are written
-    /// without this.
+    /// The `quant_params` of a tensor: for [`DType::Packed`], what its codec needs to know. ggml's block types get theirs
+    /// without this; what is given here replaces them, and has to name the same `ggml_type`.
     ///
     /// # Errors
     /// [`Error::Unfit`] if MessagePack cannot hold them: they nest deeper than 127 levels.
@@ -149,8 +163,46 @@ impl WriteOptions {
         let part = || Part::named("tensor", tensor).with_field("quant_params");
         let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
         let bytes = msgpack::encode(params).map_err(unfit)?;
-        self.quant_params.insert(tensor.to_owned(), bytes);
+        Arc::make_mut(&mut self.quant_params).insert(tensor.to_owned(), bytes);
         Ok(self)
+    }
+
+    /// What the tensor index says of a tensor beyond the specification: its `flags`, which version 0.1 writes as 0, and keys of
+    /// the caller's own.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self> {
+        let part = || Part::named("tensor", tensor);
+        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        if let Some(known) = keys.keys().find(|key| crate::tidx::KEYS.contains(key)) {
+            return Err(unfit(format!("the key {known:?} is written without this")));
+        }
+        let pairs = Pairs::of(keys).map_err(unfit)?;
+        Arc::make_mut(&mut self.extras.tensors).insert(tensor.to_owned(), EntryExtra { flags, pairs });
+        Ok(self)
+    }
+
+    /// Keys of the caller's own at the top of the tensor index, and of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self> {
+        let known = index.keys().filter(|key| *key == "tensors");
+        let known = known.chain(manifest.keys().filter(|key| crate::manifest::KEYS.contains(key)));
+        let taken = known.map(|key| format!("the key {key:?} is written without this")).next();
+        let unfit = |text| unfit_metadata("tensor index", text);
+        taken.map_or(Ok(()), |text| Err(unfit(text)))?;
+        self.extras.index = Pairs::of(index).map_err(unfit)?;
+        self.extras.manifest = manifest;
+        Ok(self)
+    }
+
+    /// For a part of a set, whose index has the chunks and keys of the caller's own.
+    #[cfg(feature = "set")]
+    pub(crate) fn of_part(&self) -> Self {
+        let tensors = Arc::clone(&self.extras.tensors);
+        Self { chunks: Vec::new(), extras: Extras { tensors, ..Extras::default() }, ..self.clone() }
     }
 
     pub(crate) fn identity(&self) -> Result<[u8; 16]> {
@@ -184,7 +236,8 @@ pub struct Plan {
     /// The chunk of the tensor index, if its payload is not known yet.
     pub(crate) hashed_tidx: Option<usize>,
     quants: Vec<DType>,
-    quant_params: BTreeMap<String, Vec<u8>>,
+    quant_params: Arc<BTreeMap<String, Vec<u8>>>,
+    extras: Extras,
     pub(crate) page_size: Option<u64>,
     pub(crate) level: i32,
     uuid: [u8; 16],
@@ -263,7 +316,8 @@ impl Plan {
             payloads: Vec::new(),
             hashed_tidx: None,
             quants,
-            quant_params: options.quant_params.clone(),
+            quant_params: Arc::clone(&options.quant_params),
+            extras: options.extras.clone(),
             page_size: options.page_hashes,
             level: options.zstd.unwrap_or(DEFAULT_LEVEL),
             uuid,
@@ -329,7 +383,8 @@ impl Plan {
             .collect();
         let quants: Vec<_> =
             self.quants.iter().map(|dtype| (dtype.ggml_type().unwrap_or_default(), dtype.name())).collect();
-        let tree = manifest(name, architecture, roles, &shards, &quants);
+        let mut tree = manifest(name, architecture, roles, &shards, &quants);
+        tree.extend(self.extras.manifest.clone());
         msgpack::encode(&tree).map_err(|text| unfit_metadata("manifest", text))
     }
 
@@ -337,7 +392,7 @@ impl Plan {
     pub(crate) fn index_bytes(&self, hashes: Option<&[[u8; 32]]>) -> Vec<u8> {
         let mut out = Vec::new();
         // The table holds at most 2^32 − 1 tensors.
-        put_head(&mut out, u32::try_from(self.tensors.len()).unwrap_or(u32::MAX));
+        put_head(&mut out, u32::try_from(self.tensors.len()).unwrap_or(u32::MAX), &self.extras.index);
         for shard in &self.shards {
             for position in shard.tensors.clone() {
                 let Some(info) = self.tensors.info(position) else { continue };
@@ -350,18 +405,14 @@ impl Plan {
                     data_off: self.tensors.offset(position).unwrap_or_default(),
                     data_len: info.nbytes,
                     quant: quant.and_then(|id| Some((id as u64, info.dtype.ggml_type()?))),
-                    quant_params: self.quant_params(info),
+                    quant_params: self.quant_params.get(info.name).map(Vec::as_slice),
+                    extra: self.extras.tensors.get(info.name),
                     hash_b3: hashes.and_then(|hashes| hashes.get(position).copied()),
                 };
                 entry.put(&mut out);
             }
         }
         out
-    }
-
-    fn quant_params(&self, info: TensorInfo<'_>) -> Option<&[u8]> {
-        let params = self.quant_params.get(info.name).filter(|_| info.dtype == DType::Packed);
-        params.map(Vec::as_slice)
     }
 
     /// That the index will not be too long, before the values are written.

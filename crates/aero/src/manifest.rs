@@ -4,6 +4,9 @@ use tensor_core::value::{Object, Value};
 
 use crate::msgpack::{self, DEPTH, Walker};
 
+/// The keys that a manifest has.
+pub(crate) const KEYS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
+
 /// The `quant_descriptors` of a manifest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {

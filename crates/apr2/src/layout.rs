@@ -125,7 +125,7 @@ pub struct Plan {
 impl Plan {
     /// Checks descriptions and metadata, and lays the file out. A scalar is written with the shape `[1]`.
     ///
-    /// `metadata` must have `model_type` (a string) and `architecture` (an object); `apr_version` is filled in.
+    /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
     /// # Errors
     /// [`Error::Unfit`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,

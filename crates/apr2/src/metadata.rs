@@ -105,6 +105,17 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
+    /// What stands under `architecture`: an object, as the specification shows it, or a string, as the tools of aprender
+    /// write it.
+    ///
+    /// # Errors
+    /// If the key is missing or has another value.
+    pub fn architecture_value(&self) -> Result<&Value, KeyError> {
+        let value = self.object().get("architecture");
+        let is_good = |value: &&Value| matches!(value, Value::Object(_) | Value::String(_));
+        value.filter(is_good).ok_or_else(|| KeyError::new("architecture", "an object or a string", value))
+    }
+
     /// The model's dimensions, by name.
     ///
     /// # Errors
@@ -188,7 +199,7 @@ impl Metadata {
 
     /// What the required keys lack: one error for each that is missing or of another type.
     pub(crate) fn missing(&self) -> impl Iterator<Item = KeyError> {
-        let faults = [self.apr_version().err(), self.model_type().err(), self.architecture().err()];
+        let faults = [self.apr_version().err(), self.model_type().err(), self.architecture_value().err()];
         faults.into_iter().flatten()
     }
 }

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use tensor_core::value::Value;
 use tensor_core::{DType, TensorInfo, Work};
 
-use crate::convert::said;
+use crate::convert::differences;
 use crate::error::Result;
 use crate::model::Model;
 use crate::ties::{Ties, check_reading};
@@ -81,7 +81,7 @@ impl Diff {
     }
 }
 
-/// Compares two models: tensors by name, then by bytes; metadata by key. Order and layout do not count, nor does what a
+/// Compares two models: tensors by name, then by bytes; metadata by key, as [`Model::flat_metadata`] gives it. Order and layout do not count, nor does what a
 /// conversion adds because its target asks for it: a model and what it was converted to are the same.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ impl Diff {
 pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
     a.open_all()?;
     b.open_all()?;
-    let mut diff = Diff { metadata: metadata(a, b)?, ..Diff::default() };
+    let mut diff = Diff { metadata: differences(a, b)?, ..Diff::default() };
     let (mut common, mut lost) = (Vec::new(), Vec::new());
     for (position, info) in a.tensors().enumerate() {
         match b.container().find(info.name) {
@@ -131,20 +131,6 @@ fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Work<'_>) 
         .zip(values)
         .filter_map(|(&(of_a, of_b), values)| changed(a, of_a, b, of_b, values))
         .collect())
-}
-
-fn metadata(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
-    let (a, b) = (said(a)?, said(b)?);
-    let mut found = Vec::new();
-    for (key, value) in a.iter() {
-        if b.get(key) != Some(value) {
-            found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: b.get(key).cloned() });
-        }
-    }
-    for (key, value) in b.iter().filter(|(key, _)| !a.contains_key(key)) {
-        found.push(MetadataDiff { key: key.to_owned(), a: None, b: Some(value.clone()) });
-    }
-    Ok(found)
 }
 
 /// Pairs tensors that only one model has by dtype, shape and hash.

@@ -155,6 +155,11 @@ impl Model {
         index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
     }
 
+    /// Where a config.json may stand, for a model in a folder.
+    pub(crate) fn config(&self) -> Option<PathBuf> {
+        self.on_disk.as_ref().map(|index| index.with_file_name("config.json"))
+    }
+
     /// The format.
     #[must_use]
     pub const fn format(&self) -> Format {

@@ -221,7 +221,7 @@ impl SetPlan {
         });
         let model = model_of(&self.metadata, &self.options)?;
         let json = Object::from_iter([("model_name", model.0), ("architecture", model.1)]);
-        let options = WriteOptions { chunks: Vec::new(), ..self.options.clone() };
+        let options = self.options.of_part();
         Plan::of_parts(
             Parts {
                 tensors,

@@ -83,7 +83,7 @@ pub(super) struct Fields<'a> {
 }
 
 /// The keys of an entry in the order that we write; the first six are required.
-const KEYS: [&str; 10] = [
+pub(crate) const KEYS: [&str; 10] = [
     "name",
     "dtype",
     "shape",
@@ -238,6 +238,7 @@ mod tests {
         data_len: 4800,
         quant: Some((5, 8)),
         quant_params: None,
+        extra: None,
         hash_b3: Some([7; 32]),
     };
 

@@ -11,8 +11,9 @@ use crate::chunks::Chunk;
 use crate::error::{Error, Fault, Result};
 use crate::msgpack::{self, DEPTH, put_map};
 
+pub(crate) use fields::KEYS;
 pub(crate) use parse::{Context, Parsed, parse};
-pub(crate) use write::{NewEntry, put_head};
+pub(crate) use write::{EntryExtra, NewEntry, Pairs, put_head};
 
 /// What an entry of the tensor index says beyond name, dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,9 @@ pub(crate) struct Tensors {
     notes: Vec<Note>,
     /// The bytes that notes refer to.
     note_bytes: Vec<u8>,
+    /// Pairs beside `tensors`, one after the other.
+    top: Vec<u8>,
+    top_pairs: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +113,18 @@ impl Tensors {
     /// What stands under keys that the specification does not have.
     pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
         let Some(note) = self.note(position) else { return Ok(Object::new()) };
-        let mut map = Vec::new();
-        put_map(&mut map, note.unknown_pairs);
-        map.extend(self.bytes(note.unknown));
-        match msgpack::decode(&map, DEPTH, u64::MAX)? {
-            Value::Object(object) => Ok(object),
-            _ => Ok(Object::new()),
-        }
+        object_of(note.unknown_pairs, self.bytes(note.unknown))
+    }
+
+    /// What stands beside `tensors`.
+    pub(crate) fn top(&self) -> Result<Object, String> {
+        object_of(self.top_pairs, &self.top)
+    }
+
+    /// Keeps a pair that stands beside `tensors`.
+    fn keep_top(&mut self, pair: &[u8]) {
+        self.top.extend(pair);
+        self.top_pairs = self.top_pairs.saturating_add(1);
     }
 
     pub(crate) fn heap_size(&self) -> usize {
@@ -125,6 +134,7 @@ impl Tensors {
             + self.hash_states.capacity()
             + self.notes.capacity() * size_of::<Note>()
             + self.note_bytes.capacity()
+            + self.top.capacity()
     }
 
     fn note(&self, position: usize) -> Option<Note> {
@@ -143,6 +153,17 @@ impl Tensors {
         let start = u32::try_from(self.note_bytes.len()).unwrap_or(u32::MAX);
         self.note_bytes.extend(bytes);
         (start, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// A map of so many pairs that stand one after the other.
+fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
+    let mut map = Vec::new();
+    put_map(&mut map, pairs);
+    map.extend(bytes);
+    match msgpack::decode(&map, DEPTH, u64::MAX)? {
+        Value::Object(object) => Ok(object),
+        _ => Ok(Object::new()),
     }
 }
 

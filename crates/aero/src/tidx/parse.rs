@@ -40,6 +40,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let pairs = walker.map().map_err(|why| top(why, &walker))?;
     for pair in 0..pairs {
         seen.push(&walker, pairs - pair);
+        let begin = walker.position();
         let key = walker.text().map_err(|why| top(why, &walker))?;
         if key == b"tensors" && !found {
             found = true;
@@ -50,6 +51,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
         } else {
             let depth = context.limits.depth.min(DEPTH).saturating_sub(1);
             walker.skip(depth).map_err(|why| top(why, &walker))?;
+            parser.tensors.keep_top(content.get(begin..walker.position()).unwrap_or_default());
         }
     }
     if let Some(key) = seen.duplicate(content) {
@@ -65,6 +67,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     tensors.table.shrink_to_fit();
     tensors.notes.shrink_to_fit();
     tensors.note_bytes.shrink_to_fit();
+    tensors.top.shrink_to_fit();
     Ok(Parsed::Done(Box::new(tensors)))
 }
 

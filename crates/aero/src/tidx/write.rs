@@ -1,7 +1,9 @@
 //! The bytes of a TIDX.
 
+use tensor_core::value::Object;
+
 use crate::error::Hex;
-use crate::msgpack::{put_array, put_map, put_str, put_uint};
+use crate::msgpack::{encode, put_array, put_map, put_str, put_uint};
 
 /// An entry to be written.
 pub(crate) struct NewEntry<'a> {
@@ -13,14 +15,45 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) data_len: u64,
     /// `quant_id` and `ggml_type`.
     pub(crate) quant: Option<(u64, u32)>,
-    /// `quant_params` of a codec that is not known, as MessagePack.
+    /// `quant_params` as MessagePack, in place of what `quant` says.
     pub(crate) quant_params: Option<&'a [u8]>,
+    /// What the caller adds.
+    pub(crate) extra: Option<&'a EntryExtra>,
     pub(crate) hash_b3: Option<[u8; 32]>,
 }
 
+/// What an entry has beyond the specification, or what version 0.1 writes as 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EntryExtra {
+    pub(crate) flags: u64,
+    /// Pairs as MessagePack.
+    pub(crate) pairs: Pairs,
+}
+
+/// Pairs of a map as MessagePack, without its head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs {
+    pub(crate) count: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Pairs {
+    pub(crate) fn of(object: &Object) -> Result<Self, String> {
+        let mut pairs = Self { count: u32::try_from(object.len()).unwrap_or(u32::MAX), bytes: Vec::new() };
+        for (key, value) in object {
+            put_str(&mut pairs.bytes, key);
+            // A map of one pair has a head of one byte.
+            let one = encode(&Object::from_iter([("", value.clone())]))?;
+            pairs.bytes.extend(one.get(2..).unwrap_or_default());
+        }
+        Ok(pairs)
+    }
+}
+
 /// Writes the head of a TIDX for so many entries.
-pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32) {
-    put_map(out, 1);
+pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32, extra: &Pairs) {
+    put_map(out, extra.count.saturating_add(1));
+    out.extend_from_slice(&extra.bytes);
     put_str(out, "tensors");
     put_array(out, entries);
 }
@@ -28,8 +61,10 @@ pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32) {
 impl NewEntry<'_> {
     /// DECISIONS, AERO, "TIDX entry that we write".
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let params = u32::from(self.quant_params.is_some());
-        put_map(out, 7 + 2 * u32::from(self.quant.is_some()) + params + u32::from(self.hash_b3.is_some()));
+        let (flags, pairs) = self.extra.map_or((0, None), |extra| (extra.flags, Some(&extra.pairs)));
+        let params = u32::from(self.quant.is_some() || self.quant_params.is_some());
+        let rest = u32::from(self.quant.is_some()) + params + u32::from(self.hash_b3.is_some());
+        put_map(out, (7 + rest).saturating_add(pairs.map_or(0, |pairs| pairs.count)));
         put_str(out, "name");
         put_str(out, self.name);
         put_str(out, "dtype");
@@ -43,26 +78,28 @@ impl NewEntry<'_> {
             ("shard_id", self.shard_id),
             ("data_off", self.data_off),
             ("data_len", self.data_len),
-            ("flags", 0),
+            ("flags", flags),
         ] {
             put_str(out, key);
             put_uint(out, number);
         }
-        if let Some((id, ggml_type)) = self.quant {
+        if let Some((id, _)) = self.quant {
             put_str(out, "quant_id");
             put_uint(out, id);
+        }
+        if let Some(params) = self.quant_params {
+            put_str(out, "quant_params");
+            out.extend_from_slice(params);
+        } else if let Some((_, ggml_type)) = self.quant {
             put_str(out, "quant_params");
             put_map(out, 1);
             put_str(out, "ggml_type");
             put_uint(out, u64::from(ggml_type));
         }
-        if let Some(params) = self.quant_params {
-            put_str(out, "quant_params");
-            out.extend_from_slice(params);
-        }
         if let Some(hash) = self.hash_b3 {
             put_str(out, "hash_b3");
             put_str(out, &Hex::new(hash).to_string());
         }
+        out.extend_from_slice(pairs.map_or(&[], |pairs| &pairs.bytes));
     }
 }

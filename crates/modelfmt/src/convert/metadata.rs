@@ -7,9 +7,10 @@ use tensor_core::value::{Object, Value, json};
 
 use super::fit::{Capabilities, Metadata as Kind, Misfit};
 use super::options::ConvertOptions;
+use super::plain;
 use super::reserved::{Changes, KEY, Reserved};
 use super::source::Content;
-use super::tensors::Tensors;
+use super::tensors::{Item, Tensors};
 use crate::format::Format;
 
 /// Metadata as a target takes it.
@@ -21,6 +22,9 @@ pub(super) struct Metadata {
     pub(super) sizevars: Object,
     /// Sharded safetensors: strings of the files that the index does not have.
     pub(super) files: Object,
+    /// AERO: what the source's manifest says beyond what is made anew.
+    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
+    pub(super) manifest: Object,
     /// What the target cannot hold.
     pub(super) losses: Vec<Misfit>,
     /// What was chosen for the user.
@@ -72,43 +76,63 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a JSON object.
     fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
-        let Content { format: source, mut keys, reserved, mut losses, name, architecture, mut notes } =
-            content;
-        let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let target = self.target.format;
+        let source = content.format;
+        let is_same = is_same_family(source, target);
+        let Content { mut keys, reserved, mut losses, own, said, config, manifest, mut notes, .. } = content;
+        if !is_same || family(target).is_none_or(|(known, _)| known != Format::Aero) {
+            losses.extend(own);
+        }
+        let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
+        let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
             // Back to where it came from.
-            reserved.changes.undo(&mut keys);
+            gone.extend(reserved.changes.undo(&mut keys));
             losses.extend(reserved.losses());
             reserved = Reserved::new(target);
             is_foreign = false;
         } else if is_foreign && let Some((known, _)) = family(target) {
-            leave(&mut keys, &mut reserved, source, known);
+            gone.extend(leave(&mut keys, &mut reserved, source, known));
         }
-        let asked = Asked { source, name, architecture, options: self.options, stem: self.stem };
+        let own = typed_names(&reserved);
+        gone.retain(|(key, value)| own.get(key) != Some(value));
+        notes.extend(left_out(&gone, &keys, self.stem));
+        let asked = Asked {
+            source,
+            said,
+            config,
+            typed: typed_names(&reserved),
+            options: self.options,
+            stem: self.stem,
+        };
         let mut changes = asked.fill(target, &mut keys, &mut notes);
         for (key, value) in self.options.metadata.iter().flatten() {
             keys.insert(key, value.clone());
             changes.forget(key);
-            reserved.changes.forget(key);
         }
-        if is_same_family(source, target) {
-            // What a format asks for, a file of it keeps.
+        self.options.given_keys().for_each(|key| reserved.give(key));
+        if is_same || (is_foreign && reserved.has_all_metadata()) {
+            // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
+            for key in changes.replaced.keys() {
+                let why = format!("{target} asks for another kind of value there");
+                losses.push(Misfit::loss("metadata key", key, why));
+            }
         } else if !is_foreign {
             reserved.changes.extend(changes);
-        } else if !reserved.has_all_metadata() && !changes.is_empty() {
+        } else if !changes.is_empty() {
             reserved.via.push((source, changes));
         }
         self.quantization(&mut keys, tensors);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         let architecture = asked.architecture(&keys);
-        let name = asked.name.as_deref().unwrap_or(self.stem).to_owned();
+        let name = asked.name().0.to_owned();
         let mut metadata = Metadata {
             keys,
             sizevars: Object::new(),
             files: Object::new(),
+            manifest,
             losses,
             notes,
             name,
@@ -127,7 +151,8 @@ impl Mapper<'_> {
             return;
         }
         if tensors.blocks.is_empty() {
-            if !self.options.dequantize.is_empty() {
+            let is_decoded = |item: &Item| item.from.is_quantized() && !item.to.is_quantized();
+            if tensors.items.iter().any(is_decoded) {
                 keys.remove("quantization");
             }
         } else if !self.options.quantize.is_empty() {
@@ -144,38 +169,27 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a list of keys with values of its own kinds.
     fn plain(&self, content: Content) -> Metadata {
-        let Content { mut keys, reserved, losses, notes, .. } = content;
+        let Content { mut keys, reserved, losses, own, notes, .. } = content;
         let mut metadata = Metadata {
             keys: Object::new(),
             sizevars: Object::new(),
             files: Object::new(),
+            manifest: Object::new(),
             losses,
             notes,
             name: String::new(),
             architecture: String::new(),
         };
+        metadata.losses.extend(own);
+        // All keys, and those whose values may be in the form `{"type", "value"}`.
+        let (mut all, mut typed) = (Object::new(), HashSet::new());
         if let Some(reserved) = reserved {
-            for (_, changes) in reserved.via.iter().rev() {
-                changes.undo(&mut keys);
-            }
-            reserved.changes.undo(&mut keys);
-            metadata.losses.extend(reserved.losses());
-            if reserved.has_all_metadata() {
-                // The model knew nothing of these, so containers on the way have asked for them.
-                AERO_KEYS.iter().chain(APR2_KEYS).for_each(|key| _ = keys.remove(key));
-                let said_twice = "the model had another value under that key before it came into this format";
-                keys =
-                    reserved.metadata.into_iter().chain(keys).fold(Object::new(), |mut all, (key, value)| {
-                        // What the model itself says comes first.
-                        match all.get(&key) {
-                            None => _ = all.insert(key, value),
-                            Some(known) if *known == value => {}
-                            Some(_) => metadata.losses.push(Misfit::loss("metadata key", &key, said_twice)),
-                        }
-                        all
-                    });
-            }
+            metadata.undo(&mut keys, &reserved, self.stem);
             metadata.sizevars = reserved.sizevars;
+            if !reserved.metadata.is_empty() {
+                typed.extend(reserved.metadata.keys().map(str::to_owned));
+                all = reserved.metadata;
+            }
             if self.target.metadata == Kind::Index {
                 let files: HashSet<String> = reserved.files.into_iter().collect();
                 keys.retain(|key, value| {
@@ -187,11 +201,23 @@ impl Mapper<'_> {
                 });
             }
         }
-        for (key, value) in self.options.metadata.iter().flatten() {
-            keys.insert(key, value.clone());
-        }
         for (key, value) in keys {
-            match self.value(&key, value) {
+            // What the model itself says comes first.
+            match all.get(&key) {
+                None => _ = all.insert(key, value),
+                Some(known) if plain::unwrapped(known) == value => {}
+                Some(_) => {
+                    let why = "the model had another value under that key before it came into this format";
+                    metadata.losses.push(Misfit::loss("metadata key", &key, why));
+                }
+            }
+        }
+        for (key, value) in self.options.metadata.iter().flatten() {
+            all.insert(key, value.clone());
+            typed.insert(key.to_owned());
+        }
+        for (key, value) in all {
+            match self.value(&key, value, typed.contains(&key)) {
                 Ok(value) => _ = metadata.keys.insert(key, value),
                 Err(why) => metadata.losses.push(Misfit::loss("metadata key", &key, why)),
             }
@@ -222,35 +248,57 @@ impl Mapper<'_> {
         });
     }
 
-    /// The value in the form that the target takes, or why it cannot.
-    fn value(&self, key: &str, value: Value) -> Result<Value, String> {
+    /// The value in the form that the target takes, or why it cannot. `typed` says whether an object may be a value with its
+    /// type; elsewhere an object that looks like one is an object.
+    fn value(&self, key: &str, value: Value, typed: bool) -> Result<Value, String> {
+        let format = self.target.format;
+        let found = if typed { plain::kind(&value) } else { value.kind().to_owned() };
+        let unwrapped = || if typed { plain::unwrapped(&value) } else { value.clone() };
         match self.target.metadata {
             Kind::Numbers if !(1..=65_535).contains(&key.len()) => {
-                Err(format!("keys of {} have 1 to 65,535 bytes", self.target.format))
+                Err(format!("keys of {format} have 1 to 65,535 bytes"))
             }
-            Kind::Numbers => number(&value).ok_or_else(|| {
-                let found = typed(&value).map_or(value.kind().to_owned(), |(name, _)| format!("a {name}"));
-                format!("it is {found}, and {} holds integers below 2^63 and floats", self.target.format)
-            }),
-            Kind::Strings => match typed(&value) {
-                None if value.as_str().is_some() => Ok(value),
-                Some(("str", Some(text))) => Ok(text.clone()),
-                _ => {
-                    let found =
-                        typed(&value).map_or(value.kind().to_owned(), |(name, _)| format!("a {name}"));
-                    Err(format!("it is {found}, and metadata of {} are strings", self.target.format))
-                }
-            },
-            Kind::Index => match typed(&value) {
-                Some(("str", Some(text))) => Ok(text.clone()),
-                _ => Ok(value),
-            },
+            Kind::Numbers => {
+                let fits = |value: &Value| matches!(value, Value::Float(_)) || value.as_i64().is_some();
+                let why = || format!("{format} holds integers below 2^63 and floats, not {found}");
+                Some(unwrapped()).filter(fits).ok_or_else(why)
+            }
+            Kind::Strings => {
+                let why = || format!("metadata of {format} are strings, not {found}");
+                Some(unwrapped()).filter(|value| value.as_str().is_some()).ok_or_else(why)
+            }
+            Kind::Index if key == "total_size" => {
+                Err("the index states there how many bytes its own tensors take".to_owned())
+            }
+            Kind::Index => {
+                let why = || format!("JSON has no NaN and no infinity, as {found} has here");
+                Some(unwrapped()).filter(|value| !typed || super::source::is_json(value)).ok_or_else(why)
+            }
+            _ if !typed && value.as_object().is_some() => {
+                Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
+            }
             _ => super::targets::oinf_value(key, value),
         }
     }
 }
 
 impl Metadata {
+    /// Takes back what containers on the way have added to the keys.
+    fn undo(&mut self, keys: &mut Object, reserved: &Reserved, stem: &str) {
+        let mut gone = Vec::new();
+        reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
+        gone.extend(reserved.changes.undo(keys));
+        self.losses.extend(reserved.losses());
+        if reserved.has_all_metadata() {
+            // The model knew nothing of these, so containers on the way have asked for them.
+            let asked = AERO_KEYS.iter().chain(APR2_KEYS).filter(|key| !reserved.is_given(key));
+            gone.extend(asked.filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?))));
+        }
+        let own = typed_names(reserved);
+        gone.retain(|(key, value)| own.get(key) != Some(value));
+        self.notes.extend(left_out(&gone, keys, stem));
+    }
+
     /// Puts the reserved key in, or says what is lost because somebody else uses it.
     fn reserve(&mut self, reserved: &Reserved) {
         if self.keys.try_insert(KEY, reserved.to_object()).is_ok() {
@@ -270,40 +318,121 @@ impl Metadata {
 }
 
 /// Undoes what was added when a model of a third format left the family `known` for the container that it is in now.
+/// Returns what stood there and is gone.
 ///
 /// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
 /// asks for and was not added on the way in has been added since.
-fn leave(keys: &mut Object, reserved: &mut Reserved, container: Format, known: Format) {
-    let Some((here, asked)) = family(container) else { return };
+fn leave(
+    keys: &mut Object,
+    reserved: &mut Reserved,
+    container: Format,
+    known: Format,
+) -> Vec<(String, Value)> {
+    let Some((here, asked)) = family(container) else { return Vec::new() };
     if here == known {
-        return;
+        return Vec::new();
     }
     if reserved.has_all_metadata() {
-        // A string that stood where APR2 asks for an object is its model_type now.
-        let model_type = keys.get("model_type").filter(|value| value.as_str().is_some()).cloned();
-        if let Some(model_type) = model_type.filter(|_| known == Format::Aero)
-            && keys.get("architecture").and_then(Value::as_object).is_some_and(Object::is_empty)
-        {
-            keys.insert("architecture", model_type);
-        }
         let needed = family(known).map_or(&[][..], |(_, needed)| needed);
         let since = |key: &&&str| {
-            !needed.contains(*key) && !reserved.changes.added.iter().any(|known| known == **key)
+            !needed.contains(*key)
+                && !reserved.changes.added.iter().any(|known| known == **key)
+                && !reserved.is_given(key)
         };
-        asked.iter().filter(since).for_each(|key| _ = keys.remove(key));
-    } else if reserved.via.last().is_some_and(|&(format, _)| is_same_family(format, known))
-        && let Some((_, changes)) = reserved.via.pop()
-    {
-        changes.undo(keys);
+        let gone = asked.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
+        return gone.collect();
     }
+    match reserved.via.pop_if(|(format, _)| is_same_family(*format, known)) {
+        Some((_, changes)) => changes.undo(keys),
+        None => Vec::new(),
+    }
+}
+
+/// A note for each value that is left out because a container on the way has asked for it, unless it says nothing that the
+/// model or the name of its file does not say.
+fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> {
+    let is_news = |(key, value): &&(String, Value)| {
+        let is_stem = key == "model_name" && value.as_str() == Some(stem);
+        !is_filler(key, value) && !is_stem && keys.values().all(|other| other != value)
+    };
+    let note = |(key, value): &(String, Value)| {
+        let text = json::to_string(value).unwrap_or_default();
+        format!("{key} {text} is left out: a format on the way asked for it, and the model did not say it")
+    };
+    gone.iter().filter(is_news).map(note).collect()
+}
+
+/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better.
+pub(super) fn is_filler(key: &str, value: &Value) -> bool {
+    match key {
+        "apr_version" => value.as_str() == Some(APR_VERSION),
+        "architecture" if value.as_object().is_some_and(Object::is_empty) => true,
+        "architecture" | "model_type" => value.as_str() == Some(UNKNOWN),
+        "model_name" => value.as_str() == Some(super::NO_STEM),
+        _ => false,
+    }
+}
+
+/// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
+pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> bool {
+    if is_filler(key, value) {
+        return true;
+    }
+    let Some(text) = value.as_str() else { return false };
+    let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
+    let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
+    let Said { own, config, stem } = said;
+    match key {
+        "model_name" => {
+            is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])
+        }
+        "architecture" | "model_type" => is_said([
+            own.architecture.as_deref(),
+            config.architecture.as_deref(),
+            of_key("general.architecture"),
+            of_key("architecture"),
+            of_key("model_type"),
+        ]),
+        _ => false,
+    }
+}
+
+/// What stands where a source does not say what a format asks for.
+const UNKNOWN: &str = "unknown";
+const APR_VERSION: &str = "2.0.0";
+
+/// The names of a model that formats ask for.
+#[derive(Clone, Debug)]
+pub(super) struct ModelNames {
+    pub(super) name: Option<String>,
+    pub(super) architecture: Option<String>,
+}
+
+/// Where the names of a model come from.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    /// What it says itself.
+    pub(super) own: ModelNames,
+    /// What a config.json beside it says.
+    pub(super) config: ModelNames,
+    /// The name of its file, without the ending.
+    pub(super) stem: String,
+}
+
+fn typed_names(reserved: &Reserved) -> Object {
+    let names = AERO_KEYS.iter().chain(APR2_KEYS);
+    names.filter_map(|key| Some(((*key).to_owned(), plain::unwrapped(reserved.metadata.get(key)?)))).collect()
 }
 
 /// What AERO and APR2 ask for, from what there is.
 struct Asked<'a> {
     source: Format,
     /// What the source says outside of the keys.
-    name: Option<String>,
-    architecture: Option<String>,
+    said: ModelNames,
+    /// What a config.json beside it says, which is asked last.
+    config: ModelNames,
+    /// What a model whose metadata is typed has under the keys that formats ask for.
+    typed: Object,
     options: &'a ConvertOptions,
     stem: &'a str,
 }
@@ -322,57 +451,75 @@ impl Asked<'_> {
             ("model_type", text(model_type)),
         ];
         let said = self.said(keys, if is_apr2 { "architecture" } else { "model_type" });
-        for (key, value) in given {
-            if let Some(value) = value
-                && keys.insert(key, value).is_none()
-            {
-                changes.added.push(key.to_owned());
-            }
+        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            keys.insert(key, value);
         }
         let mut lacks = |key: &str, is_good: fn(&Value) -> bool, value: Value, note: Option<&str>| {
+            let there = keys.get(key).or(self.typed.get(key));
             if keys.get(key).is_some_and(is_good) {
                 return;
             }
+            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && super::source::is_json(own)) {
+                return changes.set(keys, key, own.clone());
+            }
             // What `--metadata` says replaces this later.
-            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.get(key).is_some());
-            if let Some(note) = note.filter(|_| !is_given) {
+            let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key(key));
+            let other = there.map(|_| "because the format asks for another kind of value than there is");
+            if let Some(note) = other.or(note).filter(|_| !is_given) {
                 let text = json::to_string(&value).unwrap_or_default();
                 notes.push(format!("{key} is {text}, {note}"));
             }
             changes.set(keys, key, value);
         };
-        let unknown = "because the source does not say";
         let is_text = |value: &Value| value.as_str().is_some();
-        let note = said.is_none().then_some(unknown);
+        let note = match (&said, &self.config.architecture) {
+            (Some(_), _) => None,
+            (None, Some(_)) => Some(BESIDE),
+            (None, None) => Some("because the source does not say"),
+        };
+        let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         if is_apr2 {
             let plain = architecture.clone().filter(|text| json::parse_object(text.as_bytes()).is_err());
             let note = note.filter(|_| plain.is_none());
-            let model_type = plain.or(said).unwrap_or_else(|| "unknown".to_owned());
-            lacks("apr_version", is_text, "2.0.0".into(), None);
-            lacks("model_type", is_text, model_type.into(), note);
-            lacks("architecture", |value| value.as_object().is_some(), Object::new().into(), None);
+            let is_architecture = |value: &Value| matches!(value, Value::Object(_) | Value::String(_));
+            lacks("apr_version", is_text, APR_VERSION.into(), None);
+            lacks("model_type", is_text, plain.unwrap_or(said).into(), note);
+            lacks("architecture", is_architecture, Object::new().into(), None);
         } else if family(target).is_some() {
-            let from_file = self.name.is_none().then_some("after the file");
-            let name = self.name.as_deref().unwrap_or(self.stem);
-            lacks("model_name", |_| true, name.into(), from_file);
-            lacks("architecture", |_| true, said.unwrap_or_else(|| "unknown".to_owned()).into(), note);
+            let (name, from) = self.name();
+            lacks("model_name", |_| true, name.into(), from);
+            lacks("architecture", |_| true, said.into(), note);
         }
         changes
     }
 
-    /// What there is for the name of an architecture: what GGUF says, the text under `key`, what a manifest says.
+    /// The model's name, and where it comes from if the source does not say it.
+    fn name(&self) -> (&str, Option<&'static str>) {
+        match (&self.said.name, &self.config.name) {
+            (Some(name), _) => (name, None),
+            (None, Some(name)) => (name, Some(BESIDE)),
+            (None, None) => (self.stem, Some("after the file")),
+        }
+    }
+
+    /// What there is for the name of an architecture: what GGUF says, the text under `key`, what the source says elsewhere.
     fn said(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
-        let said = self.architecture.clone();
+        let said = self.said.architecture.clone();
         if self.source == Format::Gguf { said.or(there) } else { there.or(said) }
     }
 
     /// The name of the architecture for AERO's manifest, where a key of that name may be an object.
     fn architecture(&self, keys: &Object) -> String {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
-        there.or_else(|| self.said(keys, "model_type")).unwrap_or_else(|| "unknown".to_owned())
+        there
+            .or_else(|| self.said(keys, "model_type"))
+            .or_else(|| self.config.architecture.clone())
+            .unwrap_or_else(|| UNKNOWN.to_owned())
     }
 }
+
+const BESIDE: &str = "after the config.json beside the file";
 
 /// The bits that a weight takes on average, scales included, of so many elements in blocks of each type.
 fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
@@ -388,43 +535,4 @@ fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
 fn object_of(text: &str) -> Value {
     let named = || Object::from_iter([("name", text)]);
     json::parse_object(text.as_bytes()).unwrap_or_else(|_| named()).into()
-}
-
-/// Type and value of `{"type", "value"}` or `{"type", "bits"}`, as OINF's metadata and floats that JSON lacks are expressed.
-fn typed(value: &Value) -> Option<(&str, Option<&Value>)> {
-    let object = value.as_object()?;
-    let name = object.get("type")?.as_str()?;
-    let is_typed = object.contains_key("value") || object.contains_key("bits");
-    is_typed.then(|| (name, object.get("value")))
-}
-
-/// The number as MAG holds it, if it is one.
-fn number(value: &Value) -> Option<Value> {
-    let fits = |value: &Value| matches!(value, Value::Float(_)) || value.as_i64().is_some();
-    match typed(value) {
-        None => fits(value).then(|| value.clone()),
-        Some((name, value)) => {
-            let dtype: DType = name.parse().ok()?;
-            match (dtype, value) {
-                (DType::F16 | DType::F32 | DType::F64, Some(value)) => value.as_f64().map(Value::Float),
-                (DType::F16 | DType::F32 | DType::F64, None) => None, // see below
-                (_, Some(Value::Int(n))) => n.as_i64().map(Value::from),
-                _ => None,
-            }
-        }
-    }
-    .or_else(|| float_of_bits(value).map(Value::Float))
-}
-
-/// The float of `{"type": "f32", "bits": "7fc00000"}`, with its bits where f64 has the same.
-fn float_of_bits(value: &Value) -> Option<f64> {
-    let object = value.as_object()?;
-    let digits = object.get("bits")?.as_str()?;
-    let bits = u64::from_str_radix(digits, 16).ok()?;
-    match (object.get("type")?.as_str()?, digits.len()) {
-        ("f64", 16) => Some(f64::from_bits(bits)),
-        ("f32", 8) => Some(f32::from_bits(u32::try_from(bits).ok()?).into()),
-        ("f16", 4) => Some(tensor_core::f16::from_bits(u16::try_from(bits).ok()?).into()),
-        _ => None,
-    }
 }

@@ -23,6 +23,7 @@
 //! everything but zero becomes true.
 
 mod cast;
+mod config;
 mod fit;
 #[cfg(not(target_arch = "wasm32"))]
 mod guard;
@@ -31,6 +32,7 @@ mod listing;
 mod metadata;
 mod options;
 mod output;
+mod plain;
 mod reserved;
 mod rules;
 mod source;
@@ -59,7 +61,7 @@ use crate::ties::{MAX_TIMES, Ties};
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
-pub(crate) use source::said;
+pub(crate) use source::differences;
 use tensors::{Chooser, Origin, Tensors};
 use transform::Values;
 
@@ -334,12 +336,15 @@ pub struct Converted {
     pub files: Vec<WrittenFile>,
 }
 
+/// The name of a model whose file has none.
+const NO_STEM: &str = "model";
+
 /// The name of a file without its ending.
 fn stem(path: &Path) -> &str {
     const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|&name| name != "-").unwrap_or("model"); // standard input has no name
+    let name = name.filter(|&name| name != "-").unwrap_or(NO_STEM); // standard input has no name
     let known = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
     let stem = || Path::new(name).file_stem().and_then(|stem| stem.to_str());
-    known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or("model")
+    known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or(NO_STEM)
 }

@@ -174,6 +174,17 @@ impl ConvertOptions {
 }
 
 impl ConvertOptions {
+    /// The keys of metadata that the user gives.
+    pub(super) fn given_keys(&self) -> impl Iterator<Item = &str> {
+        let named = [
+            ("model_name", &self.model_name),
+            ("architecture", &self.architecture),
+            ("model_type", &self.model_type),
+        ];
+        let named = named.into_iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
+        named.chain(self.metadata.iter().flat_map(Object::keys))
+    }
+
     /// Refuses types that values cannot be changed to.
     fn check_types(&self) -> Result<()> {
         let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {

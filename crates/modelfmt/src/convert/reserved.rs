@@ -27,6 +27,9 @@ pub(super) struct Reserved {
     pub(super) shapes: Vec<String>,
     /// Keys that the files of a set have and its index does not.
     pub(super) files: Vec<String>,
+    /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
+    /// taken for what a conversion has added.
+    pub(super) given: Vec<String>,
     /// What was done to the keys at top level because the target asks for some.
     pub(super) changes: Changes,
     /// Where a model of a third format has been since, and what was done to its keys on leaving there.
@@ -57,10 +60,14 @@ impl Changes {
         }
     }
 
-    /// Makes the keys what they were.
-    pub(super) fn undo(&self, keys: &mut Object) {
-        self.added.iter().for_each(|key| _ = keys.remove(key));
-        keys.extend(self.replaced.clone());
+    /// Makes the keys what they were. Returns what stood there and is gone.
+    pub(super) fn undo(&self, keys: &mut Object) -> Vec<(String, Value)> {
+        let added = self.added.iter().filter_map(|key| Some((key.clone(), keys.remove(key)?)));
+        let mut gone: Vec<(String, Value)> = added.collect();
+        for (key, value) in &self.replaced {
+            gone.extend(keys.insert(key, value.clone()).map(|now| (key.to_owned(), now)));
+        }
+        gone
     }
 
     pub(super) fn extend(&mut self, other: Self) {
@@ -103,6 +110,7 @@ impl Reserved {
             declared: Vec::new(),
             shapes: Vec::new(),
             files: Vec::new(),
+            given: Vec::new(),
             changes: Changes::default(),
             via: Vec::new(),
             other: Object::new(),
@@ -122,6 +130,7 @@ impl Reserved {
         let declared = list(other.remove("declared"), declared)?;
         let shapes = object(other.remove("shapes"))?;
         let files = list(other.remove("files"), text)?;
+        let given = list(other.remove("given"), text)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
         let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(<[_]>::is_empty));
@@ -129,7 +138,8 @@ impl Reserved {
             return None;
         }
         let shapes = shapes.keys().map(str::to_owned).collect();
-        let reserved = Self { format, metadata, sizevars, declared, shapes, files, changes, via, other };
+        let reserved =
+            Self { format, metadata, sizevars, declared, shapes, files, given, changes, via, other };
         reserved.is_plausible().then_some(reserved)
     }
 
@@ -140,9 +150,29 @@ impl Reserved {
         (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
+            && (self.given.is_empty() || self.has_all_metadata())
             && self.changes.are_plausible()
             && self.via.len() <= HOPS
             && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())
+    }
+
+    /// The key is the user's own from now on.
+    pub(super) fn give(&mut self, key: &str) {
+        self.changes.forget(key);
+        self.via.iter_mut().for_each(|(_, changes)| changes.forget(key));
+        if self.has_all_metadata() && super::metadata::is_asked_for(key) && !self.is_given(key) {
+            self.given.push(key.to_owned());
+        }
+    }
+
+    /// Whether the user gave the key.
+    pub(super) fn is_given(&self, key: &str) -> bool {
+        self.given.iter().any(|given| given == key)
+    }
+
+    /// What else there is under the key.
+    pub(super) const fn other(&self) -> &Object {
+        &self.other
     }
 
     /// What else stands under the key, which a target without it loses.
@@ -174,6 +204,7 @@ impl Reserved {
             Value::Object(self.shapes.iter().map(scalar).collect())
         });
         part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
+        part("given", self.given.is_empty(), &|| self.given.iter().map(String::as_str).collect());
         self.changes.insert_into(&mut object);
         if !self.via.is_empty() {
             object.insert("via", self.via.iter().map(hop_value).collect::<Value>());
@@ -199,6 +230,9 @@ fn declared_value((index, declared): &(u64, Declared)) -> Object {
 }
 
 fn declared(value: &Value) -> Option<(u64, Declared)> {
+    if value.as_object()?.len() != 4 {
+        return None;
+    }
     let shape = value.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
     let name = text(value.get("name")?)?;
     let dtype = tensor_core::DType::from_name(value.get("dtype")?.as_str()?)?;
@@ -213,7 +247,8 @@ fn hop_value((format, changes): &(Format, Changes)) -> Object {
 
 fn hop(value: &Value) -> Option<(Format, Changes)> {
     let mut object = value.as_object()?.clone();
-    Some((object.remove("format")?.as_str()?.parse().ok()?, Changes::take(&mut object)?))
+    let hop = (object.remove("format")?.as_str()?.parse().ok()?, Changes::take(&mut object)?);
+    object.is_empty().then_some(hop)
 }
 
 fn text(value: &Value) -> Option<String> {

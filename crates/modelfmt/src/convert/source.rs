@@ -3,7 +3,10 @@
 use tensor_core::value::{Object, Value};
 
 use super::fit::Misfit;
+use super::metadata::{ModelNames, Said, is_added};
+use super::plain;
 use super::reserved::{self, Reserved};
+use crate::diff::MetadataDiff;
 use crate::error::Result;
 use crate::format::Format;
 use crate::model::Model;
@@ -18,9 +21,14 @@ pub(super) struct Content {
     pub(super) reserved: Option<Reserved>,
     /// What no target can hold.
     pub(super) losses: Vec<Misfit>,
+    /// What only a file of the same format can hold.
+    pub(super) own: Vec<Misfit>,
     /// What the source says of the model's name and architecture outside of `keys`.
-    pub(super) name: Option<String>,
-    pub(super) architecture: Option<String>,
+    pub(super) said: ModelNames,
+    /// What a config.json beside it says of them.
+    pub(super) config: ModelNames,
+    /// AERO: what the manifest says beyond what is made anew.
+    pub(super) manifest: Object,
     /// What to tell the user.
     pub(super) notes: Vec<String>,
 }
@@ -33,8 +41,10 @@ impl Content {
             keys: Object::new(),
             reserved: None,
             losses: Vec::new(),
-            name: None,
-            architecture: None,
+            own: Vec::new(),
+            manifest: Object::new(),
+            said: ModelNames { name: None, architecture: None },
+            config: ModelNames { name: None, architecture: None },
             notes: Vec::new(),
         };
         match format {
@@ -47,6 +57,10 @@ impl Content {
             content.read_gguf();
         }
         content.take_reserved();
+        content.name_itself();
+        if let Some(path) = model.config() {
+            content.config = super::config::names(&path, &mut content.notes);
+        }
         Ok(content)
     }
 
@@ -56,18 +70,44 @@ impl Content {
         self.reserved = Some(reserved);
     }
 
-    /// MJSN is the metadata; the manifest is made anew, and what it has of its own is a loss (DECISIONS, AERO, "MMSG content").
+    /// What a model whose metadata is typed says under the names that other formats ask for.
+    fn name_itself(&mut self) {
+        let Some(reserved) = &self.reserved else { return };
+        let text = |key| plain::unwrapped(reserved.metadata.get(key)?).as_str().map(str::to_owned);
+        if self.said.name.is_none() {
+            self.said.name = text("model_name");
+        }
+        if self.said.architecture.is_none() {
+            self.said.architecture = text("architecture").or_else(|| text("model_type"));
+        }
+    }
+
+    /// MJSN is the metadata. The manifest is made anew: it says name and architecture where MJSN does not, and what it has of
+    /// its own goes into AERO again.
     fn read_aero(&mut self, model: &Model) -> Result<()> {
-        const OURS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
         let mut parts = object(model.metadata()?);
         self.keys = object(parts.remove("json").unwrap_or_default());
         let manifest = object(parts.remove("manifest").unwrap_or_default());
-        let said = |key| manifest.get("model")?.get(key)?.as_str().map(str::to_owned);
-        (self.name, self.architecture) = (said("name"), said("architecture"));
-        for key in manifest.keys().filter(|key| !OURS.contains(key)) {
-            self.losses.push(Misfit::loss("manifest key", key, "the manifest is written anew"));
+        for (key, inner) in [("model_name", "name"), ("architecture", "architecture")] {
+            let Some(said) = manifest.get("model").and_then(|model| model.get(inner)) else { continue };
+            match self.keys.get(key) {
+                None => _ = self.keys.insert(key, said.clone()),
+                Some(known) if known == said || known.as_str().is_none() => {}
+                Some(_) => {
+                    let why = "the JSON metadata says something else, of which the manifest is made anew";
+                    self.losses.push(Misfit::loss("manifest key", &format!("model.{inner}"), why));
+                }
+            }
         }
-        super::targets::aero_losses(model, &mut self.losses)
+        let text = |key| manifest.get("model")?.get(key)?.as_str().map(str::to_owned);
+        self.said = ModelNames { name: text("name"), architecture: text("architecture") };
+        self.manifest = manifest;
+        self.manifest.retain(|key, _| !MANIFEST.contains(&key));
+        for key in self.manifest.keys() {
+            let why = "the manifest of an AERO file has it, and no other format has a manifest";
+            self.own.push(Misfit::loss("manifest key", key, why));
+        }
+        super::targets::aero_losses(model, &mut self.own, &mut self.losses)
     }
 
     /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.
@@ -103,7 +143,7 @@ impl Content {
 
     fn read_gguf(&mut self) {
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);
-        (self.name, self.architecture) = (text("general.name"), text("general.architecture"));
+        self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {
             if !is_json(value) {
                 self.notes
@@ -113,28 +153,72 @@ impl Content {
     }
 }
 
-/// What a model says besides its tensors, whichever format it is in at present: what conversion carries, without what
-/// formats in between have asked for.
-pub(crate) fn said(model: &Model) -> Result<Object> {
-    let Content { mut keys, reserved, .. } = Content::read(model)?;
-    if let Some(Reserved { metadata, sizevars, changes, via, .. }) = reserved {
-        changes.undo(&mut keys);
-        via.iter().rev().for_each(|(_, changes)| changes.undo(&mut keys));
-        for (key, value) in metadata {
-            // The model's own word comes first, and another under the same key is not lost beside it.
-            if let Some(other) =
-                keys.insert(key.as_str(), value).filter(|other| keys.get(&key) != Some(other))
-            {
-                keys.insert(format!("{}.{key}", model.format()), other);
+/// The keys of a manifest that are made anew.
+pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
+
+impl Model {
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, a
+    /// number of MAG is a number, and what a conversion carries in a JSON object under its reserved key stands beside the
+    /// keys of that object. So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff)
+    /// compares this.
+    ///
+    /// Size variables of OINF have the prefix `sizevars.`, keys of an AERO manifest `manifest.`. What the reserved key says
+    /// under a key that has another value has the prefix `modelfmt.`, and hides nothing.
+    ///
+    /// # Errors
+    /// If the metadata does not decode, or a file of a set is missing.
+    pub fn flat_metadata(&self) -> Result<Object> {
+        Ok(flat(self)?.0)
+    }
+}
+
+/// The metadata as one flat list, and where the names of the model come from.
+fn flat(model: &Model) -> Result<(Object, Said)> {
+    let Content { mut keys, reserved, manifest, said, config, .. } = Content::read(model)?;
+    let mut put = |key: &str, value: Value| match keys.get(key) {
+        None => _ = keys.insert(key, value),
+        Some(known) if *known == value => {}
+        Some(_) => _ = keys.insert(format!("{}.{key}", reserved::KEY), value),
+    };
+    manifest.iter().for_each(|(key, value)| put(&format!("manifest.{key}"), value.clone()));
+    if let Some(reserved) = reserved {
+        reserved.metadata.iter().for_each(|(key, value)| put(key, plain::unwrapped(value)));
+        reserved.sizevars.iter().for_each(|(name, value)| put(&format!("sizevars.{name}"), value.clone()));
+        reserved
+            .other()
+            .iter()
+            .for_each(|(key, value)| put(&format!("{}.{key}", reserved::KEY), value.clone()));
+    }
+    let stem = super::stem(model.path()).to_owned();
+    Ok((keys, Said { own: said, config, stem }))
+}
+
+/// The keys under which two models say something else, with what they say. A key that only one of them has does not count
+/// where a conversion of the other puts it, because its target asks for it.
+pub(crate) fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
+    let ((of_a, said_a), (of_b, said_b)) = (flat(a)?, flat(b)?);
+    let mut found = Vec::new();
+    for (key, value) in &of_a {
+        match of_b.get(key) {
+            Some(other) if other == value => {}
+            None if is_added(key, value, &of_b, &said_b) => {}
+            other => {
+                found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: other.cloned() })
             }
         }
-        keys.extend(sizevars.into_iter().map(|(name, value)| (format!("sizevars.{name}"), value)));
     }
-    Ok(keys)
+    let new =
+        of_b.iter().filter(|(key, value)| !of_a.contains_key(key) && !is_added(key, value, &of_a, &said_a));
+    found.extend(new.map(|(key, value)| MetadataDiff {
+        key: key.to_owned(),
+        a: None,
+        b: Some(value.clone()),
+    }));
+    Ok(found)
 }
 
 /// Whether JSON has every number in a value.
-fn is_json(value: &Value) -> bool {
+pub(super) fn is_json(value: &Value) -> bool {
     match value {
         Value::Float(x) => x.is_finite(),
         Value::Array(items) => items.iter().all(is_json),

@@ -10,7 +10,10 @@
     reason = "this is test code"
 )]
 
+mod aeros;
+mod chains;
 mod common;
+mod config;
 mod damage;
 mod files;
 mod kept;

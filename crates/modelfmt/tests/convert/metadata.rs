@@ -73,7 +73,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
     let found = json_of(&apr2);
     assert_eq!(found.get("model_type"), Some(&"llama".into()));
-    assert_eq!(found.get("architecture"), Some(&Object::new().into()));
+    assert_eq!(found.get("architecture"), Some(&"llama".into()));
     assert_eq!(json_of(&convert(&apr2, Format::Aero, &options(|_| {}))), json_of(&aero));
 }
 
@@ -122,7 +122,7 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
         error,
         concat!(
             "m.oinf: does not fit mag: 2 items; what helps: --lossy\n",
-            "  metadata key \"text\": it is a str, and mag holds integers below 2^63 and floats (--lossy)\n",
+            "  metadata key \"text\": mag holds integers below 2^63 and floats, not a str (--lossy)\n",
             "  size variable \"D\": mag has no size variables (--lossy)"
         )
     );
@@ -194,7 +194,7 @@ fn metadata_of_the_user_takes_the_form_of_the_target() {
     let found = convert(&source, Format::Mag, &given(r#"{"epoch": 2.5, "k": 3}"#));
     assert_eq!(text(&json_of(&found)), r#"{"epoch":2.5,"k":3}"#);
     let error = try_convert(&source, Format::Safetensors, &given(r#"{"epoch": 2.5}"#)).unwrap_err();
-    assert!(error.to_string().contains("it is a float, and metadata of safetensors are strings"), "{error}");
+    assert!(error.to_string().contains("metadata of safetensors are strings, not a float"), "{error}");
     let error = try_convert(&source, Format::Oinf, &given(r#"{"a b": 1, "c": "d e"}"#)).unwrap_err();
     assert!(
         all(&error).contains("texts of oinf have only A-Z a-z 0-9 . _ -, and this has ' '"),
@@ -255,7 +255,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     assert!(!error.contains("epoch"), "{error}");
     let found = modelfmt::diff(&twice, &same, &modelfmt::Work::default()).unwrap();
     let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
-    assert_eq!(keys, ["epoch", "apr2.epoch"]);
+    assert_eq!(keys, ["modelfmt.epoch"]);
     // A part that only a later version knows.
     let later = source(r#"{"version": 1, "format": "mag", "later": true}"#);
     let error = all(&try_convert(&later, Format::Mag, &options(|_| {})).unwrap_err());
@@ -275,4 +275,165 @@ fn keys_of_the_files_of_a_set_are_found_in_time_that_grows_with_their_number() {
     );
     let found = convert(&apr2(&one(), &metadata), Format::SafetensorsSharded, &options(|o| o.lossy = true));
     assert!(!json_of(&found).contains_key("k0"));
+}
+
+fn differing(a: &modelfmt::Model, b: &modelfmt::Model) -> Vec<String> {
+    let diff = modelfmt::diff(a, b, &modelfmt::Work::default()).unwrap();
+    diff.metadata.into_iter().map(|entry| entry.key).collect()
+}
+
+#[test]
+fn the_reserved_key_never_decides_what_diff_says() {
+    let honest = safetensors(&one(), r#"{"architecture": "llama", "license": "MIT"}"#);
+    let source = |reserved: &str| {
+        let rest = r#""apr_version": "2.0.0", "model_type": "unknown", "license": "MIT""#;
+        apr2(&one(), &format!(r#"{{{rest}, "architecture": "evil", "modelfmt": {reserved}}}"#))
+    };
+    for reserved in [
+        r#"{"version": 1, "format": "safetensors", "replaced": {"architecture": "llama"}}"#,
+        r#"{"version": 1, "format": "safetensors", "added": ["architecture", "apr_version", "model_type"]}"#,
+        r#"{"version": 1, "format": "safetensors", "via": [{"format": "aero", "added": ["architecture"]}]}"#,
+        r#"{"version": 1, "format": "safetensors", "via": [{"format": "aero", "replaced": {"architecture": "llama"}}]}"#,
+        r#"{"version": 1, "format": "oinf", "metadata": {"architecture": {"type": "str", "value": "llama"}}}"#,
+    ] {
+        let evil = source(reserved);
+        assert!(differing(&honest, &evil).contains(&"architecture".to_owned()), "{reserved}");
+        assert!(differing(&evil, &honest).contains(&"architecture".to_owned()), "{reserved}");
+    }
+    // Nor does it say that what only one of them has is not there.
+    let without = safetensors(&one(), r#"{"license": "MIT"}"#);
+    let added = source(r#"{"version": 1, "format": "safetensors", "added": ["architecture"]}"#);
+    assert_eq!(differing(&without, &added), ["architecture"]);
+}
+
+#[test]
+fn what_lost_nothing_is_the_same_to_diff() {
+    let metadata = oinf::Metadata::new()
+        .sizevar("D", 4)
+        .value("text", "a.b")
+        .value("n", 5u8)
+        .value("x", 0.1f32)
+        .value("bits", oinf::Bitset::of([true, false]).unwrap())
+        .value("m", oinf::NdArray::new(DType::I8, vec![2, 2], vec![1, 2, 3, 4]).unwrap());
+    let sources = [
+        safetensors(&one(), r#"{"format": "pt", "model_type": "gpt2"}"#),
+        mag(&one(), &[("epoch", mag::Number::I64(7)), ("nan", mag::Number::F64(f64::NAN))]),
+        oinf(&one(), &metadata),
+        apr2(
+            &one(),
+            r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": {"n": 1}, "k": [1, {"a": 2}]}"#,
+        ),
+        gguf(&one(), &[("general.name", "g"), ("general.architecture", "llama")]),
+    ];
+    for source in &sources {
+        for target in Format::ALL.iter().copied().filter(|format| format.is_writable()) {
+            let Ok((found, _)) = try_convert(source, target, &options(|_| {})) else { continue };
+            assert_eq!(differing(source, &found), [""; 0], "{} to {target}", source.format());
+            assert_eq!(differing(&found, source), [""; 0], "{target} from {}", source.format());
+        }
+    }
+    let oinf = convert(&sources[0], Format::Oinf, &options(|_| {}));
+    assert_eq!(text(&json_of(&oinf)).matches("\"type\":\"str\"").count(), 2, "it went through");
+    let flat = sources[2].flat_metadata().unwrap();
+    let expected = r#"{"bits":[true,false],"m":[[1,2],[3,4]],"n":5,"sizevars.D":4,"text":"a.b","x":0.10000000149011612}"#;
+    assert_eq!(text(&flat), expected);
+}
+
+#[test]
+fn names_that_the_user_gives_are_not_taken_for_ours() {
+    let given = [
+        options(|o| {
+            o.model_name = Some("Tiny".to_owned());
+            o.architecture = Some("llama".to_owned());
+        }),
+        options(|o| o.metadata = Some(object(r#"{"model_name": "Tiny", "architecture": "llama"}"#))),
+    ];
+    for given in given {
+        let aero = convert(&mag(&one(), &[]), Format::Aero, &given);
+        let error = all(&try_convert(&aero, Format::Mag, &options(|_| {})).unwrap_err());
+        assert!(
+            error.contains("2 items")
+                && error.contains("\"model_name\"")
+                && error.contains("\"architecture\""),
+            "{error}"
+        );
+        // By way of another container too.
+        let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
+        assert_eq!(json_of(&apr2).get("model_name"), Some(&"Tiny".into()));
+        let error = all(&try_convert(&apr2, Format::Mag, &options(|_| {})).unwrap_err());
+        assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
+        let aero = convert(&safetensors(&one(), "{}"), Format::Aero, &given);
+        let back = convert(&aero, Format::Safetensors, &options(|_| {}));
+        assert_eq!(text(&json_of(&back)), r#"{"architecture":"llama","model_name":"Tiny"}"#);
+    }
+}
+
+#[test]
+fn what_stands_beside_type_and_value_is_not_dropped() {
+    let beside = r#"{"k": {"type": "str", "value": "x", "note": "y"}}"#;
+    let given = options(|o| o.metadata = Some(object(beside)));
+    for target in [Format::Oinf, Format::Safetensors, Format::Mag] {
+        let error = all(&try_convert(&mag(&one(), &[]), target, &given).unwrap_err());
+        assert!(error.contains("metadata key \"k\""), "{target}: {error}");
+    }
+    let reserved = format!(
+        r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {{}}, "modelfmt": {{"version": 1, "format": "oinf", "metadata": {beside}}}}}"#
+    );
+    let error = all(&try_convert(&apr2(&one(), &reserved), Format::Oinf, &options(|_| {})).unwrap_err());
+    assert!(error.contains("has a member \"note\""), "{error}");
+    // An object of somebody's own that looks like a typed value is an object.
+    let own = apr2(
+        &one(),
+        r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": "a", "k": {"type": "str", "value": "x"}}"#,
+    );
+    let error = all(&try_convert(&own, Format::Oinf, &options(|_| {})).unwrap_err());
+    assert!(error.contains("metadata key \"k\": oinf holds numbers"), "{error}");
+}
+
+#[test]
+fn integers_stay_what_they_are() {
+    let json = r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": "a", "mixed": [1, 2.5], "large": 1000000000000000019884624838656}"#;
+    let source = apr2(&one(), json);
+    let aero = convert(&source, Format::Aero, &options(|_| {}));
+    assert!(text(&json_of(&aero)).contains(r#""large":1000000000000000019884624838656"#));
+    let set = convert(&aero, Format::SafetensorsSharded, &options(|_| {}));
+    assert!(text(&json_of(&set)).contains(r#""large":1000000000000000019884624838656"#));
+    for target in [Format::Oinf, Format::Mag] {
+        let error = all(&try_convert(&source, target, &options(|_| {})).unwrap_err());
+        assert!(error.contains("\"mixed\"") && error.contains("\"large\""), "{target}: {error}");
+    }
+}
+
+#[test]
+fn the_architecture_of_apr2_stays_what_it_is() {
+    let keys = |architecture: &str| {
+        let rest = r#""apr_version": "2.0.0", "model_type": "whisper""#;
+        apr2(&one(), &format!(r#"{{{rest}, "architecture": {architecture}}}"#))
+    };
+    let source = keys(r#""Whisper""#);
+    assert!(source.verify(modelfmt::Level::Full).is_ok());
+    for target in [Format::Apr2, Format::Apr2Sharded, Format::Aero] {
+        let (found, _) = try_convert(&source, target, &options(|_| {})).unwrap();
+        assert_eq!(json_of(&found).get("architecture"), Some(&"Whisper".into()), "{target}");
+        assert!(found.verify(modelfmt::Level::Full).is_ok(), "{target}");
+    }
+    // Another value, which our writer refuses, put into the bytes.
+    let plan = |architecture: &str| {
+        let metadata = object(&format!(
+            r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {architecture}}}"#
+        ));
+        let plan = apr2::Plan::new([], &apr2::Metadata::from(metadata), &apr2::WriteOptions::new())?;
+        let file = tensor_core::write::MemoryFile::new();
+        let none: [&[u8]; 0] = [];
+        plan.write(&none, &file, &modelfmt::Work::sequential())?;
+        Ok::<_, apr2::Error>(file.into_bytes())
+    };
+    assert!(plan("5").is_err());
+    let good = plan(r#""5""#).unwrap();
+    let at = good.windows(3).position(|bytes| bytes == br#""5""#).unwrap();
+    let bad = crate::common::open("m.apr", [&good[..at], b" 5 ", &good[at + 3..]].concat());
+    let report = bad.verify(modelfmt::Level::Full);
+    assert!(report.errors.iter().any(|error| error.contains("an object or a string")), "{report:?}");
+    let error = all(&try_convert(&bad, Format::Apr2, &options(|_| {})).unwrap_err());
+    assert!(error.contains("metadata key \"architecture\": apr2 asks for another kind of value"), "{error}");
 }

@@ -51,6 +51,14 @@ pub enum ValueError {
          {{\"type\": …, \"value\": …}}"
     )]
     Plain(&'static str),
+    /// A member that a typed value does not have.
+    #[error("{{\"type\": …, \"value\": …}} has a member {0:?} that metadata of OINF cannot hold")]
+    Member(String),
+    /// A list with integers and floats, which an array of one type cannot tell apart.
+    #[error(
+        "a list of integers and floats; an array of OINF has one type: write all as floats (1.0), or all as integers"
+    )]
+    Mixed,
     /// Shape, element type and values do not fit each other.
     #[error("{0}")]
     Array(String),
@@ -165,7 +173,10 @@ impl MetaValue<'static> {
             Value::Bool(b) => Self::Bool(*b),
             Value::Int(n) => match (n.as_i64(), n.as_u64()) {
                 (Some(n), _) => Self::I64(n),
-                (None, n) => Self::U64(n.unwrap_or_default()), // one of the two holds every integer
+                (None, Some(n)) => Self::U64(n),
+                (None, None) => {
+                    return Err(ValueError::Range { number: n.to_string(), dtype: DType::I64 });
+                }
             },
             Value::Float(x) => Self::F64(*x),
             Value::String(text) => Self::Str(Cow::Owned(text.clone())),
@@ -181,6 +192,16 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     let name = object.required_str("type")?;
     let unknown = || ValueError::UnknownType(name.to_owned());
     let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
+    // Anything else that stands there would be lost.
+    let has_bits = object.contains_key("bits") && value_type.dtype().is_some();
+    let members: &[&str] = match value_type {
+        ValueType::Ndarray => &["type", "dtype", "shape", "value"],
+        _ if has_bits => &["type", "bits"],
+        _ => &["type", "value"],
+    };
+    if let Some(other) = object.keys().find(|key| !members.contains(key)) {
+        return Err(ValueError::Member(other.to_owned()));
+    }
     match value_type {
         ValueType::Str => Ok(MetaValue::Str(Cow::Owned(object.required_str("value")?.to_owned()))),
         ValueType::Bitset => {
@@ -222,27 +243,34 @@ fn array_fault(fault: &Fault) -> ValueError {
     ValueError::Array(fault.to_string())
 }
 
-/// A flat list: booleans, or integers that i64 or u64 holds, or numbers.
+/// A flat list: of booleans, of integers that i64 or u64 holds, or of floats.
 fn plain_array(items: &[Value]) -> Result<NdArray<'static>, ValueError> {
+    let other = items.iter().find(|item| !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)));
+    if let Some(other) = other {
+        return Err(ValueError::Plain(match other {
+            Value::Array(_) => "a list of lists",
+            Value::String(_) => "a list of strings",
+            _ => "a list of other than numbers or booleans",
+        }));
+    }
     let all = |f: fn(&Value) -> bool| !items.is_empty() && items.iter().all(f);
+    let integer = items.iter().find(|item| matches!(item, Value::Int(_)));
     let dtype = if all(|x| x.as_bool().is_some()) {
         DType::Bool
     } else if all(|x| x.as_i64().is_some()) {
         DType::I64
     } else if all(|x| x.as_u64().is_some()) {
         DType::U64
+    } else if integer.is_some() && items.iter().any(|item| matches!(item, Value::Float(_))) {
+        return Err(ValueError::Mixed);
+    } else if all(|x| matches!(x, Value::Int(_))) {
+        let range = "a list of integers that neither i64 nor u64 holds together";
+        return Err(ValueError::Plain(range));
     } else {
         DType::F64
     };
     let mut bytes = Vec::new();
     for item in items {
-        if !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)) {
-            return Err(ValueError::Plain(match item {
-                Value::Array(_) => "a list of lists",
-                Value::String(_) => "a list of strings",
-                _ => "a list of other than numbers or booleans",
-            }));
-        }
         push_element(dtype, item, &mut bytes)?;
     }
     NdArray::new(dtype, vec![items.len() as u64], bytes).map_err(|fault| array_fault(&fault))
@@ -284,7 +312,7 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
     let x = match value {
         Value::Object(bits) => return push_bits(dtype, bits, out),
         Value::Float(x) => *x,
-        Value::Int(n) => n.as_f64().unwrap_or_else(|| i128::from(*n) as f64),
+        Value::Int(n) => n.as_f64().ok_or_else(|| ValueError::Range { number: n.to_string(), dtype })?,
         // CLI.md, inspect: NaN and infinities as strings.
         Value::String(text) if text == "NaN" => f64::NAN,
         Value::String(text) if text == "Infinity" => f64::INFINITY,

@@ -97,7 +97,18 @@ fn plain_json_gets_a_type() {
         array(DType::U64, 2, [u64::MAX.to_le_bytes(), 2u64.to_le_bytes()].concat())
     );
     let mixed = Value::Array(vec![1.into(), 0.5.into()]);
-    assert_eq!(plain(mixed), array(DType::F64, 2, [1.0f64.to_le_bytes(), 0.5f64.to_le_bytes()].concat()));
+    assert_eq!(MetaValue::from_value(&mixed), Err(ValueError::Mixed));
+    let wide = Value::Array(vec![(-1).into(), u64::MAX.into()]);
+    assert!(MetaValue::from_value(&wide).unwrap_err().to_string().contains("neither i64 nor u64"));
+    let large = Value::from(1i128 << 64);
+    assert!(matches!(MetaValue::from_value(&large), Err(ValueError::Range { .. })));
+    // What an integer is asked to be as a float has to be exact.
+    assert!(
+        MetaValue::from_value(&object([("type", "f64".into()), ("value", ((1u64 << 53) + 1).into())]))
+            .is_err()
+    );
+    let beside = object([("type", "str".into()), ("value", "x".into()), ("note", "y".into())]);
+    assert_eq!(MetaValue::from_value(&beside), Err(ValueError::Member("note".to_owned())));
     assert_eq!(plain(Value::Array(vec![])), array(DType::F64, 0, vec![]));
 }
 

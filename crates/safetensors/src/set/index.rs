@@ -51,7 +51,12 @@ impl SetIndex {
         if !state.has_map {
             return Err(Error::Malformed { part: part(), at: 0, fault: Fault::Missing("weight_map") });
         }
-        let State { names, files, homes, metadata, .. } = state;
+        let State { names, files, homes, mut metadata, .. } = state;
+        if tensor_core::value::json::has_large_integer(json.as_bytes()) {
+            // The pass above made floats of them.
+            let exact = tensor_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
+            metadata = exact.and_then(|exact| exact.as_object().cloned()).or(metadata);
+        }
         Ok(Self { names, files, homes, metadata: metadata.unwrap_or_default(), len: json.len() as u64 })
     }
 

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::object::DuplicateKey;
-use super::{MAX_DEPTH, Object, Value};
+use super::{Integer, MAX_DEPTH, Object, Value};
 use crate::names::NameTable;
 
 /// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
@@ -54,7 +54,8 @@ impl Default for ParseOptions {
 ///
 /// Refuses, with an error that says so: containers nested too deep, more nodes than the options allow, duplicate keys,
 /// keys that are not text, and MessagePack's extension types. An integer that neither `i64` nor `u64` holds becomes the
-/// nearest float, as serde_json delivers it; a number too large for a float is refused.
+/// nearest float, as serde_json delivers it, while [`json::parse`](super::json::parse) keeps it; a number too large for a float is
+/// refused.
 ///
 /// rmp-serde does not tell text that is not UTF-8 from bytes: it arrives as [`Value::Bytes`]. As a key it is refused.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +75,89 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Node::<Tree>::root(&self.options, &Cell::new(0)).deserialize(deserializer)
+        Node::<Tree>::root(&self.options, &State::default()).deserialize(deserializer)
+    }
+}
+
+/// As [`ValueSeed`], for JSON text whose integers beyond 64 bits are known: serde_json has made floats of them.
+#[cfg(feature = "json")]
+pub(super) struct ExactSeed {
+    pub(super) options: ParseOptions,
+    pub(super) large: Vec<LargeInteger>,
+}
+
+#[cfg(feature = "json")]
+impl<'de> DeserializeSeed<'de> for ExactSeed {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let state = State { large: &self.large, ..State::default() };
+        Node::<Tree>::root(&self.options, &state).deserialize(deserializer)
+    }
+}
+
+/// Reads one member of an object, and keeps nothing of the others.
+#[cfg(feature = "json")]
+pub(super) struct MemberSeed<'a> {
+    pub(super) key: &'a str,
+    pub(super) large: Vec<LargeInteger>,
+}
+
+#[cfg(feature = "json")]
+impl<'de> DeserializeSeed<'de> for MemberSeed<'_> {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Value>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+#[cfg(feature = "json")]
+impl<'de> Visitor<'de> for MemberSeed<'_> {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Value>, A::Error> {
+        let (options, mut found) = (ParseOptions::new(), None);
+        let state = State { large: &self.large, ..State::default() };
+        while let Some(key) = map.next_key_seed(TextSeed)? {
+            if key == self.key {
+                found = Some(map.next_value_seed(Node::<Tree>::root(&options, &state))?);
+            } else {
+                map.next_value_seed(Node::<Nothing>::root(&options, &state))?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// An integer beyond 64 bits, with the count of numbers before it in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LargeInteger {
+    pub(super) before: u64,
+    pub(super) number: Integer,
+}
+
+/// What is known of a tree that is being read.
+#[derive(Default)]
+struct State<'a> {
+    /// Values that have been begun.
+    values: Cell<u64>,
+    /// Numbers that have been read.
+    numbers: Cell<u64>,
+    /// In the order of the text.
+    large: &'a [LargeInteger],
+}
+
+impl State<'_> {
+    /// Counts a number, and says which it is where that is known better.
+    fn number(&self) -> Option<Value> {
+        let before = self.numbers.replace(self.numbers.get().saturating_add(1));
+        let found = self.large.binary_search_by_key(&before, |large| large.before).ok()?;
+        Some(Value::Int(self.large.get(found)?.number))
     }
 }
 
@@ -98,7 +181,7 @@ impl<'de> DeserializeSeed<'de> for CheckSeed {
     type Value = &'static str;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
-        Node::<Nothing>::root(&self.options, &Cell::new(0)).deserialize(deserializer)
+        Node::<Nothing>::root(&self.options, &State::default()).deserialize(deserializer)
     }
 }
 
@@ -195,8 +278,7 @@ impl<'de> Deserialize<'de> for Object {
 struct Node<'a, M> {
     options: &'a ParseOptions,
     depth: u32,
-    /// Values that have been begun in the whole tree.
-    seen: &'a Cell<u64>,
+    state: &'a State<'a>,
     made: PhantomData<M>,
 }
 
@@ -209,8 +291,8 @@ impl<M> Clone for Node<'_, M> {
 impl<M> Copy for Node<'_, M> {}
 
 impl<'a, M> Node<'a, M> {
-    const fn root(options: &'a ParseOptions, seen: &'a Cell<u64>) -> Self {
-        Self { options, depth: 0, seen, made: PhantomData }
+    const fn root(options: &'a ParseOptions, state: &'a State<'a>) -> Self {
+        Self { options, depth: 0, state, made: PhantomData }
     }
 
     /// The seed for what stands inside the container that begins here.
@@ -222,10 +304,11 @@ impl<'a, M> Node<'a, M> {
     }
 
     fn count<E: Error>(&self) -> Result<(), E> {
-        if self.seen.get() >= self.options.max_nodes {
+        let seen = &self.state.values;
+        if seen.get() >= self.options.max_nodes {
             return Err(E::custom(format_args!("more than {} values", self.options.max_nodes)));
         }
-        self.seen.set(self.seen.get() + 1);
+        seen.set(seen.get() + 1);
         Ok(())
     }
 }
@@ -269,15 +352,17 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 
     fn visit_i64<E: Error>(self, n: i64) -> Result<M::Value, E> {
+        self.state.number();
         Ok(M::leaf(n.into()))
     }
 
     fn visit_u64<E: Error>(self, n: u64) -> Result<M::Value, E> {
+        self.state.number();
         Ok(M::leaf(n.into()))
     }
 
     fn visit_f64<E: Error>(self, x: f64) -> Result<M::Value, E> {
-        Ok(M::leaf(x.into()))
+        Ok(M::leaf(self.state.number().unwrap_or_else(|| x.into())))
     }
 
     fn visit_str<E: Error>(self, s: &str) -> Result<M::Value, E> {
@@ -309,7 +394,8 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
         // A number may come as a map, and a number is no level.
         let mut key = map.next_key_seed(KeySeed)?;
         if key.as_ref().is_some_and(|key| key.bare && key.text == SERDE_JSON_NUMBER) {
-            return number(&map.next_value::<String>()?).map(M::leaf);
+            let number = number(&map.next_value::<String>()?)?;
+            return Ok(M::leaf(self.state.number().unwrap_or(number)));
         }
         let inside = self.inside()?;
         let mut members = M::Map::default();

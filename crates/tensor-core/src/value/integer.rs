@@ -1,64 +1,56 @@
-//! One integer type for all that `i64` and `u64` hold.
+//! One integer type for all that metadata has: `i64`, `u64`, and what JSON writes beyond them.
 
 use std::fmt;
 
-/// An integer between −2^63 and 2^64 − 1.
+/// An integer of 128 bits with a sign.
 ///
-/// Each number has one representation, so 5 read from JSON equals 5 made from an `i64`.
+/// Each number has one representation, so 5 read from JSON equals 5 made from an `i64`. JSON files do have integers beyond
+/// 64 bits, such as `"model_max_length": 1000000000000000019884624838656`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Integer(Repr);
-
-/// The variants stand in numerical order, which is what the derived `Ord` goes by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Repr {
-    /// Always below zero.
-    Negative(i64),
-    NonNegative(u64),
+pub struct Integer {
+    // The halves of an i128, which would need an alignment of 16 bytes and make every value of a tree larger. In this order the
+    // derived `Ord` is that of the numbers.
+    high: i64,
+    low: u64,
 }
 
 impl Integer {
-    /// The number as `u64`; `None` if it is negative.
-    #[must_use]
-    pub const fn as_u64(self) -> Option<u64> {
-        match self.0 {
-            Repr::Negative(_) => None,
-            Repr::NonNegative(n) => Some(n),
-        }
+    const fn to_i128(self) -> i128 {
+        (self.high as i128) << 64 | self.low as i128
     }
 
-    /// The number as `i64`; `None` if it is above 2^63 − 1.
+    /// The number as `u64`; `None` if it is negative, or above 2^64 − 1.
+    #[must_use]
+    pub const fn as_u64(self) -> Option<u64> {
+        if self.high == 0 { Some(self.low) } else { None }
+    }
+
+    /// The number as `i64`; `None` if it is below −2^63 or above 2^63 − 1.
     #[must_use]
     pub const fn as_i64(self) -> Option<i64> {
-        match self.0 {
-            Repr::Negative(n) => Some(n),
-            Repr::NonNegative(n) => 0i64.checked_add_unsigned(n),
-        }
+        let low = self.low.cast_signed();
+        if self.high == low >> 63 { Some(low) } else { None }
     }
 
     /// The number as `f64`; `None` if it would have to be rounded.
     #[must_use]
     pub const fn as_f64(self) -> Option<f64> {
-        let (magnitude, float) = match self.0 {
-            Repr::Negative(n) => (n.unsigned_abs(), n as f64),
-            Repr::NonNegative(n) => (n, n as f64),
-        };
+        let number = self.to_i128();
+        let magnitude = number.unsigned_abs();
         let unused = magnitude.leading_zeros() + magnitude.trailing_zeros();
-        if magnitude == 0 || u64::BITS - unused <= f64::MANTISSA_DIGITS { Some(float) } else { None }
+        if magnitude == 0 || u128::BITS - unused <= f64::MANTISSA_DIGITS { Some(number as f64) } else { None }
     }
 
     /// Whether the number is below zero.
     #[must_use]
     pub const fn is_negative(self) -> bool {
-        matches!(self.0, Repr::Negative(_))
+        self.high < 0
     }
 }
 
 impl fmt::Display for Integer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Repr::Negative(n) => n.fmt(f),
-            Repr::NonNegative(n) => n.fmt(f),
-        }
+        self.to_i128().fmt(f)
     }
 }
 
@@ -68,15 +60,22 @@ impl fmt::Debug for Integer {
     }
 }
 
+impl From<i128> for Integer {
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are what is left")]
+    fn from(n: i128) -> Self {
+        Self { high: (n >> 64) as i64, low: n.cast_unsigned() as u64 }
+    }
+}
+
 impl From<u64> for Integer {
     fn from(n: u64) -> Self {
-        Self(Repr::NonNegative(n))
+        Self { high: 0, low: n }
     }
 }
 
 impl From<i64> for Integer {
     fn from(n: i64) -> Self {
-        Self(u64::try_from(n).map_or(Repr::Negative(n), Repr::NonNegative))
+        Self { high: n >> 63, low: n.cast_unsigned() }
     }
 }
 
@@ -106,10 +105,7 @@ from_smaller!(u8 => u64, u16 => u64, u32 => u64, i8 => i64, i16 => i64, i32 => i
 
 impl From<Integer> for i128 {
     fn from(n: Integer) -> Self {
-        match n.0 {
-            Repr::Negative(n) => n.into(),
-            Repr::NonNegative(n) => n.into(),
-        }
+        n.to_i128()
     }
 }
 
@@ -138,17 +134,21 @@ mod tests {
         assert_eq!(Integer::from(i64::MIN).as_f64(), Some(-9223372036854775808.0));
         assert_eq!(Integer::from(i64::MIN + 1).as_f64(), None);
         assert_eq!(i128::from(Integer::from(u64::MAX)), i128::from(u64::MAX));
+        let large = Integer::from(1_000_000_000_000_000_019_884_624_838_656i128);
+        assert_eq!((large.as_u64(), large.as_i64(), large.as_f64()), (None, None, Some(1e30)));
+        assert_eq!(Integer::from(i128::from(u64::MAX) + 2).as_f64(), None);
+        let below = Integer::from(i128::from(i64::MIN) - 1);
+        assert_eq!((below.as_u64(), below.as_i64(), below.is_negative()), (None, None, true));
+        for n in [i128::MIN, i128::MAX, -1, 0, 1, i128::from(i64::MIN), i128::from(u64::MAX) + 1] {
+            assert_eq!(i128::from(Integer::from(n)), n);
+        }
     }
 
     #[test]
     fn order_and_text_are_those_of_the_numbers() {
-        let numbers = [i128::from(i64::MIN), -2, -1, 0, 1, i128::from(i64::MAX), i128::from(u64::MAX)];
-        let made: Vec<Integer> = numbers
-            .iter()
-            .map(|&n| {
-                i64::try_from(n).map_or_else(|_| Integer::from(u64::try_from(n).unwrap()), Integer::from)
-            })
-            .collect();
+        let (least, most) = (i128::from(i64::MIN), i128::from(u64::MAX));
+        let numbers = [i128::MIN, least - 1, least, -2, -1, 0, 1, most / 2, most, most + 1, i128::MAX];
+        let made: Vec<Integer> = numbers.map(Integer::from).into();
         assert!(made.is_sorted());
         for (n, made) in numbers.iter().zip(&made) {
             assert_eq!(n.to_string(), made.to_string());

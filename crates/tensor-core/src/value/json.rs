@@ -1,7 +1,7 @@
 //! Trees from and to JSON text.
 //!
 //! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers
-//! exactly, floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
+//! exactly (up to 128 bits; longer ones are refused), floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
 //! an infinity and bytes are written as strings, and read back they are strings.
 
 use std::fmt;
@@ -9,9 +9,9 @@ use std::fmt;
 use serde::de::DeserializeSeed;
 
 use self::sealed::Layout;
-use super::de::TooDeep;
+use super::de::{ExactSeed, LargeInteger, MemberSeed, TooDeep};
 use super::ser::{Branch, Order};
-use super::{MAX_DEPTH, Object, ParseOptions, Value, ValueSeed};
+use super::{MAX_DEPTH, Object, ParseOptions, Value};
 
 /// Parses JSON text, with the default [`ParseOptions`].
 ///
@@ -29,7 +29,7 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
 ///
 /// As for [`parse`].
 pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError> {
-    parse_seed(text, ValueSeed::new(options))
+    run(text, |large| ExactSeed { options, large })
 }
 
 /// Parses JSON text into what a seed makes of it: [`CheckSeed`](super::CheckSeed), or one of the caller's own.
@@ -38,9 +38,37 @@ pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError
 ///
 /// As for [`parse`], and whatever the seed refuses.
 pub fn parse_seed<'de, S: DeserializeSeed<'de>>(text: &'de [u8], seed: S) -> Result<S::Value, JsonError> {
+    run(text, |_| seed)
+}
+
+/// Parses one member of an object as [`parse`] does, and keeps nothing of the others: `None` if it is not there.
+///
+/// # Errors
+///
+/// As for [`parse`], and if the text is not an object.
+pub fn parse_member(text: &[u8], key: &str) -> Result<Option<Value>, JsonError> {
+    run(text, |large| MemberSeed { key, large })
+}
+
+/// Whether the text has an integer beyond 64 bits, which [`parse`] keeps, and of which any other seed gets the nearest float.
+#[must_use]
+pub fn has_large_integer(text: &[u8]) -> bool {
+    std::str::from_utf8(text)
+        .is_ok_and(|text| numbers::large_integers(text).is_ok_and(|found| !found.is_empty()))
+}
+
+fn run<'de, S: DeserializeSeed<'de>>(
+    text: &'de [u8],
+    seed: impl FnOnce(Vec<LargeInteger>) -> S,
+) -> Result<S::Value, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError::not_utf8(text, error))?;
+    let large = numbers::large_integers(text).map_err(|offset| JsonError {
+        message: "an integer of more than 128 bits; write it as text, or as a float".to_owned(),
+        position: Some(Position::of(text.as_bytes(), offset)),
+    })?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    seed.deserialize(&mut deserializer)
+    seed(large)
+        .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| JsonError::at(text, &error))
 }
@@ -92,6 +120,8 @@ pub trait Tree: sealed::Tree {}
 
 impl Tree for Value {}
 impl Tree for Object {}
+
+mod numbers;
 
 mod sealed {
     /// Which of the functions above is at work.

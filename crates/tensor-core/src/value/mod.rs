@@ -64,7 +64,7 @@ pub enum Value {
     Null,
     /// True or false.
     Bool(bool),
-    /// An integer that `i64` or `u64` holds.
+    /// An integer of at most 128 bits.
     Int(Integer),
     /// A number written as a float, also if its value is integral.
     Float(f64),
@@ -226,6 +226,7 @@ from! {
     i16 => |n| Self::Int(n.into());
     i32 => |n| Self::Int(n.into());
     i64 => |n| Self::Int(n.into());
+    i128 => |n| Self::Int(n.into());
     isize => |n| Self::Int(n.into());
     Integer => |n| Self::Int(n);
     f32 => |x| Self::Float(x.into());

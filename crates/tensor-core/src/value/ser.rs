@@ -62,7 +62,9 @@ impl Serialize for Branch<'_, Value> {
             Value::Int(n) => match (n.as_u64(), n.as_i64()) {
                 (Some(n), _) => serializer.serialize_u64(n),
                 (None, Some(n)) => serializer.serialize_i64(n),
-                (None, None) => Err(S::Error::custom("an integer that is neither u64 nor i64")),
+                // MessagePack and its kin have no such integers, and would write other things.
+                (None, None) if serializer.is_human_readable() => serializer.serialize_i128((*n).into()),
+                (None, None) => Err(S::Error::custom(format_args!("the integer {n} is beyond 64 bits"))),
             },
             Value::Float(x) => match non_finite(*x) {
                 Some(name) if serializer.is_human_readable() => serializer.serialize_str(name),

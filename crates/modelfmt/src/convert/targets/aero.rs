@@ -1,12 +1,13 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
 
-use aero::{Error, FourCC, Index, Plan, SetPlan, WriteOptions};
+use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, SetPlan, WriteOptions};
 use tensor_core::value::{Object, Value};
 use tensor_core::write::{NewFiles, Sink, TensorData};
 use tensor_core::{AnyError, DType, Work};
 
 use crate::convert::Conversion;
 use crate::convert::fit::Misfit;
+use crate::convert::tensors::Origin;
 use crate::error::Result;
 use crate::model::Model;
 
@@ -16,7 +17,7 @@ pub(super) fn write(
     sink: &dyn Sink,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    let mut options = carried_params(conversion.model, options(conversion)).map_err(Error::erase)?;
+    let mut options = carry(conversion, options(conversion))?;
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.shard_size(nbytes);
     }
@@ -31,7 +32,7 @@ pub(super) fn write_set(
     files: &impl NewFiles,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    let mut options = carried_params(conversion.model, options(conversion)).map_err(Error::erase)?;
+    let mut options = carry(conversion, options(conversion))?;
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.part_size(nbytes);
     }
@@ -39,26 +40,48 @@ pub(super) fn write_set(
     plan.and_then(|plan| plan.write(data, files, work)).map_err(Error::erase)
 }
 
-/// The `quant_params` of a tensor in a codec that is not known.
-fn packed_params(index: &Index, position: usize) -> Option<Object> {
-    match index.quant_params(position) {
-        Some(Value::Object(params)) => Some(params),
-        _ => None,
-    }
+/// The index of a source that is AERO too.
+fn index_of(model: &Model) -> Option<&Index> {
+    let index = model.as_aero().map(|reader| &**reader.index());
+    index.or_else(|| model.as_aeroset().map(|set| &**set.index()))
 }
 
-/// What the tensor index of an AERO source says of codecs that are not known.
-fn carried_params(model: &Model, mut options: WriteOptions) -> Result<WriteOptions, Error> {
-    let index = model.as_aero().map(|reader| &**reader.index());
-    let Some(index) = index.or_else(|| model.as_aeroset().map(|set| &**set.index())) else {
-        return Ok(options);
-    };
-    for (position, tensor) in
-        index.tensors().iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Packed)
-    {
-        if let Some(params) = packed_params(index, position) {
-            options = options.quant_params(tensor.name, &params)?;
+/// The `quant_params` of a tensor that say more than a ggml type.
+fn own_params(index: &Index, position: usize, dtype: DType) -> Option<Object> {
+    let Some(Value::Object(params)) = index.quant_params(position) else { return None };
+    let is_usual = dtype.is_quantized() && params.len() == 1 && params.contains_key("ggml_type");
+    (!is_usual).then_some(params)
+}
+
+/// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds.
+fn carry(conversion: &Conversion<'_>, mut options: WriteOptions) -> Result<WriteOptions, AnyError> {
+    let Some(index) = index_of(conversion.model) else { return Ok(options) };
+    for item in &conversion.tensors.items {
+        let Origin::Model(position) = item.origin else { continue };
+        let Some(tensor) = index.tensors().info(position) else { continue };
+        if item.from == item.to
+            && let Some(params) = own_params(index, position, tensor.dtype)
+        {
+            options = options.quant_params(tensor.name, &params).map_err(Error::erase)?;
         }
+        let flags = index.entry(position).map_or(0, |entry| entry.flags);
+        let keys = index.unknown_keys(position).map_err(Error::erase)?;
+        if flags != 0 || !keys.is_empty() {
+            options = options.tensor_keys(tensor.name, flags, &keys).map_err(Error::erase)?;
+        }
+    }
+    let top = index.unknown_top_keys().map_err(Error::erase)?;
+    options = options.own_keys(&top, conversion.metadata.manifest.clone()).map_err(Error::erase)?;
+    let carried = own_chunks(index).filter(|(_, _, is_carried)| *is_carried);
+    for (position, chunk, _) in carried {
+        let content = match (conversion.model.as_aero(), conversion.model.as_aeroset()) {
+            (Some(reader), _) => reader.chunk_at(position),
+            (None, Some(set)) => set.global().chunk_at(position),
+            (None, None) => continue,
+        };
+        let content = content.map_err(Error::erase)?;
+        let new = NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags);
+        options = options.chunk(new, content.to_vec());
     }
     Ok(options)
 }
@@ -80,33 +103,55 @@ fn options(conversion: &Conversion<'_>) -> WriteOptions {
     options
 }
 
-/// What is lost of an AERO file whatever the target: chunks of other kinds, and what the tensor index says beyond the
-/// specification (DECISIONS, "mapping of metadata").
-pub(super) fn losses(model: &Model, losses: &mut Vec<Misfit>) -> Result<()> {
-    if let Some(reader) = model.as_aero() {
-        index_losses(model, reader.index(), losses)?;
+/// Chunks that are made anew.
+const KNOWN: [FourCC; 6] =
+    [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
+
+/// What only AERO can hold of an AERO source, and what is lost whatever the target.
+pub(super) fn losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+    if let Some(index) = index_of(model) {
+        index_losses(model, index, own, losses)?;
+        for (_, chunk, is_carried) in own_chunks(index) {
+            let (losses, why) = match is_carried {
+                true => (&mut *own, "only AERO has chunks"),
+                false => (&mut *losses, "chunks of other kinds are carried up to 64 MiB in all"),
+            };
+            losses.push(chunk_loss(&chunk, why));
+        }
     }
     if let Some(set) = model.as_aeroset() {
-        index_losses(model, set.index(), losses)?;
         for number in 0..set.set().parts().len() {
             let part = set.part(number).map_err(|error| model.failed(error.erase()))?;
-            chunk_losses(part.index(), losses);
+            let why = "it is in a part of the set, and parts are made anew";
+            losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));
         }
     }
     Ok(())
 }
 
-fn index_losses(model: &Model, index: &Index, losses: &mut Vec<Misfit>) -> Result<()> {
-    chunk_losses(index, losses);
+fn index_losses(model: &Model, index: &Index, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+    let failed = |error: Error| model.failed(error.erase());
+    for key in index.unknown_top_keys().map_err(failed)?.keys() {
+        own.push(Misfit::loss("key of the tensor index", key, "only AERO has such an index"));
+    }
     for (position, tensor) in index.tensors().iter().enumerate() {
-        let keys = index.unknown_keys(position).map_err(|error| model.failed(error.erase()))?;
-        for key in keys.keys() {
-            let why = format!("the tensor index says {key:?} of it, which no target can hold");
-            losses.push(Misfit::loss("tensor", tensor.name, why));
+        let mut lose = |what: String| {
+            let why = format!("the tensor index says {what} of it, which only AERO can hold");
+            own.push(Misfit::loss("tensor", tensor.name, why));
+        };
+        index.unknown_keys(position).map_err(failed)?.keys().for_each(|key| lose(format!("{key:?}")));
+        let entry = index.entry(position);
+        if let Some(flags) = entry.map(|entry| entry.flags).filter(|&flags| flags != 0) {
+            lose(format!("flags {flags:#x}"));
+        }
+        let params = own_params(index, position, tensor.dtype);
+        let others = params.iter().flat_map(Object::keys).filter(|key| *key != "ggml_type");
+        if tensor.dtype != DType::Packed {
+            others.for_each(|key| lose(format!("\"quant_params\" with {key:?}")));
         }
         // Without parameters of its own, a tensor is described by the manifest, which is made anew.
-        let described = index.entry(position).is_some_and(|entry| entry.quant_id.is_some());
-        if tensor.dtype == DType::Packed && described && packed_params(index, position).is_none() {
+        let described = entry.is_some_and(|entry| entry.quant_id.is_some());
+        if tensor.dtype == DType::Packed && described && params.is_none() {
             let why = "the manifest describes its codec, which is not known and cannot be carried";
             losses.push(Misfit::loss("tensor", tensor.name, why));
         }
@@ -114,11 +159,17 @@ fn index_losses(model: &Model, index: &Index, losses: &mut Vec<Misfit>) -> Resul
     Ok(())
 }
 
-fn chunk_losses(index: &Index, losses: &mut Vec<Misfit>) {
-    const KNOWN: [FourCC; 6] =
-        [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
-    for chunk in index.chunks().filter(|chunk| !KNOWN.contains(&chunk.fourcc)) {
-        let why = format!("chunks of the type {} are not carried", chunk.fourcc);
-        losses.push(Misfit::loss("chunk", chunk.name, why));
-    }
+/// The chunks of other kinds with their positions, and whether they are carried: they are in memory while a file is written.
+fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, bool)> {
+    const MAX_LEN: u64 = 64 << 20;
+    let mut len = 0u64;
+    let others = index.chunks().enumerate().filter(|(_, chunk)| !KNOWN.contains(&chunk.fourcc));
+    others.map(move |(position, chunk)| {
+        len = len.saturating_add(chunk.ulen);
+        (position, chunk, len <= MAX_LEN)
+    })
+}
+
+fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Misfit {
+    Misfit::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
 }

@@ -76,13 +76,13 @@ fn not_here(format: Format) -> AnyError {
 
 /// What an AERO source has and no target can hold.
 #[cfg(feature = "aero")]
-pub(super) fn aero_losses(model: &Model, losses: &mut Vec<Misfit>) -> Result<()> {
-    aero::losses(model, losses)
+pub(super) fn aero_losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+    aero::losses(model, own, losses)
 }
 
 #[cfg(not(feature = "aero"))]
 #[allow(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Misfit>) -> Result<()> {
+pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Misfit>, _: &mut Vec<Misfit>) -> Result<()> {
     Ok(())
 }
 

@@ -77,7 +77,21 @@ fn numbers_keep_value_and_type() {
         }
     }
     assert_eq!(parse(b"-0"), Ok(Value::Float(-0.0)));
-    assert_eq!(parse(b"18446744073709551616"), Ok(Value::Float(18446744073709551616.0)), "as ValueSeed says");
+    for large in ["18446744073709551616", "-9223372036854775809", "1000000000000000019884624838656"] {
+        let tree = format!("[0.5,{large},-1,{{\"k\":{large}}},{large}.0]");
+        let value = parse(tree.as_bytes()).unwrap();
+        assert_eq!(value.as_array().unwrap()[1], Value::Int(large.parse::<i128>().unwrap().into()));
+        assert_eq!(value.as_array().unwrap()[4], Value::Float(large.parse().unwrap()));
+        assert_eq!(to_string(&value).unwrap().matches(large).count(), 2);
+        assert_eq!(parse(to_string(&value).unwrap().as_bytes()), Ok(value));
+        assert!(has_large_integer(tree.as_bytes()));
+    }
+    let text = br#"{"a":[1,18446744073709551617],"m":{"k":18446744073709551618},"z":0}"#;
+    let member = parse_member(text, "m").unwrap().unwrap();
+    assert_eq!(member.get("k"), Some(&Value::from((1i128 << 64) + 2)));
+    assert_eq!(parse_member(text, "x"), Ok(None));
+    let beyond = refused(format!("[1, {}0]", i128::MAX).as_bytes());
+    assert!(beyond.message().contains("more than 128 bits") && beyond.offset() == Some(4), "{beyond}");
     assert_eq!(parse(b"1e-400"), Ok(Value::Float(0.0)));
     for text in ["1e400", "-1e400", "[1e309]", "1e99999999999999999999"] {
         assert!(refused(text.as_bytes()).message().contains("out of range"), "{text}");

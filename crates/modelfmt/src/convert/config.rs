@@ -1,0 +1,86 @@
+//! The `config.json` that stands beside many models: asked for names only, where a source says nothing itself.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use tensor_core::value::{ParseOptions, Value, json};
+
+use super::metadata::ModelNames;
+
+/// What the file says of the model's name and architecture. A file that is not there, or says neither, is nothing to speak
+/// of; one that cannot be read is a note, and never an error.
+pub(super) fn names(path: &Path, notes: &mut Vec<String>) -> ModelNames {
+    const MAX_LEN: u64 = 1 << 20;
+    const MAX_NODES: u64 = 1 << 16;
+    let mut ignored = |why: &str| notes.push(format!("{} is ignored: {why}", path.display()));
+    let nothing = ModelNames { name: None, architecture: None };
+    // A pipe or a device of that name is not read.
+    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return nothing;
+    }
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_end(&mut text));
+    if let Err(error) = read {
+        ignored(&error.to_string());
+        return nothing;
+    }
+    if text.len() as u64 > MAX_LEN {
+        ignored("it is longer than 1 MiB");
+        return nothing;
+    }
+    match json::parse_with(&text, ParseOptions::new().with_max_nodes(MAX_NODES)) {
+        Ok(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
+        Err(error) => {
+            ignored(&format!("it is not good JSON: {error}"));
+            nothing
+        }
+    }
+}
+
+/// `_name_or_path` names a model, or the folder from which it was loaded, whose last part is kept.
+fn name(config: &Value) -> Option<String> {
+    let text = config.get("_name_or_path")?.as_str()?;
+    let is_path = text.starts_with(['/', '.', '~']) || text.contains('\\');
+    let last = text.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
+    let name = if is_path { last.filter(|last| !matches!(*last, "." | ".." | "~")) } else { Some(text) };
+    name.and_then(proper)
+}
+
+fn architecture(config: &Value) -> Option<String> {
+    let model_type = config.get("model_type").and_then(Value::as_str).and_then(proper);
+    let first = || config.get("architectures")?.as_array()?.first()?.as_str().and_then(proper);
+    model_type.or_else(first)
+}
+
+/// A text that may be a name.
+fn proper(text: &str) -> Option<String> {
+    const MAX_LEN: usize = 256;
+    (!text.is_empty() && text.len() <= MAX_LEN && !text.chars().any(char::is_control))
+        .then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_and_paths_cut() {
+        for (text, model, kind) in [
+            (
+                r#"{"_name_or_path": "org/tiny", "model_type": "bert", "architectures": ["BertModel"]}"#,
+                "org/tiny",
+                "bert",
+            ),
+            (r#"{"_name_or_path": "/home/me/tiny/", "architectures": ["BertModel"]}"#, "tiny", "BertModel"),
+            (r#"{"_name_or_path": "./", "model_type": 5, "architectures": []}"#, "", ""),
+            (r#"{"_name_or_path": "C:\\models\\tiny", "model_type": "a\nb"}"#, "tiny", ""),
+            (r#"{"_name_or_path": ""}"#, "", ""),
+            ("[1]", "", ""),
+        ] {
+            let config = json::parse(text.as_bytes()).unwrap();
+            let found = (name(&config).unwrap_or_default(), architecture(&config).unwrap_or_default());
+            assert_eq!(found, (model.to_owned(), kind.to_owned()), "{text}");
+        }
+    }
+}

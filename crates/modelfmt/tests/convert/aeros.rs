@@ -1,0 +1,135 @@
+//! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
+
+use modelfmt::{DType, Format, Model, Work};
+use tensor_core::value::{Object, Value};
+use tensor_core::write::{MemoryFile, TensorSpec};
+
+use crate::common::{all, convert, object, open, options, try_convert};
+
+/// A file with everything that the specification does not name.
+pub fn rich() -> Model {
+    let keys = object(r#"{"note": "mine", "list": [1, null, {"a": true}]}"#);
+    let options = aero::WriteOptions::new()
+        .uuid([1; 16])
+        .chunk(
+            aero::NewChunk::new(aero::FourCC(*b"XTRA"), "extra").with_flags(aero::ChunkFlags(4)),
+            *b"content",
+        )
+        .tensor_keys("w", 5, &keys)
+        .unwrap()
+        .quant_params("q", &object(r#"{"ggml_type": 8, "imatrix": "wiki"}"#))
+        .unwrap()
+        .own_keys(&object(r#"{"generator": "x", "zz": [1, 2]}"#), object(r#"{"training": {"step": 7}}"#))
+        .unwrap();
+    let (w, q) = ([0u8; 8], [0u8; 34]);
+    let specs = [TensorSpec::new("w", DType::F32, &[2][..]), TensorSpec::new("q", DType::Q8_0, &[1, 32][..])];
+    let metadata = object(r#"{"model_name": "m", "architecture": "a"}"#);
+    let file = MemoryFile::new();
+    let plan = aero::Plan::new(specs, &metadata, &options).unwrap();
+    plan.write(&[&w[..], &q[..]], &file, &Work::sequential()).unwrap();
+    open("m.aero", file.into_bytes())
+}
+
+/// Everything that only AERO can say.
+pub fn extras(model: &Model) -> Vec<(String, Value)> {
+    let index = match (model.as_aero(), model.as_aeroset()) {
+        (Some(reader), _) => reader.index().clone(),
+        (_, Some(set)) => set.index().clone(),
+        _ => return Vec::new(),
+    };
+    let mut found: Vec<(String, Value)> = Vec::new();
+    for (position, tensor) in index.tensors().iter().enumerate() {
+        let name = tensor.name;
+        found.push((format!("{name} flags"), index.entry(position).unwrap().flags.into()));
+        found.push((format!("{name} keys"), index.unknown_keys(position).unwrap().into()));
+        found.push((format!("{name} params"), index.quant_params(position).unwrap_or_default()));
+    }
+    found.push(("top".to_owned(), index.unknown_top_keys().unwrap().into()));
+    let manifest = model.metadata().unwrap().get("manifest").unwrap().as_object().unwrap().clone();
+    found.push(("training".to_owned(), manifest.get("training").cloned().unwrap_or_default()));
+    let own = index.chunks().filter(|chunk| chunk.fourcc == aero::FourCC(*b"XTRA"));
+    found.extend(own.map(|chunk| (format!("{} {:?}", chunk.name, chunk.flags), chunk.ulen.into())));
+    found
+}
+
+#[test]
+fn aero_carries_to_aero_what_it_does_not_know() {
+    let source = rich();
+    let expected = extras(&source);
+    assert_eq!(expected.len(), 9);
+    assert!(expected.contains(&("w flags".to_owned(), 5.into())));
+    for target in [Format::Aero, Format::AeroSet] {
+        let (found, done) = try_convert(&source, target, &options(|_| {})).unwrap();
+        assert_eq!(extras(&found), expected, "{target}");
+        assert!(done.dropped.is_empty());
+        assert!(
+            found.verify(modelfmt::Level::Full).is_ok(),
+            "{target}: {:?}",
+            found.verify(modelfmt::Level::Full)
+        );
+        let again = convert(&found, Format::Aero, &options(|o| o.tensor_hashes = true));
+        assert_eq!(extras(&again), expected, "{target} to aero");
+        let content = again.as_aero().unwrap().chunk(aero::FourCC(*b"XTRA"), "extra").unwrap();
+        assert_eq!(&*content, b"content");
+        let diff = modelfmt::diff(&source, &again, &Work::default()).unwrap();
+        assert!(diff.is_same(), "{diff:?}");
+    }
+}
+
+#[test]
+fn what_only_aero_can_say_is_listed_elsewhere() {
+    for target in [Format::Apr2, Format::Safetensors, Format::Mag] {
+        let error =
+            try_convert(&rich(), target, &options(|o| o.dequantize = vec![DType::F32.into()])).unwrap_err();
+        let text = all(&error);
+        for item in [
+            "chunk \"XTRA extra\"",
+            "tensor \"w\": the tensor index says \"note\" of it",
+            "tensor \"w\": the tensor index says \"list\" of it",
+            "tensor \"w\": the tensor index says flags 0x5 of it",
+            "tensor \"q\": the tensor index says \"quant_params\" with \"imatrix\" of it",
+            "key of the tensor index \"generator\"",
+            "key of the tensor index \"zz\"",
+            "manifest key \"training\"",
+        ] {
+            assert!(text.contains(item), "{target}: {item} is not in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_manifest_without_json_says_name_and_architecture() {
+    let source = rich();
+    let reader = source.as_aero().unwrap();
+    let kept = |(_, chunk): &(usize, aero::Chunk<'_>)| chunk.fourcc != aero::FourCC::MJSN;
+    let chunks: Vec<_> = reader.index().chunks().enumerate().filter(kept).collect();
+    let new =
+        chunks.iter().map(|(_, chunk)| aero::NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags));
+    let file = MemoryFile::new();
+    let mut writer = aero::ChunkWriter::new(&file, [2; 16], new.collect()).unwrap();
+    for (number, (position, _)) in chunks.iter().enumerate() {
+        writer.put(number, reader.chunk_at(*position).unwrap().to_vec()).unwrap();
+    }
+    writer.finish().unwrap();
+    let bare = open("other.aero", file.into_bytes());
+    assert!(bare.as_aero().unwrap().json().unwrap().is_none());
+    let flat = bare.flat_metadata().unwrap();
+    let names = |object: &Object| (object.get("model_name").cloned(), object.get("architecture").cloned());
+    assert_eq!(names(&flat), (Some("m".into()), Some("a".into())));
+    for target in [Format::Aero, Format::AeroSet, Format::Apr2] {
+        let lossy = options(|o| o.lossy = true);
+        let found = convert(
+            &bare,
+            target,
+            &options(|o| {
+                o.lossy = lossy.lossy;
+                o.dequantize = vec![DType::F32.into()];
+            }),
+        );
+        assert_eq!(names(&found.flat_metadata().unwrap()), names(&flat), "{target}");
+    }
+    let error =
+        all(&try_convert(&bare, Format::Mag, &options(|o| o.dequantize = vec![DType::F32.into()]))
+            .unwrap_err());
+    assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
+}

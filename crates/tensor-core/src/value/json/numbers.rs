@@ -1,0 +1,95 @@
+//! Integers beyond 64 bits, of which serde_json makes floats. They are found in the text before it is parsed, so that a tree
+//! keeps them.
+
+use super::super::de::LargeInteger;
+
+/// The shortest integer that i64 or u64 may not hold has so many digits.
+const DIGITS: usize = 19;
+
+/// The integers that neither i64 nor u64 holds, in the order of the text, or where one of more than 128 bits begins.
+///
+/// What is found in text that is not JSON means nothing; the parser refuses it.
+pub(super) fn large_integers(text: &str) -> Result<Vec<LargeInteger>, usize> {
+    let mut found = Vec::new();
+    if !has_long_run(text.as_bytes()) {
+        return Ok(found);
+    }
+    let (mut at, mut before) = (0, 0u64);
+    while let Some(&byte) = text.as_bytes().get(at) {
+        match byte {
+            b'"' => at = end_of_string(text.as_bytes(), at),
+            b'-' | b'0'..=b'9' => {
+                let rest = text.get(at..).unwrap_or_default();
+                let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+                let token = rest.find(|c| !is_of_number(c)).and_then(|end| rest.get(..end)).unwrap_or(rest);
+                if is_large(token) {
+                    let number = token.parse::<i128>().map_err(|_| at)?.into();
+                    found.push(LargeInteger { before, number });
+                }
+                before = before.saturating_add(1);
+                at = at.saturating_add(token.len());
+            }
+            _ => at = at.saturating_add(1),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether so many digits stand in a row that it may be a large integer. Such a run covers every 19th byte.
+fn has_long_run(text: &[u8]) -> bool {
+    (DIGITS - 1..text.len()).step_by(DIGITS).any(|at| {
+        let digits = |byte: &&u8| byte.is_ascii_digit();
+        let (left, right) = text.split_at(at);
+        let before = left.iter().rev().take(DIGITS).take_while(digits).count();
+        before + right.iter().take(DIGITS).take_while(digits).count() >= DIGITS
+            && right.first().is_some_and(u8::is_ascii_digit)
+    })
+}
+
+fn is_large(token: &str) -> bool {
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    digits.len() >= DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && token.parse::<u64>().is_err()
+        && token.parse::<i64>().is_err()
+}
+
+/// Behind the quotation mark that ends the string which begins at `at`.
+fn end_of_string(text: &[u8], at: usize) -> usize {
+    let mut escaped = false;
+    let rest = text.get(at.saturating_add(1)..).unwrap_or_default();
+    let end = rest.iter().position(|&byte| {
+        let is_end = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        is_end
+    });
+    end.map_or(text.len(), |end| at.saturating_add(end).saturating_add(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_wherever_they_stand() {
+        for pad in 0..60 {
+            let text =
+                |digits: usize| format!("{}{}{}", "x".repeat(pad), "1".repeat(digits), "y".repeat(60 - pad));
+            assert!(has_long_run(text(19).as_bytes()) && has_long_run(text(100).as_bytes()), "{pad}");
+            assert!(!has_long_run(text(18).as_bytes()), "{pad}");
+        }
+    }
+
+    #[test]
+    fn only_integers_outside_of_strings_count() {
+        let text = r#"{"99999999999999999999": ["\\\"99999999999999999999", 1, -0, 99999999999999999999,
+            -9223372036854775809, 18446744073709551615, -9223372036854775808, 99999999999999999999.0, 1e99]}"#;
+        let found = large_integers(text).unwrap();
+        let numbers: Vec<(u64, i128)> =
+            found.iter().map(|large| (large.before, large.number.into())).collect();
+        assert_eq!(numbers, [(2, 99_999_999_999_999_999_999), (3, -9_223_372_036_854_775_809)]);
+        let most = i128::MAX.to_string();
+        assert_eq!(large_integers(&most).unwrap().len(), 1);
+        assert_eq!(large_integers(&format!("[1, {most}0]")), Err(4));
+    }
+}
