@@ -103,7 +103,9 @@ fn value(u: &mut Unstructured<'_>, depth: usize) -> Result<Value> {
         2 => i64::arbitrary(u)?.into(),
         3 => Value::Float(f64::from(i32::arbitrary(u)?) / 8.0),
         4 => String::arbitrary(u)?.into(),
-        5 => Value::Array((0..u.int_in_range(0..=3)?).map(|_| value(u, depth - 1)).collect::<Result<_>>()?),
+        5 => {
+            Value::from((0..u.int_in_range(0..=3)?).map(|_| value(u, depth - 1)).collect::<Result<Vec<_>>>()?)
+        }
         _ => {
             let mut object = Object::new();
             for _ in 0..u.int_in_range(0..=3)? {

@@ -63,7 +63,7 @@ fn bombs_are_refused_with_little_memory() {
 
 #[test]
 fn claimed_lengths_and_depths_are_refused_with_little_memory() {
-    let mut tensors = msgpack(object([("tensors", Value::Array(Vec::new()))]));
+    let mut tensors = msgpack(object([("tensors", Value::from(Vec::<Value>::new()))]));
     tensors.pop();
     for head in
         [[0xdd, 0xff, 0xff, 0xff, 0xff], [0xdf, 0xff, 0xff, 0xff, 0xff], [0xdb, 0xff, 0xff, 0xff, 0xff]]
@@ -104,7 +104,7 @@ fn trees_in_the_index_take_no_tree() {
     let plain = with_index(&index([with(entry("a"), "quant_params", params(500_000))]));
     assert!(open(&plain).is_ok()); // which counts what is held
     // A manifest that a packed tensor refers to.
-    let descriptors = object([("quant_descriptors", Value::Array(Vec::new())), ("x", nils(500_000))]);
+    let descriptors = object([("quant_descriptors", Value::from(Vec::<Value>::new())), ("x", nils(500_000))]);
     let packed = with(with(entry("a"), "dtype", 0x8000), "quant_id", 1);
     let manifest =
         file(&[(b"MMSG", "manifest", 0, &msgpack(descriptors)), (b"TIDX", "tensors", 4, &index([packed]))]);
@@ -255,9 +255,9 @@ fn limits_can_be_lowered() {
     let long = index([entry("a name that is longer than that of any chunk")]);
     assert!(matches!(limited(&long, |limits| limits.name_len = 20), Err(Error::Limit { .. })));
     assert!(matches!(limited(&long, |limits| limits.rank = 1), Err(Error::Limit { .. })));
-    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(Vec::new())]))]);
+    let nested = index([with(entry("a"), "x", Value::from(vec![Value::from(Vec::<Value>::new())]))]);
     assert!(limited(&nested, |_| ()).is_ok());
-    let nested = index([with(entry("a"), "x", Value::Array(vec![Value::Array(vec![1.into()])]))]);
+    let nested = index([with(entry("a"), "x", Value::from(vec![Value::from(vec![1.into()])]))]);
     let error = limited(&nested, |limits| limits.depth = 4).unwrap_err();
     assert!(matches!(error, Error::Malformed { fault: Fault::MessagePack(_), .. }), "{error}");
     // More than 1 MiB of zeros.

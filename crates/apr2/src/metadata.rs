@@ -130,12 +130,12 @@ impl Metadata {
     /// If it is not an array of strings.
     pub fn vocab(&self) -> Result<Option<Vec<&str>>, KeyError> {
         let Some(tokens) = self.object().optional_array("vocab")? else { return Ok(None) };
-        let mut strings = Vec::with_capacity(tokens.len());
-        for (i, value) in tokens.iter().enumerate() {
-            let expected = || KeyError::new(format!("vocab[{i}]"), "a string", Some(value));
-            strings.push(value.as_str().ok_or_else(expected)?);
-        }
-        Ok(Some(strings))
+        let texts = tokens.texts().ok_or_else(|| {
+            let other = tokens.iter().enumerate().find(|(_, value)| value.as_str().is_none());
+            let (i, value) = other.unwrap_or_default();
+            KeyError::new(format!("vocab[{i}]"), "a string", Some(&value))
+        })?;
+        Ok(Some(texts))
     }
 
     /// The mel filterbank with its shape.
@@ -144,8 +144,8 @@ impl Metadata {
     /// If it is not an array of numbers, or its shape is not two dimensions with that many elements.
     pub fn mel_filterbank(&self) -> Result<Option<MelFilterbank>, KeyError> {
         let Some(values) = self.object().optional_array("mel_filterbank")? else { return Ok(None) };
-        let number = |(i, value): (usize, &Value)| {
-            let expected = || KeyError::new(format!("mel_filterbank[{i}]"), "a number", Some(value));
+        let number = |(i, value): (usize, Value)| {
+            let expected = || KeyError::new(format!("mel_filterbank[{i}]"), "a number", Some(&value));
             value.as_f64().ok_or_else(expected)
         };
         let values = values.iter().enumerate().map(number).collect::<Result<Vec<_>, _>>()?;
@@ -160,7 +160,8 @@ impl Metadata {
                 self.object().get(key),
             )
         };
-        let dims: Vec<u64> = dims.iter().map(Value::as_u64).collect::<Option<_>>().ok_or_else(expected)?;
+        let dims: Vec<u64> =
+            dims.iter().map(|dim| dim.as_u64()).collect::<Option<_>>().ok_or_else(expected)?;
         let shape: [u64; 2] = dims.try_into().map_err(|_| expected())?;
         if tensor_core::element_count(&shape) != Some(values.len() as u64) {
             return Err(expected());

@@ -6,7 +6,7 @@ mod common;
 use apr2::{Container, DType, Error, Fault, Generation, Level, Reader, StreamingLoader};
 use common::{METADATA, apr1, threads};
 use tensor_core::Fault as Core;
-use tensor_core::value::Value;
+use tensor_core::value::{List, Value};
 use testkit::{CountingSource, patched};
 
 const INDEX: &str = r#"[{"name":"a","dtype":"F32","shape":[2],"offset":4,"size":8},
@@ -41,7 +41,7 @@ fn a_file_is_read_and_verified() {
         assert_eq!((scalar.shape(), scalar.bytes()), (&[][..], &[7][..]));
         let details = reader.details().unwrap();
         assert_eq!(details.get("alignment"), Some(&Value::Null));
-        assert_eq!(details.get("flags").and_then(Value::as_array).map(<[_]>::len), Some(0));
+        assert_eq!(details.get("flags").and_then(Value::as_array).map(List::len), Some(0));
         let report = reader.verify_with(Level::Full, &threads(2));
         assert!(report.is_ok(), "{:?}", report.errors);
         assert!(reader.verify(Level::Header).is_ok());

@@ -48,10 +48,10 @@ fn seen<S: modelfmt_gguf::Source>(reader: &Reader<S>) -> Value {
         let bytes = reader.tensor(tensor.name).unwrap().into_bytes();
         let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let shape = tensor.shape.iter().copied().collect::<Value>();
-        Value::Array(vec![tensor.name.into(), tensor.dtype.name().into(), shape, hex.into()])
+        Value::from(vec![tensor.name.into(), tensor.dtype.name().into(), shape, hex.into()])
     });
     let mut all = Object::new();
     all.insert("metadata", reader.index().metadata().to_object());
-    all.insert("tensors", Value::Array(tensors.collect()));
+    all.insert("tensors", tensors.collect::<Value>());
     all.into()
 }

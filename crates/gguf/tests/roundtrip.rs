@@ -45,7 +45,7 @@ fn array_of(members: Vec<Encoded>) -> Encoded {
     let kind = members.first().map_or(4, |member| member.0);
     let members = members.into_iter().filter(|member| member.0 == kind);
     let (bytes, trees): (Vec<_>, Vec<_>) = members.map(|(_, bytes, tree)| (bytes, tree)).unzip();
-    (9, array(kind, &bytes), Value::Array(trees))
+    (9, array(kind, &bytes), Value::from(trees))
 }
 
 fn values() -> impl Strategy<Value = Encoded> {
@@ -96,7 +96,8 @@ fn read_again<S: Source>(source: S, metadata: &Object, tensors: &[Tensor]) {
         assert_eq!(reader.index().metadata().get(key).map(|found| found.to_value()).as_ref(), Some(value));
         let members = reader.index().metadata().get(key).and_then(|found| found.as_array());
         let members = members.map(|array| array.iter().map(|member| member.to_value()).collect::<Vec<_>>());
-        assert_eq!(members.as_deref(), value.as_array());
+        let expected = value.as_array().map(|items| items.iter().collect::<Vec<_>>());
+        assert_eq!(members, expected);
     }
     assert_eq!(reader.tensors().len(), tensors.len());
     for (position, (info, (name, dtype, shape, values))) in reader.tensors().iter().zip(tensors).enumerate() {

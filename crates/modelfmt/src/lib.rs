@@ -225,7 +225,7 @@ pub use modelfmt_safetensors as safetensors;
 pub use oinf;
 pub use printable::Printable;
 pub use show::{show, show_tensors, stats};
-pub use tensor_core::value::{Object, Value, json};
+pub use tensor_core::value::{List, Object, Value, json};
 pub use tensor_core::write::Overwrite;
 pub use tensor_core::{
     self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,

@@ -293,7 +293,7 @@ impl Model {
             && let Some(Value::Array(files)) = details.get_mut("files")
         {
             let entry = [("path", Value::from(name.as_str())), ("size", Value::from(*size))];
-            files.insert(0, Value::Object(Object::from_iter(entry)));
+            files.push_front(Object::from_iter(entry));
         }
         Ok(details)
     }

@@ -72,6 +72,9 @@ pub trait ShardMap: Sized {
     fn verify<F: Files>(set: &SetReader<Self, F>, level: Level, work: &Work<'_>) -> Report;
 }
 
+/// The files of a set.
+type Shards<I, S> = Parts<Reader<I, S>, I, <I as FileIndex>::Fault>;
+
 /// The error of a set's format.
 pub type MapError<M> = Error<<<M as ShardMap>::Index as FileIndex>::Fault>;
 
@@ -84,7 +87,7 @@ pub struct SetReader<M: ShardMap, F: Files> {
     map: Arc<M>,
     files: F,
     options: OpenOptions<M::Index>,
-    shards: Parts<Reader<M::Index, F::Source>, M::Index, <M::Index as FileIndex>::Fault>,
+    shards: Shards<M::Index, F::Source>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]

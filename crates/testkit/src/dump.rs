@@ -71,7 +71,7 @@ fn tree(line: &mut dyn FnMut(&str), depth: usize, value: &Value) {
     };
     match value {
         Value::Object(object) => object.iter().for_each(|(key, value)| member(format!("{key:?}:"), value)),
-        Value::Array(items) => items.iter().for_each(|value| member("-".to_owned(), value)),
+        Value::Array(items) => items.iter().for_each(|value| member("-".to_owned(), &value)),
         Value::Null => {}
         scalar => line(&format!("{indent}{}", leaf(scalar))),
     }
@@ -86,7 +86,9 @@ fn leaf(value: &Value) -> String {
         Value::Float(x) => format!("{x:?} ({:#018x})", x.to_bits()),
         Value::String(s) => format!("{s:?}"),
         Value::Bytes(bytes) => format!("hex {}", hex(bytes)),
-        Value::Array(items) => format!("[{}]", items.iter().map(leaf).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(|item| leaf(&item)).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(_) => "{}".to_owned(),
     }
 }

@@ -62,7 +62,7 @@ impl SetIndex {
         let mut parts = Vec::with_capacity(list.len());
         let mut paths = SetPaths::default();
         for (number, value) in list.iter().enumerate() {
-            parts.push(part_of(value, &mut paths).map_err(|error| error.in_part(number))?);
+            parts.push(part_of(&value, &mut paths).map_err(|error| error.in_part(number))?);
         }
         let mut shards: Vec<(u64, u32)> = (0u32..)
             .zip(&parts)
@@ -162,10 +162,9 @@ fn version_of(tree: &Object) -> Result<(u64, u64)> {
         return Err(fault(Fault::Set(format!("format.name is {name:?} and not \"AEROSET\""))));
     }
     let version = format.required_array("version").map_err(|error| key(&error.within("format")))?;
-    match version {
-        [major, minor] if major.as_u64() == Some(0) && matches!(minor.as_u64(), Some(1 | 2)) => {
-            Ok((0, minor.as_u64().unwrap_or_default()))
-        }
+    let numbers: Vec<_> = version.iter().take(3).map(|number| number.as_u64()).collect();
+    match numbers[..] {
+        [Some(0), Some(minor @ (1 | 2))] => Ok((0, minor)),
         _ => Err(fault(Fault::Set("format.version is not known; only [0, 1] and [0, 2] are".to_owned()))),
     }
 }
@@ -194,7 +193,7 @@ fn part_of(value: &Value, paths: &mut SetPaths) -> Result<SetPart, FileFault> {
         return Err(FileFault::Other(Fault::Set(format!("a part is {} and not an object", value.kind()))));
     };
     let shards = object.required_array("shards").map_err(FileFault::Key)?;
-    let number = |shard: &Value| {
+    let number = |shard: Value| {
         let what = || Fault::Set(format!("a shard is {} and not its number", shard.kind()));
         shard.as_u64().ok_or_else(|| FileFault::Other(what()))
     };

@@ -141,11 +141,11 @@ fn shards(object: &Object, limits: &Limits) -> Result<Vec<Entry>> {
     }
     Limits::check("the number of shards", listed, limits.entries)?;
     let mut paths = SetPaths::default();
-    let shard = |(number, value): (usize, &Value)| {
+    let shard = |(number, value): (usize, Value)| {
         let within = |error: KeyError| key(error.within(format!("shards[{number}]")));
         let object = value
             .as_object()
-            .ok_or_else(|| key(KeyError::new(format!("shards[{number}]"), "an object", Some(value))))?;
+            .ok_or_else(|| key(KeyError::new(format!("shards[{number}]"), "an object", Some(&value))))?;
         let file = object.required_str("file").map_err(within)?;
         paths.add(file).map_err(|fault| {
             malformed(Part::entry("shard", number as u64), 0, Fault::Path { path: file.to_owned(), fault })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, Printable, Value, json};
+use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, List, Printable, Value, json};
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result};
@@ -86,6 +86,8 @@ fn branch(value: &Value, width: usize) -> String {
             entries.len()
         }
         Value::Array(records) if is_long() && records.iter().all(|record| record.as_object().is_some()) => {
+            let total = records.len();
+            let records: Vec<_> = records.iter().take(MOST_ROWS).collect();
             let records: Vec<_> = records.iter().filter_map(Value::as_object).collect();
             let keys = || {
                 records.iter().take(1).flat_map(|record| record.iter()).map(|(key, _)| key).take(MOST_COLUMNS)
@@ -94,7 +96,7 @@ fn branch(value: &Value, width: usize) -> String {
             for record in records.iter().take(MOST_ROWS) {
                 table.add_row(keys().map(|key| record.get(key).map_or_else(String::new, cell)));
             }
-            records.len()
+            total
         }
         other => return leaf(other, width),
     };
@@ -115,7 +117,7 @@ const CELL: usize = 32;
 
 /// A value in such a cell: a list of words without brackets and quotes.
 fn cell(value: &Value) -> String {
-    let words = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    let words = value.as_array().and_then(List::texts);
     words.map_or_else(|| leaf(value, CELL), |words| cut(&Printable(&words.join(" ")).to_string(), CELL))
 }
 

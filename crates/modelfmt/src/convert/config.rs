@@ -49,7 +49,7 @@ fn name(config: &Value) -> Option<String> {
 
 fn architecture(config: &Value) -> Option<String> {
     let model_type = config.get("model_type").and_then(Value::as_str).and_then(proper);
-    let first = || config.get("architectures")?.as_array()?.first()?.as_str().and_then(proper);
+    let first = || config.get("architectures")?.as_array()?.get(0)?.as_str().and_then(proper);
     model_type.or_else(first)
 }
 

@@ -1,6 +1,6 @@
 //! Plain values: what `{"type": …, "value": …}` says, as the metadata of OINF and the floats that JSON lacks are written.
 
-use tensor_core::value::Value;
+use tensor_core::value::{List, Value};
 use tensor_core::{DType, Kind};
 
 /// The plain value of `{"type", "value"}` or `{"type", "bits"}`, and of an array that of its elements, in lists of its shape.
@@ -12,15 +12,15 @@ pub(super) fn plain(value: &Value) -> Option<Value> {
     match object.get("type")?.as_str()? {
         "str" if has_only(&["type", "value"]) => inner.filter(|text| text.as_str().is_some()).cloned(),
         "bitset" if has_only(&["type", "value"]) => {
-            let is_list = |bits: &[Value]| bits.iter().all(|bit| bit.as_bool().is_some());
+            let is_list = |bits: &List| bits.iter().all(|bit| bit.as_bool().is_some());
             inner.filter(|bits| bits.as_array().is_some_and(is_list)).cloned()
         }
         "ndarray" if has_only(&["type", "dtype", "shape", "value"]) => {
             let dtype = DType::from_name(object.get("dtype")?.as_str()?)?;
-            let dim = |dim: &Value| usize::try_from(dim.as_u64()?).ok();
+            let dim = |dim: Value| usize::try_from(dim.as_u64()?).ok();
             let shape: Vec<usize> =
                 object.get("shape")?.as_array()?.iter().map(dim).collect::<Option<_>>()?;
-            let elements = inner?.as_array()?.iter().map(|element| scalar(dtype, element));
+            let elements = inner?.as_array()?.iter().map(|element| scalar(dtype, &element));
             nested(elements.collect::<Option<_>>()?, &shape)
         }
         name => {
@@ -83,27 +83,27 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
 }
 
 /// Elements in lists of a shape; a flat list where that is too deep for a tree.
-fn nested(elements: Vec<Value>, shape: &[usize]) -> Option<Value> {
+fn nested(elements: List, shape: &[usize]) -> Option<Value> {
     const MAX_RANK: usize = 32;
     let count = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))?;
     if count != elements.len() {
         return None;
     }
     if shape.is_empty() {
-        return elements.into_iter().next();
+        return elements.get(0);
     }
     let mut level = elements;
     // Without elements there is nothing to put into lists, and rows could be many.
     if shape.len() <= MAX_RANK && count > 0 {
         for &dim in shape.iter().skip(1).rev() {
-            let mut rows = Vec::with_capacity(level.len() / dim.max(1));
-            let mut items = level.into_iter();
+            let mut rows = List::new();
+            let mut items = level.iter();
             loop {
-                let row: Vec<Value> = items.by_ref().take(dim).collect();
+                let row: List = items.by_ref().take(dim).collect();
                 if row.is_empty() {
                     break;
                 }
-                rows.push(Value::Array(row));
+                rows.push(row);
             }
             level = rows;
         }

@@ -1,7 +1,7 @@
 //! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say (DECISIONS, "Conversion between
 //! formats", metadata).
 
-use tensor_core::value::{Object, Value};
+use tensor_core::value::{List, Object, Value};
 
 use super::fit::Misfit;
 use super::options::Declared;
@@ -133,7 +133,7 @@ impl Reserved {
         let given = list(other.remove("given"), text)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
-        let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(<[_]>::is_empty));
+        let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(List::is_empty));
         if !all_scalars || sizevars.values().any(|n| n.as_u64().is_none()) {
             return None;
         }
@@ -200,7 +200,7 @@ impl Reserved {
         part("sizevars", self.sizevars.is_empty(), &|| self.sizevars.clone().into());
         part("declared", self.declared.is_empty(), &|| self.declared.iter().map(declared_value).collect());
         part("shapes", self.shapes.is_empty(), &|| {
-            let scalar = |name: &String| (name.clone(), Value::Array(Vec::new()));
+            let scalar = |name: &String| (name.clone(), Value::Array(List::new()));
             Value::Object(self.shapes.iter().map(scalar).collect())
         });
         part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
@@ -233,7 +233,7 @@ fn declared(value: &Value) -> Option<(u64, Declared)> {
     if value.as_object()?.len() != 4 {
         return None;
     }
-    let shape = value.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+    let shape = value.get("shape")?.as_array()?.iter().map(|dim| dim.as_u64()).collect::<Option<_>>()?;
     let name = text(value.get("name")?)?;
     let dtype = tensor_core::DType::from_name(value.get("dtype")?.as_str()?)?;
     Some((value.get("index")?.as_u64()?, Declared { name, dtype, shape }))
@@ -268,7 +268,7 @@ fn object(part: Option<Value>) -> Option<Object> {
 fn list<T>(part: Option<Value>, member: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     match part {
         None => Some(Vec::new()),
-        Some(Value::Array(items)) => items.iter().map(member).collect(),
+        Some(Value::Array(items)) => items.iter().map(|item| member(&item)).collect(),
         Some(_) => None,
     }
 }

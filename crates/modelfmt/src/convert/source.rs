@@ -221,7 +221,7 @@ pub(crate) fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
 pub(super) fn is_json(value: &Value) -> bool {
     match value {
         Value::Float(x) => x.is_finite(),
-        Value::Array(items) => items.iter().all(is_json),
+        Value::Array(items) => items.iter().all(|item| is_json(&item)),
         _ => true,
     }
 }

@@ -1,7 +1,7 @@
 //! Size variables and metadata as text, with explicit types.
 
 use tensor_core::G6;
-use tensor_core::value::{Value, json};
+use tensor_core::value::{List, Value, json};
 
 use super::{Sections, output};
 use crate::error::Result;
@@ -49,19 +49,17 @@ fn typed(value: &Value) -> String {
     match (kind, inner) {
         ("bitset", Value::Array(bits)) => {
             // LSB first within each byte (OINF 1, "Metadata Payloads"); the document shows four bytes.
-            let byte = |bits: &[Value]| {
-                bits.iter()
-                    .enumerate()
-                    .fold(0u8, |byte, (i, bit)| byte | (u8::from(bit.as_bool() == Some(true)) << i))
+            let first: Vec<bool> = bits.iter().take(32).map(|bit| bit.as_bool() == Some(true)).collect();
+            let byte = |bits: &[bool]| {
+                bits.iter().enumerate().fold(0u8, |byte, (i, &bit)| byte | (u8::from(bit) << i))
             };
-            let bytes: Vec<String> =
-                bits.chunks(8).take(4).map(|bits| format!("{:02x}", byte(bits))).collect();
+            let bytes: Vec<String> = first.chunks(8).map(|bits| format!("{:02x}", byte(bits))).collect();
             format!("bitset[{}] = {}", bits.len(), bytes.join(" "))
         }
         ("ndarray", Value::Array(values)) => {
             let dtype = value.get("dtype").and_then(Value::as_str).unwrap_or("?");
             let shape: Vec<u64> = match value.get("shape") {
-                Some(Value::Array(dims)) => dims.iter().filter_map(Value::as_u64).collect(),
+                Some(Value::Array(dims)) => dims.iter().filter_map(|dim| dim.as_u64()).collect(),
                 _ => Vec::new(),
             };
             let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
@@ -71,28 +69,27 @@ fn typed(value: &Value) -> String {
     }
 }
 
-fn array(values: &[Value], shape: &[u64]) -> String {
+fn array(values: &List, shape: &[u64]) -> String {
     let rank = shape.len();
     let first = match shape {
-        [] | [_] => return row(values),
+        [] | [_] => return row(values, 0, values.len()),
         [first, ..] => usize::try_from(*first).unwrap_or(usize::MAX),
     };
     let width = values.len().checked_div(first).unwrap_or(0).max(1);
     let rows = first.min(rank).min(5);
-    let lines: String =
-        values.chunks(width).take(rows).map(|values| format!("{} ,\n", row(values))).collect();
+    let starts = (0..values.len()).step_by(width).take(rows);
+    let lines: String = starts.map(|start| format!("{} ,\n", row(values, start, width))).collect();
     format!("{{\n{lines}{}}}", if first > rows { "...\n" } else { "" })
 }
 
-fn row(values: &[Value]) -> String {
-    let words: Vec<String> = match values {
-        [a @ .., _, _, _, _, _] if values.len() > 10 => {
-            let head = a.iter().take(5).map(scalar);
-            let tail = values.iter().skip(values.len() - 5).map(scalar);
-            head.chain(["...".to_owned()]).chain(tail).collect()
-        }
-        all => all.iter().map(scalar).collect(),
+/// `width` values from `start` on, or those that there are; of more than ten the first and the last five.
+fn row(values: &List, start: usize, width: usize) -> String {
+    let len = width.min(values.len().saturating_sub(start));
+    let part = |from: usize, count: usize| {
+        values.iter().skip(start + from).take(count).map(|value| scalar(&value)).collect::<Vec<_>>()
     };
+    let words =
+        if len > 10 { [part(0, 5), vec!["...".to_owned()], part(len - 5, 5)].concat() } else { part(0, len) };
     format!("{{ {} }}", words.join(", "))
 }
 

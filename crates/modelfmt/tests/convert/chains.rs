@@ -87,7 +87,7 @@ fn leaf() -> BoxedStrategy<Value> {
 fn trees() -> BoxedStrategy<Value> {
     let inner = |inner: BoxedStrategy<Value>| {
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             proptest::collection::vec(("[a-c]", inner.clone()), 0..3)
                 .prop_map(|entries| Value::Object(entries.into_iter().collect())),
             // What looks like a value with its type.
@@ -220,7 +220,7 @@ fn normal(value: &Value) -> Value {
     match value {
         // Which NaN it is, JSON and f64 do not keep in every case.
         Value::Float(x) if x.is_nan() => Value::from("NaN"),
-        Value::Array(items) => Value::Array(items.iter().map(normal).collect()),
+        Value::Array(items) => items.iter().map(|item| normal(&item)).collect(),
         other => other.clone(),
     }
 }

@@ -182,3 +182,108 @@ const WHAT: &[&str] = &[
     "bytes read to verify",
     "reads to verify",
 ];
+
+/// A GGUF file whose one key has an array of these members.
+fn gguf_array(kind: u32, count: u64, members: &[u8]) -> Vec<u8> {
+    let mut file = b"GGUF\x03\0\0\0".to_vec();
+    file.extend([0u64.to_le_bytes(), 1u64.to_le_bytes(), 1u64.to_le_bytes()].concat());
+    file.extend(b"k\x09\0\0\0");
+    file.extend(kind.to_le_bytes());
+    file.extend(count.to_le_bytes());
+    file.extend(members);
+    file
+}
+
+/// An AERO file with this manifest, or this metadata, uncompressed.
+fn aero_chunk(fourcc: &[u8; 4], content: Vec<u8>) -> Vec<u8> {
+    let file = tensor_core::write::MemoryFile::new();
+    let chunks = vec![aero::NewChunk::new(aero::FourCC(*fourcc), "chunk")];
+    let mut writer = aero::ChunkWriter::new(&file, [7; 16], chunks).unwrap();
+    writer.put(0, content).unwrap();
+    writer.finish().unwrap();
+    file.into_bytes()
+}
+
+fn manifest(member: &[u8], count: usize) -> Vec<u8> {
+    let head = [&b"\x81\xa1x\xdd"[..], &u32::try_from(count).unwrap().to_be_bytes()].concat();
+    aero_chunk(b"MMSG", [head, member.repeat(count)].concat())
+}
+
+fn json(member: &str, count: usize) -> Vec<u8> {
+    let list = vec![member; count].join(",");
+    aero_chunk(b"MJSN", format!(r#"{{"x":[{list}]}}"#).into_bytes())
+}
+
+/// Metadata as a tree, of lists with the smallest members.
+#[test]
+fn lists_in_metadata_take_about_the_bytes_of_the_file() {
+    const N: usize = 300_000;
+    let files = [
+        ("gguf, u8", gguf_array(0, N as u64, &[200; N])),
+        ("gguf, i8", gguf_array(1, N as u64, &[200; N])),
+        ("gguf, u16", gguf_array(2, N as u64, &[200; 2 * N])),
+        ("gguf, f32", gguf_array(6, N as u64, &[60; 4 * N])),
+        ("gguf, bool", gguf_array(7, N as u64, &[1; N])),
+        ("gguf, f64", gguf_array(12, N as u64, &[60; 8 * N])),
+        ("gguf, texts", gguf_array(8, N as u64, &[0; 8 * N])),
+        ("gguf, arrays", gguf_array(9, N as u64, &[0; 12 * N])),
+        ("manifest, nil", manifest(&[0xc0], N)),
+        ("manifest, integers", manifest(&[7], N)),
+        ("manifest, texts", manifest(&[0xa0], N)),
+        ("manifest, floats", manifest(&[0xca, 1, 2, 3, 4], N)),
+        ("json, digits", json("1", N)),
+        ("json, integers", json("-129", N)),
+        ("json, floats", json("1.5", N)),
+        ("json, texts", json(r#""""#, N)),
+        ("json, null", json("null", N)),
+        ("json, floats of 64 bits", json("1.1", N)),
+        ("json, lists", json("[]", N)),
+        ("manifest, lists", manifest(&[0x90], N)),
+        ("manifest, objects", manifest(&[0x80], N)),
+    ];
+    for (what, bytes) in files {
+        let len = bytes.len();
+        let model = Model::from_source(what, bytes).unwrap();
+        let (tree, held) = peak(|| model.metadata().unwrap());
+        println!("{what}: {held} bytes held for {len}: {:.1} times", held as f64 / len as f64);
+        assert!(held <= (16 << 10) + TIMES * len, "{what}: {held} for {len}");
+        drop(tree);
+    }
+}
+
+/// The keys of an object and the index of a set take more, which is bounded by numbers of its own: docs/ROBUSTNESS.md has these.
+#[test]
+fn what_takes_more_is_bounded() {
+    for count in COUNTS {
+        let bytes = aero_chunk(b"MJSN", object_of_keys(count, "0").into_bytes());
+        let len = bytes.len();
+        let model = Model::from_source("keys", bytes).unwrap();
+        let (_, held) = peak(|| model.metadata().unwrap());
+        println!("json, {count} keys: {held} bytes held for {len}: {:.1} times", held as f64 / len as f64);
+        assert!(held <= 15 * len, "{held} for {len}");
+    }
+    let numbers = vec!["0"; 200_000].join(",");
+    let keys = object_of_keys(28_700, "0");
+    let limits = tensor_core::Limits::default();
+    let file = r#""sha256":"","size_bytes":0"#;
+    let aeroset = format!(
+        r#"{{"format":{{"name":"AEROSET","version":[0,2]}},"model":{{"name":"","architecture":""}},"parts":[{{"path":"p",{file},"shards":[{numbers}]}}],"global_tidx":{{"path":"i",{file}}}}}"#
+    );
+    let manifest = format!(
+        r#"{{"apr_version":"2.0.0","shard_count":1,"total_size":1,"shards":[{{"file":"a","size":1,"crc32":""}}],"tensor_map":{{}},"x":{keys}}}"#
+    );
+    let index = format!(r#"{{"metadata":{keys},"weight_map":{{}}}}"#);
+    let parsed = [
+        ("aeroset", aeroset.len(), peak(|| aero::SetIndex::parse(aeroset.as_bytes(), &limits).is_ok())),
+        ("apr2", manifest.len(), peak(|| apr2::Manifest::parse(manifest.as_bytes(), &limits).is_ok())),
+        (
+            "safetensors",
+            index.len(),
+            peak(|| modelfmt_safetensors::SetIndex::parse(index.as_bytes(), &limits).is_ok()),
+        ),
+    ];
+    for (what, len, (_, held)) in parsed {
+        println!("index of {what}: {held} bytes held for {len}: {:.1} times", held as f64 / len as f64);
+        assert!(held <= 16 * len, "{what}: {held} for {len}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tensor_core::value::{KeyError, Object, Value};
+use tensor_core::value::{KeyError, List, Object, Value};
 use tensor_core::{DType, f16};
 
 use super::{Bitset, MetaValue, NdArray};
@@ -228,13 +228,13 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
 fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     let name = object.required_str("dtype")?;
     let dtype = DType::from_name(name).ok_or_else(|| ValueError::UnknownType(name.to_owned()))?;
-    let dim = |dim: &Value| {
+    let dim = |dim: Value| {
         dim.as_u64().ok_or(ValueError::Kind { expected: "an unsigned integer", found: dim.kind() })
     };
     let shape = object.required_array("shape")?.iter().map(dim).collect::<Result<Vec<u64>, ValueError>>()?;
     let mut bytes = Vec::new();
     for item in object.required_array("value")? {
-        push_element(dtype, item, &mut bytes)?;
+        push_element(dtype, &item, &mut bytes)?;
     }
     NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray).map_err(|fault| array_fault(&fault))
 }
@@ -244,16 +244,16 @@ fn array_fault(fault: &Fault) -> ValueError {
 }
 
 /// A flat list: of booleans, of integers that i64 or u64 holds, or of floats.
-fn plain_array(items: &[Value]) -> Result<NdArray<'static>, ValueError> {
+fn plain_array(items: &List) -> Result<NdArray<'static>, ValueError> {
     let other = items.iter().find(|item| !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)));
     if let Some(other) = other {
-        return Err(ValueError::Plain(match other {
+        return Err(ValueError::Plain(match &other {
             Value::Array(_) => "a list of lists",
             Value::String(_) => "a list of strings",
             _ => "a list of other than numbers or booleans",
         }));
     }
-    let all = |f: fn(&Value) -> bool| !items.is_empty() && items.iter().all(f);
+    let all = |f: fn(&Value) -> bool| !items.is_empty() && items.iter().all(|item| f(&item));
     let integer = items.iter().find(|item| matches!(item, Value::Int(_)));
     let dtype = if all(|x| x.as_bool().is_some()) {
         DType::Bool
@@ -271,7 +271,7 @@ fn plain_array(items: &[Value]) -> Result<NdArray<'static>, ValueError> {
     };
     let mut bytes = Vec::new();
     for item in items {
-        push_element(dtype, item, &mut bytes)?;
+        push_element(dtype, &item, &mut bytes)?;
     }
     NdArray::new(dtype, vec![items.len() as u64], bytes).map_err(|fault| array_fault(&fault))
 }

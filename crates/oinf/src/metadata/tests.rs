@@ -62,7 +62,7 @@ fn floats_that_json_lacks_keep_their_bits() {
         NdArray::new(DType::F64, vec![2], [1.0f64.to_le_bytes(), [1, 0, 0, 0, 0, 0, 0xf0, 0x7f]].concat());
     let array = MetaValue::from(array.unwrap());
     let nan = object([("type", "f64".into()), ("bits", "7ff0000000000001".into())]);
-    assert_eq!(array.to_value_exact().get("value"), Some(&Value::Array(vec![1.0.into(), nan])));
+    assert_eq!(array.to_value_exact().get("value"), Some(&Value::from(vec![1.0.into(), nan])));
     assert_eq!(MetaValue::from_value(&array.to_value_exact()).unwrap(), array);
 }
 
@@ -96,9 +96,9 @@ fn plain_json_gets_a_type() {
         plain(list([u64::MAX, 2])),
         array(DType::U64, 2, [u64::MAX.to_le_bytes(), 2u64.to_le_bytes()].concat())
     );
-    let mixed = Value::Array(vec![1.into(), 0.5.into()]);
+    let mixed = Value::from(vec![1.into(), 0.5.into()]);
     assert_eq!(MetaValue::from_value(&mixed), Err(ValueError::Mixed));
-    let wide = Value::Array(vec![(-1).into(), u64::MAX.into()]);
+    let wide = Value::from(vec![(-1).into(), u64::MAX.into()]);
     assert!(MetaValue::from_value(&wide).unwrap_err().to_string().contains("neither i64 nor u64"));
     let large = Value::from(1i128 << 64);
     assert!(matches!(MetaValue::from_value(&large), Err(ValueError::Range { .. })));
@@ -109,7 +109,7 @@ fn plain_json_gets_a_type() {
     );
     let beside = object([("type", "str".into()), ("value", "x".into()), ("note", "y".into())]);
     assert_eq!(MetaValue::from_value(&beside), Err(ValueError::Member("note".to_owned())));
-    assert_eq!(plain(Value::Array(vec![])), array(DType::F64, 0, vec![]));
+    assert_eq!(plain(Value::from(vec![])), array(DType::F64, 0, vec![]));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn what_is_no_metadata_is_refused() {
     assert_eq!(refused(object([("a", 1.into())])), ValueError::Plain("an object"));
     assert_eq!(refused(list([list([1])])), ValueError::Plain("a list of lists"));
     assert_eq!(refused(list(["a"])), ValueError::Plain("a list of strings"));
-    assert!(matches!(refused(Value::Array(vec![true.into(), 1.into()])), ValueError::Kind { .. }));
+    assert!(matches!(refused(Value::from(vec![true.into(), 1.into()])), ValueError::Kind { .. }));
     assert_eq!(typed("bf16", 1.into()), ValueError::UnknownType("bf16".to_owned()));
     assert_eq!(typed("u8", 256.into()), ValueError::Range { number: "256".to_owned(), dtype: DType::U8 });
     assert!(matches!(typed("u64", (-1).into()), ValueError::Range { .. }));

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::object::DuplicateKey;
-use super::{Integer, MAX_DEPTH, Object, Value};
+use super::{Integer, List, MAX_DEPTH, Object, Value};
 use crate::names::NameTable;
 
 /// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
@@ -203,18 +203,18 @@ struct Tree;
 
 impl Make for Tree {
     type Value = Value;
-    type List = Vec<Value>;
+    type List = List;
     type Map = Object;
 
     fn leaf(value: Value) -> Value {
         value
     }
 
-    fn push(list: &mut Vec<Value>, item: Value) {
+    fn push(list: &mut List, item: Value) {
         list.push(item);
     }
 
-    fn list(mut list: Vec<Value>) -> Value {
+    fn list(mut list: List) -> Value {
         list.shrink_to_fit();
         Value::Array(list)
     }
@@ -244,7 +244,7 @@ impl Make for Nothing {
     fn push((): &mut (), _: &'static str) {}
 
     fn list((): ()) -> &'static str {
-        Value::Array(Vec::new()).kind()
+        Value::Array(List::new()).kind()
     }
 
     fn insert(map: &mut NameTable, key: String, _: &'static str) -> Result<(), DuplicateKey> {

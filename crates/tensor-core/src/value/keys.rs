@@ -1,6 +1,6 @@
 //! Typed access to the keys of an object, with errors that say which key is not as it should be.
 
-use super::{Object, Value};
+use super::{List, Object, Value};
 
 /// A key is missing, or its value is of another type than was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ typed! {
     required_f64 optional_f64 f64, as_f64, "a number that a 64-bit float holds";
     required_str optional_str &str, as_str, "a string";
     required_bytes optional_bytes &[u8], as_bytes, "bytes";
-    required_array optional_array &[Value], as_array, "an array";
+    required_array optional_array &List, as_array, "an array";
     required_object optional_object &Object, as_object, "an object";
 }
 

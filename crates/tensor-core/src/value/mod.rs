@@ -24,10 +24,10 @@
 //!
 //! # Memory
 //!
-//! Parsing allocates in proportion to the input, never to a length that the input claims. A member of an array takes
-//! `size_of::<Value>()` (32 bytes on a 64-bit target), a member of an object that and its key's `String` (56), once objects
-//! have more than 16 members also about 20 in a hash table; lists that grow take up to three times their final size for a
-//! moment. The input holds at least two bytes for each in JSON (`0,`) and one in MessagePack.
+//! Parsing allocates in proportion to the input, never to a length that the input claims. A member of an array takes about
+//! the bytes that it has in MessagePack ([`List`]); a member of an object `size_of::<Value>()` (32 bytes on a 64-bit target)
+//! and its key's `String` (56 together), once objects have more than 16 members also about 20 in a hash table, and up to three times
+//! that for a moment as it grows.
 //! [`ParseOptions::with_max_nodes`] puts an absolute cap on it.
 
 mod de;
@@ -35,6 +35,7 @@ mod integer;
 #[cfg(feature = "json")]
 pub mod json;
 mod keys;
+mod list;
 mod object;
 mod ser;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use std::fmt;
 pub use de::{CheckSeed, ParseOptions, TextSeed, ValueSeed};
 pub use integer::Integer;
 pub use keys::KeyError;
+pub use list::{Items, List};
 pub use object::{DuplicateKey, Iter, Object};
 
 /// How deep containers may stand in each other: one that holds only scalars is at level 1.
@@ -73,7 +75,7 @@ pub enum Value {
     /// Bytes: MessagePack's `bin`. Formats for people get them as lower-case hex digits.
     Bytes(Vec<u8>),
     /// A list.
-    Array(Vec<Value>),
+    Array(List),
     /// Keys with values, in order.
     Object(Object),
 }
@@ -143,7 +145,7 @@ impl Value {
 
     /// The members, if it is an array.
     #[must_use]
-    pub fn as_array(&self) -> Option<&[Self]> {
+    pub const fn as_array(&self) -> Option<&List> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
@@ -180,7 +182,7 @@ impl Value {
 
     fn sort_keys_in_depth(&mut self) {
         match self {
-            Self::Array(items) => items.iter_mut().for_each(Self::sort_keys_in_depth),
+            Self::Array(items) => items.sort_keys_in_depth(),
             Self::Object(object) => object.sort_keys_in_depth(),
             _ => {}
         }
@@ -233,7 +235,8 @@ from! {
     f64 => |x| Self::Float(x);
     &str => |s| Self::String(s.to_owned());
     String => |s| Self::String(s);
-    Vec<Value> => |items| Self::Array(items);
+    Vec<Value> => |items| Self::Array(items.into());
+    List => |items| Self::Array(items);
     Object => |object| Self::Object(object);
 }
 
@@ -246,7 +249,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
 /// Makes an array.
 impl<T: Into<Self>> FromIterator<T> for Value {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        Self::Array(items.into_iter().map(Into::into).collect())
+        Self::Array(items.into_iter().collect())
     }
 }
 

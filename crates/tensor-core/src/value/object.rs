@@ -398,13 +398,13 @@ mod tests {
             .chain((0..20).map(|_| ("b", "b")))
             .collect();
         let inner: Object = [("z", 1), ("y", 2)].into_iter().collect();
-        object.insert("m", Value::Array(vec![inner.into()]));
+        object.insert("m", Value::from(vec![inner.into()]));
         object.sort_keys();
         let keys: Vec<&str> = object.keys().collect();
         assert_eq!(keys, ["", "Z", "a", "aa", "b", "m", "é", "\u{ffff}", "\u{10000}"]);
         let first_inner = |object: &Object| -> Vec<String> {
             let items = object.get("m").and_then(Value::as_array).unwrap();
-            items[0].as_object().unwrap().keys().map(str::to_owned).collect()
+            items.get(0).unwrap().as_object().unwrap().keys().map(str::to_owned).collect()
         };
         assert_eq!(first_inner(&object), ["z", "y"]);
         assert_eq!(first_inner(&object.sorted()), ["y", "z"]);

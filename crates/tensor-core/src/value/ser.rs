@@ -46,11 +46,29 @@ impl<'a, T: ?Sized> Branch<'a, T> {
 
     /// What stands inside the container that begins here.
     fn inside<E: Error>(&self) -> Result<impl Fn(&'a Value) -> Branch<'a, Value> + use<'a, T, E>, E> {
+        let (order, depth) = self.one_deeper()?;
+        Ok(move |node| Branch { node, order, depth })
+    }
+
+    fn one_deeper<E: Error>(&self) -> Result<(Order, u32), E> {
         if self.depth >= MAX_DEPTH {
             return Err(E::custom(TooDeep(MAX_DEPTH)));
         }
-        let (order, depth) = (self.order, self.depth + 1);
-        Ok(move |node| Branch { node, order, depth })
+        Ok((self.order, self.depth + 1))
+    }
+}
+
+/// A member of a list, which is made for the moment.
+struct Member {
+    node: Value,
+    order: Order,
+    depth: u32,
+}
+
+impl Serialize for Member {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { ref node, order, depth } = *self;
+        Branch { node, order, depth }.serialize(serializer)
     }
 }
 
@@ -73,7 +91,10 @@ impl Serialize for Branch<'_, Value> {
             Value::String(s) => serializer.serialize_str(s),
             Value::Bytes(bytes) if serializer.is_human_readable() => serializer.collect_str(&Hex(bytes)),
             Value::Bytes(bytes) => serializer.serialize_bytes(bytes),
-            Value::Array(items) => serializer.collect_seq(items.iter().map(self.inside()?)),
+            Value::Array(items) => {
+                let (order, depth) = self.one_deeper()?;
+                serializer.collect_seq(items.iter().map(|node| Member { node, order, depth }))
+            }
             Value::Object(object) => self.with(object).serialize(serializer),
         }
     }

@@ -28,7 +28,7 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
 /// The keys of every object in the order in which they stand, which equality does not look at.
 pub(super) fn all_keys(value: &Value, keys: &mut Vec<String>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| all_keys(item, keys)),
+        Value::Array(items) => items.iter().for_each(|item| all_keys(&item, keys)),
         Value::Object(object) => {
             for (key, value) in object {
                 keys.push(key.to_owned());
@@ -63,7 +63,7 @@ pub(super) fn trees(binary: bool) -> BoxedStrategy<Value> {
     let inner = |inner: BoxedStrategy<Value>| {
         let key = prop_oneof!["[a-c]{0,2}", any::<String>()];
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..20).prop_map(Value::Array),
+            proptest::collection::vec(inner.clone(), 0..20).prop_map(Value::from),
             proptest::collection::vec((key, inner), 0..25)
                 .prop_map(|entries| Value::Object(entries.into_iter().collect())),
         ]
@@ -134,7 +134,7 @@ fn accessors_give_what_is_there() {
     assert_eq!(tree.path(["a", "f"]).and_then(Value::as_f64), Some(1.5));
     assert_eq!(tree.path(["a", "b", "c"]), None);
     assert_eq!(tree.path([]), Some(&tree));
-    assert_eq!(tree.get("list").and_then(Value::as_array).map(<[_]>::len), Some(2));
+    assert_eq!(tree.get("list").and_then(Value::as_array).map(List::len), Some(2));
     assert!(tree.get("none").is_some_and(Value::is_null));
     assert_eq!(tree.get("bin").and_then(Value::as_bytes), Some(&[1u8, 2][..]));
     assert_eq!(Value::from(-1).as_u64(), None);
@@ -230,7 +230,7 @@ fn depth_127_is_the_last() {
     assert!(from_json(&text).is_err());
     assert!(from_msgpack(&packed).unwrap_err().contains("nested deeper than 127 levels"));
 
-    let deeper = Value::Array(vec![tree]);
+    let deeper = Value::from(vec![tree]);
     let error = rmp_serde::to_vec(&deeper).unwrap_err().to_string();
     assert!(error.contains("nested deeper than 127 levels"), "{error}");
     assert!(serde_json::to_string(&deeper).is_err());
