@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct State {
     files: BTreeSet<PathBuf>,
-    /// The number of sets whose files are getting their names.
+    /// How often [`appearing`] has begun and not ended.
     appearing: usize,
 }
 
@@ -40,10 +40,14 @@ pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Res
     Ok(())
 }
 
-/// While this is kept, the files of a set get their names.
-pub(super) struct Appearing(());
+/// While this is kept, [`remove_unfinished`] waits.
+#[derive(Debug)]
+#[must_use = "what is to be done whole is so only as long as this is kept"]
+pub struct Appearing(());
 
-pub(super) fn appearing() -> Appearing {
+/// Begins what is to be done whole even where a signal comes: all of a set's files get their names, and those of the set
+/// that it replaces go. It has to be short.
+pub fn appearing() -> Appearing {
     state().appearing += 1;
     Appearing(())
 }
