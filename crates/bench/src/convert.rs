@@ -64,7 +64,7 @@ pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
 }
 
 /// Takes bytes and forgets them: conversion without a disk.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
     fn write_at(&self, _: u64, bytes: &[u8]) -> io::Result<()> {
@@ -209,7 +209,7 @@ fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
 }
 
 /// That the output is sound and says the same as the source.
-fn same(source: &Path, out: &Path) -> Result {
+pub(crate) fn same(source: &Path, out: &Path) -> Result {
     let (source, out) = (Model::open(source)?, Model::open(out)?);
     let report = out.verify(Level::Full);
     ensure(report.is_ok(), || format!("the output does not verify: {report:?}"))?;
@@ -219,7 +219,7 @@ fn same(source: &Path, out: &Path) -> Result {
 }
 
 /// Removes outputs and waits until no earlier write is under way.
-fn settle(outputs: &[&Path]) -> Result {
+pub(crate) fn settle(outputs: &[&Path]) -> Result {
     outputs.iter().try_for_each(|path| remove(path))?;
     succeed(&mut Command::new("sync"))
 }

@@ -8,6 +8,7 @@
     reason = "a tool over files of its own making: a fault in it may end it"
 )]
 
+mod checked;
 mod convert;
 mod lookup;
 mod map;
@@ -221,6 +222,7 @@ fn run(args: &Args) -> Result {
     lookup::run(&mut bench)?;
     verify::run(&mut bench)?;
     convert::run(&mut bench)?;
+    checked::run(&mut bench)?;
     quant::run(&mut bench)?;
     stats::run(&mut bench)?;
     memory::run(&mut bench)?;
