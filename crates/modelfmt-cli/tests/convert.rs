@@ -119,3 +119,32 @@ fn misfits_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
     let run = modelfmt_in(folder.path(), "convert trained.mag some.mag --include fc1.*");
     assert!(run.stderr.contains("note: --include leaves out "), "{}", run.stderr);
 }
+
+#[test]
+fn damage_does_not_pass() {
+    let folder = folder_with("one-shard.aero");
+    let mut bytes = fs::read(folder.path().join("one-shard.aero")).unwrap();
+    bytes[1500] ^= 1; // of the weights
+    fs::write(folder.path().join("bad.aero"), &bytes).unwrap();
+    let tensor = "embed.weight";
+    for job in
+        ["convert bad.aero out.aero", "convert bad.aero out.aeroset.json", "convert bad.aero -  --to aero"]
+    {
+        let error = modelfmt_in(folder.path(), job).error();
+        assert!(
+            error.starts_with("error: bad.aero: WTSH chunk \"weights.shard0\" at byte 1200: "),
+            "{error}"
+        );
+        assert!(error.ends_with("nothing was written. --no-verify takes values as they are"), "{error}");
+    }
+    let error = modelfmt_in(folder.path(), &format!("extract bad.aero {tensor} -o out.bin")).error();
+    assert!(error.contains("WTSH chunk"), "{error}");
+    let run = modelfmt_in(folder.path(), &format!("extract bad.aero {tensor} -o -"));
+    assert_eq!((run.status, run.stdout.as_str()), (1, ""));
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    modelfmt_in(folder.path(), "convert bad.aero out.aero --no-verify").ok();
+    modelfmt_in(folder.path(), "verify out.aero").ok();
+    modelfmt_in(folder.path(), &format!("extract bad.aero {tensor} -o out.bin --no-verify")).ok();
+    modelfmt_in(folder.path(), &format!("extract one-shard.aero {tensor} -o good.bin")).ok();
+}

@@ -121,3 +121,38 @@ fn what_verify_does_not_find_is_what_the_format_leaves_uncovered() {
         assert_eq!(ranges(&unfound), ranges(&expected), "{name}");
     }
 }
+
+/// The bytes of a sample that hold values, as they are stored.
+fn stored(model: &Model) -> Vec<std::ops::Range<usize>> {
+    let locations = (0..model.tensor_count()).map(|position| model.location(position).unwrap());
+    let range = |location: modelfmt::Location| {
+        let begin = usize::try_from(location.offset.unwrap()).unwrap();
+        begin..begin + usize::try_from(location.stored_nbytes).unwrap()
+    };
+    locations.map(range).collect()
+}
+
+#[test]
+fn what_verify_finds_in_values_conversion_finds_too() {
+    for sample in samples() {
+        let good = Model::from_source("good", sample.bytes.clone()).unwrap();
+        let mut found = 0;
+        for at in stored(&good).into_iter().flatten() {
+            for bit in 0..8 {
+                let flipped = testkit::patched(&sample.bytes, at, &[sample.bytes[at] ^ (1 << bit)]);
+                let Ok(model) = Model::from_source("flipped", flipped) else { continue };
+                let is_found = !model.container().verify(Level::Full, &Work::sequential()).is_ok();
+                let mut options = modelfmt::ConvertOptions::default();
+                options.lossy = true;
+                let sink = tensor_core::write::MemoryFile::new();
+                let target = modelfmt::Format::Safetensors;
+                let converted =
+                    modelfmt::convert_to_sink(&model, target, &sink, &options, &Work::sequential());
+                assert_eq!(converted.is_err(), is_found, "{}, byte {at}, bit {bit}", sample.name);
+                found += usize::from(is_found);
+            }
+        }
+        let has_digests = sample.name.starts_with("aero") || sample.name.starts_with("apr");
+        assert_eq!(found > 0, has_digests, "{}", sample.name);
+    }
+}
