@@ -203,7 +203,7 @@ pub(crate) fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
             Some(other) if other == value => {}
             None if is_added(key, value, &of_b, &said_b) => {}
             other => {
-                found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: other.cloned() })
+                found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: other.cloned() });
             }
         }
     }
