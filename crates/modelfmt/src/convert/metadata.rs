@@ -123,7 +123,7 @@ impl Mapper<'_> {
         } else if !changes.is_empty() {
             reserved.via.push((source, changes));
         }
-        self.quantization(&mut keys, tensors);
+        self.quantization(&mut keys, tensors, &mut notes);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         let architecture = asked.architecture(&keys);
@@ -146,14 +146,16 @@ impl Mapper<'_> {
 
     /// APR2 has a key that says how the model was quantized: `--quantize` sets it, and `--dequantize` removes it where it
     /// leaves no blocks.
-    fn quantization(&self, keys: &mut Object, tensors: &Tensors) {
-        if family(self.target.format).is_none_or(|(known, _)| known != Format::Apr2) {
+    fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
+        let is_apr2 = family(self.target.format).is_some_and(|(known, _)| known == Format::Apr2);
+        let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key("quantization"));
+        if !is_apr2 || is_given {
             return;
         }
         if tensors.blocks.is_empty() {
             let is_decoded = |item: &Item| item.from.is_quantized() && !item.to.is_quantized();
-            if tensors.items.iter().any(is_decoded) {
-                keys.remove("quantization");
+            if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
+                notes.push("quantization is left out: no tensor is quantized any more".to_owned());
             }
         } else if !self.options.quantize.is_empty() {
             let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {

@@ -23,6 +23,7 @@
 //! everything but zero becomes true.
 
 mod cast;
+#[cfg(not(target_arch = "wasm32"))]
 mod config;
 mod fit;
 #[cfg(not(target_arch = "wasm32"))]

@@ -58,6 +58,7 @@ impl Content {
         }
         content.take_reserved();
         content.name_itself();
+        #[cfg(not(target_arch = "wasm32"))]
         if let Some(path) = model.config() {
             content.config = super::config::names(&path, &mut content.notes);
         }
