@@ -83,24 +83,18 @@ impl Content {
         }
     }
 
-    /// MJSN is the metadata. The manifest is made anew: it says name and architecture where MJSN does not, and what it has of
-    /// its own goes into AERO again.
+    /// MJSN is the metadata. The manifest is made anew, and what it has of its own goes into AERO again.
     fn read_aero(&mut self, model: &Model) -> Result<()> {
         let mut parts = object(model.metadata()?);
         self.keys = object(parts.remove("json").unwrap_or_default());
         let manifest = object(parts.remove("manifest").unwrap_or_default());
-        for (key, inner) in [("model_name", "name"), ("architecture", "architecture")] {
-            let Some(said) = manifest.get("model").and_then(|model| model.get(inner)) else { continue };
-            match self.keys.get(key) {
-                None => _ = self.keys.insert(key, said.clone()),
-                Some(known) if known == said || known.as_str().is_none() => {}
-                Some(_) => {
-                    let why = "the JSON metadata says something else, of which the manifest is made anew";
-                    self.losses.push(Misfit::loss("manifest key", &format!("model.{inner}"), why));
-                }
-            }
+        let said = manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
+        self.take_names("manifest key", &said);
+        #[cfg(feature = "aero")]
+        if let Some(set) = model.as_aeroset() {
+            self.take_names("key of the set's index", set.set().model());
         }
-        let text = |key| manifest.get("model")?.get(key)?.as_str().map(str::to_owned);
+        let text = |key| said.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("name"), architecture: text("architecture") };
         self.manifest = manifest;
         self.manifest.retain(|key, _| !MANIFEST.contains(&key));
@@ -109,6 +103,30 @@ impl Content {
             self.own.push(Misfit::loss("manifest key", key, why));
         }
         super::targets::aero_losses(model, &mut self.own, &mut self.losses)
+    }
+
+    /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is
+    /// lost, because it is made anew of the keys.
+    fn take_names(&mut self, kind: &'static str, said: &Object) {
+        for (inner, value) in said {
+            let key = match inner {
+                "name" => "model_name",
+                "architecture" => "architecture",
+                _ => {
+                    let why = "it is made anew, with name and architecture";
+                    self.losses.push(Misfit::loss(kind, &format!("model.{inner}"), why));
+                    continue;
+                }
+            };
+            match self.keys.get(key) {
+                None => _ = self.keys.insert(key, value.clone()),
+                Some(known) if known == value || known.as_str().is_none() => {}
+                Some(_) => {
+                    let why = "the JSON metadata says something else, of which it is made anew";
+                    self.losses.push(Misfit::loss(kind, &format!("model.{inner}"), why));
+                }
+            }
+        }
     }
 
     /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.

@@ -4,7 +4,7 @@ use modelfmt::{DType, Format, Model, Work};
 use tensor_core::value::{Object, Value};
 use tensor_core::write::{MemoryFile, TensorSpec};
 
-use crate::common::{all, convert, object, open, options, try_convert};
+use crate::common::{all, convert, json_of, object, open, options, try_convert};
 
 /// A file with everything that the specification does not name.
 pub fn rich() -> Model {
@@ -99,19 +99,8 @@ fn what_only_aero_can_say_is_listed_elsewhere() {
 
 #[test]
 fn a_manifest_without_json_says_name_and_architecture() {
-    let source = rich();
-    let reader = source.as_aero().unwrap();
-    let kept = |(_, chunk): &(usize, aero::Chunk<'_>)| chunk.fourcc != aero::FourCC::MJSN;
-    let chunks: Vec<_> = reader.index().chunks().enumerate().filter(kept).collect();
-    let new =
-        chunks.iter().map(|(_, chunk)| aero::NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags));
-    let file = MemoryFile::new();
-    let mut writer = aero::ChunkWriter::new(&file, [2; 16], new.collect()).unwrap();
-    for (number, (position, _)) in chunks.iter().enumerate() {
-        writer.put(number, reader.chunk_at(*position).unwrap().to_vec()).unwrap();
-    }
-    writer.finish().unwrap();
-    let bare = open("other.aero", file.into_bytes());
+    let bytes = without(rich().as_aero().unwrap(), &[aero::FourCC::MJSN]);
+    let bare = open("other.aero", bytes);
     assert!(bare.as_aero().unwrap().json().unwrap().is_none());
     let flat = bare.flat_metadata().unwrap();
     let names = |object: &Object| (object.get("model_name").cloned(), object.get("architecture").cloned());
@@ -132,4 +121,36 @@ fn a_manifest_without_json_says_name_and_architecture() {
         all(&try_convert(&bare, Format::Mag, &options(|o| o.dequantize = vec![DType::F32.into()]))
             .unwrap_err());
     assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
+}
+
+/// The file without these chunks.
+fn without(reader: &aero::Reader<impl tensor_core::Source>, left_out: &[aero::FourCC]) -> Vec<u8> {
+    let kept = |(_, chunk): &(usize, aero::Chunk<'_>)| !left_out.contains(&chunk.fourcc);
+    let chunks: Vec<_> = reader.index().chunks().enumerate().filter(kept).collect();
+    let new =
+        chunks.iter().map(|(_, chunk)| aero::NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags));
+    let file = MemoryFile::new();
+    let mut writer = aero::ChunkWriter::new(&file, [2; 16], new.collect()).unwrap();
+    for (number, (position, _)) in chunks.iter().enumerate() {
+        writer.put(number, reader.chunk_at(*position).unwrap().to_vec()).unwrap();
+    }
+    writer.finish().unwrap();
+    file.into_bytes()
+}
+
+#[test]
+fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("m.aeroset.json");
+    modelfmt::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Work::default()).unwrap();
+    let global = folder.path().join("m.index.aero");
+    let bytes =
+        without(Model::open(&global).unwrap().as_aero().unwrap(), &[aero::FourCC::MJSN, aero::FourCC::MMSG]);
+    std::fs::write(&global, bytes).unwrap();
+    let bare = Model::open(&index).unwrap();
+    assert!(bare.as_aeroset().unwrap().global().manifest().unwrap().is_none());
+    let flat = bare.flat_metadata().unwrap();
+    assert_eq!((flat.get("model_name"), flat.get("architecture")), (Some(&"m".into()), Some(&"a".into())));
+    let found = convert(&bare, Format::Aero, &options(|_| {}));
+    assert_eq!(json_of(&found).get("architecture"), Some(&"a".into()));
 }

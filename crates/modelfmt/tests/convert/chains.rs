@@ -329,7 +329,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
                 |entry: &modelfmt::MetadataDiff| entry.a.as_ref().map(normal) == entry.b.as_ref().map(normal);
             // What a format had put in place of a value that it does not take is not what the model says.
             let filler = |entry: &modelfmt::MetadataDiff| {
-                entry.a.as_ref().is_some_and(|value| is_filler(&entry.key, value, &Object::new()))
+                entry.a.as_ref().is_some_and(|value| is_filler(&entry.key, value, &before))
             };
             let is_new = |entry: &&modelfmt::MetadataDiff| {
                 !is_given(&entry.key) && !noted(&entry.key) && !nan(entry) && !filler(entry)
