@@ -54,7 +54,8 @@ def write(number, path, endian=GGUFEndian.LITTLE):
         values = [scalar(random, kind) for _ in range(int(random.integers(1, 300)))]
         writer.add_key_value(key + ".list", values, GGUFValueType.ARRAY, sub_type=kind)
         metadata[key], metadata[key + ".list"] = value, values
-    for kind in list(GGMLQuantizationType) * 2:
+    # gguf-py counts 40 bytes for a block of Q8_1, and ggml's struct has 36.
+    for kind in [kind for kind in GGMLQuantizationType if kind.name != "Q8_1"] * 2:
         rank = int(random.integers(1, 5))
         block, _ = GGML_QUANT_SIZES[kind]
         shape = [int(d) for d in random.integers(1, 4, size=rank - 1)] + [block * int(random.integers(1, 3))]
