@@ -114,6 +114,12 @@ impl Expansion {
     /// Beyond what is stored times [`Limits::expansion`].
     const FREE: u64 = 1 << 20;
 
+    /// That of one of `count` files of a set, which have the constant together.
+    pub(crate) const fn of_one_in(count: u64) -> Self {
+        let own = Self::FREE / if count == 0 { 1 } else { count };
+        Self { stored: 0, claimed: Self::FREE - own }
+    }
+
     fn add(&mut self, chunk: &Chunk<'_>, limits: &Limits) -> Result<()> {
         let stored = self.stored.saturating_add(chunk.length);
         let claimed = self.claimed.saturating_add(chunk.ulen);
@@ -366,4 +372,34 @@ pub(crate) const fn entry_at(toc: u64, entry: usize) -> u64 {
 
 pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
+}
+
+#[cfg(all(test, feature = "zstd"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_set_share_what_may_be_claimed_beyond_their_bytes() {
+        let chunk = |ulen: u64| Chunk {
+            fourcc: FourCC::TIDX,
+            name: "tensors",
+            flags: ChunkFlags::COMPRESSED_ZSTD,
+            offset: 0,
+            length: 10,
+            ulen,
+            blake3: [0; 32],
+        };
+        let limits = Limits::default();
+        let fits = |files: u64, ulen: u64| {
+            chunk(ulen).check_budget(&limits, &mut Expansion::of_one_in(files)).is_ok()
+        };
+        let own = 10 * limits.expansion;
+        assert!(fits(1, own + (1 << 20)) && !fits(1, own + (1 << 20) + 1));
+        assert!(fits(1024, own + (1 << 10)) && !fits(1024, own + (1 << 10) + 1));
+        assert!(fits(0, own + (1 << 20)) && fits(u64::MAX, own) && !fits(u64::MAX, own + 1));
+        let mut both = Expansion::default();
+        assert!(chunk(own + (1 << 20)).check_budget(&limits, &mut both).is_ok());
+        assert!(chunk(own).check_budget(&limits, &mut both).is_ok());
+        assert!(chunk(own + 1).check_budget(&limits, &mut both).is_err());
+    }
 }

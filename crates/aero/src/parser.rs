@@ -23,6 +23,8 @@ const NEAR: u64 = 16 << 10;
 pub struct IndexParser {
     limits: Limits,
     file_len: u64,
+    /// What compressed chunks may claim.
+    expansion: Expansion,
     step: Step,
 }
 
@@ -67,7 +69,13 @@ impl IndexParser {
     /// A parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
-        Self { limits, file_len, step: Step::Head }
+        Self { limits, file_len, expansion: Expansion::of_one_in(1), step: Step::Head }
+    }
+
+    /// The same for one of `count` files of a set.
+    pub(crate) const fn one_in(mut self, count: u64) -> Self {
+        self.expansion = Expansion::of_one_in(count);
+        self
     }
 
     /// The bytes that the current step takes. None of them is empty but where there is nothing.
@@ -153,7 +161,7 @@ impl IndexParser {
         let control = Control { header: head.header, toc_reserved_zero: toc.reserved_zero, chunks };
         let Some(chunk) = control.chunks.tidx() else { return Ok(Step::Done(control, Box::default())) };
         if let Some(chunk) = control.chunks.chunk(chunk) {
-            chunk.check_readable(&self.limits)?;
+            chunk.check_budget(&self.limits, &mut self.expansion.clone())?;
         }
         Ok(Step::Tidx(control, chunk))
     }
@@ -181,7 +189,7 @@ impl IndexParser {
 
     fn begin_manifest(&self, control: Control, manifest: usize, tidx: Vec<u8>) -> Result<Step> {
         // Both are there at once.
-        let mut expansion = Expansion::default();
+        let mut expansion = self.expansion.clone();
         let chunks = [control.chunks.tidx(), Some(manifest)].map(|at| control.chunks.chunk(at?));
         let readable =
             chunks.into_iter().flatten().map(|chunk| chunk.check_budget(&self.limits, &mut expansion));

@@ -28,6 +28,8 @@ use crate::wire::FourCC;
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     limits: Limits,
+    /// How many files the set has of which one is opened; 0 for a file by itself.
+    set_files: u64,
 }
 
 impl OpenOptions {
@@ -41,6 +43,12 @@ impl OpenOptions {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    #[cfg(feature = "set")]
+    pub(crate) const fn one_in(mut self, files: u64) -> Self {
+        self.set_files = files;
         self
     }
 
@@ -68,7 +76,7 @@ impl OpenOptions {
     }
 
     pub(crate) fn index_of(&self, source: &impl Source) -> Result<Arc<Index>> {
-        let parser = IndexParser::new(source.len(), self.limits.clone());
+        let parser = IndexParser::new(source.len(), self.limits.clone()).one_in(self.set_files);
         tensor_core::drive(parser, source).map(Arc::new)
     }
 }

@@ -153,7 +153,9 @@ impl<F: Files> SetReader<F> {
         let set = Arc::new(SetIndex::parse(&text, limits)?);
         let global = open_file(options, &files, &prefix, set.global_tidx())?;
         let parts = Parts::new(set.parts().len());
-        Ok(Self { set, files, prefix, options: options.clone(), global, parts })
+        // The allowance of compressed chunks is that of the whole set.
+        let options = options.clone().one_in(parts.len() as u64);
+        Ok(Self { set, files, prefix, options, global, parts })
     }
 
     /// What the index of the set says.
