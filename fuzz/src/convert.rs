@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::{ConvertOptions, Error, Format, Level, Model, Work, convert_to_sink, diff};
-use tensor_core::write::MemoryFile;
+use modelfmt_core::write::MemoryFile;
 
 use super::drill::{Depth, limits};
 use super::model::Model as Made;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use tensor_core::stats::{stats, stats_of_bytes};
-use tensor_core::value::Value;
-use tensor_core::{
+use modelfmt_core::value::Value;
+use modelfmt_core::{
     AnyError, Bytes, Container, Encoding, Level, Limits, Location, Report, TensorInfo, TensorView, Work,
 };
+use tensor_stats::{stats, stats_of_bytes};
 use testkit::peak;
 
 /// The bytes that one file may make the drill read: tensors may share theirs, so a small file can ask for many.
@@ -198,7 +198,7 @@ fn values<'a>(
     if depth.is_whole() && number < MAX_STATS {
         both_statistics(container, number, info, &whole);
         let view = TensorView::new(info, Bytes::Borrowed(&whole)).expect("a view of as many bytes");
-        let numbers = view.to_f64();
+        let numbers = ggml_quant::to_f64(&view);
         assert!(numbers.is_err() || numbers.is_ok_and(|numbers| numbers.len() as u64 == info.elements()));
     }
     Ok(Values(whole))

@@ -1,9 +1,9 @@
 //! Models made of the fuzzer's bytes, for the targets that write.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tensor_core::DType;
-use tensor_core::value::{Object, Value};
-use tensor_core::write::TensorSpec;
+use modelfmt_core::DType;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::TensorSpec;
 
 /// Values are made, not taken from the input, so that small inputs make large models; but not larger than this.
 const MAX_NBYTES: u64 = 1 << 16;

@@ -2,7 +2,7 @@
 //! them.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tensor_core::{DType, Work};
+use modelfmt_core::{DType, Work};
 
 use super::drill::Depth;
 use super::model::{Model, Taste};
@@ -115,7 +115,7 @@ fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]),
 
 /// The checksum is computed by the reader itself: only it knows where the records of a mutated file end.
 fn fix_mag(file: &mut [u8]) {
-    if let Err(tensor_core::Error::Malformed { fault: mag::Fault::Checksum { crc32, .. }, .. }) =
+    if let Err(modelfmt_core::Error::Malformed { fault: mag::Fault::Checksum { crc32, .. }, .. }) =
         mag::Reader::from_source(&*file)
         && let Some(field) = file.get_mut(8..12)
     {

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use modelfmt::Model;
-use tensor_core::source::{MemoryFiles, any_files};
-use tensor_core::{Container, FileIndex, OpenOptions, Reader};
+use modelfmt_core::source::{MemoryFiles, any_files};
+use modelfmt_core::{Container, FileIndex, OpenOptions, Reader};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};

@@ -1,7 +1,7 @@
 //! Any model that a format can hold: what is written is sound, is read again, and is the same bytes each time.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tensor_core::{Container, DType, Level, Work};
+use modelfmt_core::{Container, DType, Level, Work};
 
 use super::drill::Depth;
 use super::model::{Model, Taste};
@@ -147,7 +147,7 @@ trait SortedClone {
     fn sorted_clone(&self) -> Self;
 }
 
-impl SortedClone for tensor_core::value::Object {
+impl SortedClone for modelfmt_core::value::Object {
     fn sorted_clone(&self) -> Self {
         self.clone().sorted()
     }

@@ -1,8 +1,8 @@
 //! One small file of each format, for tests that want one of each.
 
-use tensor_core::value::Object;
-use tensor_core::write::TensorSpec;
-use tensor_core::{DType, Work};
+use modelfmt_core::value::Object;
+use modelfmt_core::write::TensorSpec;
+use modelfmt_core::{DType, Work};
 
 use super::model::Model;
 use super::writers::Write;

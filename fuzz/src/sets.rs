@@ -3,10 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use arbitrary::{Result, Unstructured};
-use tensor_core::source::MemoryFiles;
-use tensor_core::value::Object;
-use tensor_core::write::{MemoryFolder, TensorSpec};
-use tensor_core::{Container, DType, Work};
+use modelfmt_core::source::MemoryFiles;
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{MemoryFolder, TensorSpec};
+use modelfmt_core::{Container, DType, Work};
 
 use super::drill::{Depth, drill, limits};
 use super::mutate::mutate;

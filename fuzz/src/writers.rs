@@ -2,10 +2,10 @@
 
 use apr2::Compression;
 use mag::{Checksum, Number};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::MemoryFile;
+use modelfmt_core::{Error, Work};
 use oinf::MetaValue;
-use tensor_core::value::{Object, Value};
-use tensor_core::write::MemoryFile;
-use tensor_core::{Error, Work};
 
 use super::model::Model;
 

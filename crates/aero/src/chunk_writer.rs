@@ -1,7 +1,7 @@
 //! Writes chunks, for whoever adds some of their own: places, hashes and compresses them, and writes header and TOC.
 
-use tensor_core::write::Sink;
-use tensor_core::{Part, align_up};
+use modelfmt_core::write::Sink;
+use modelfmt_core::{Part, align_up};
 
 use crate::compress;
 use crate::control::ControlHash;
@@ -237,7 +237,7 @@ impl Stored {
 ///
 /// ```
 /// use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk, Reader};
-/// use tensor_core::write::MemoryFile;
+/// use modelfmt_core::write::MemoryFile;
 ///
 /// let chunks = vec![
 ///     NewChunk::new(FourCC::IHSH, "ihsh").with_flags(ChunkFlags::CHUNK_IS_OPTIONAL), // the writer fills it in

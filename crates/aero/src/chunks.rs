@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
-use tensor_core::{Bytes, Cursor, Extent, Fault as Common, Limits, Part};
+use modelfmt_core::{Bytes, Cursor, Extent, Fault as Common, Limits, Part};
 
 use crate::compress;
 use crate::error::{Error, Fault, Hex, Result};

@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tensor_core::claims::{Claim, FileClaims, merged};
-use tensor_core::{AnyError, Extent, Part, Source};
+use modelfmt_core::claims::{Claim, FileClaims, merged};
+use modelfmt_core::{AnyError, Extent, Part, Source};
 
 use crate::chunks::{Chunk, malformed};
 use crate::error::{Error, Fault, Hex, Result};

@@ -1,6 +1,6 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
 
-use tensor_core::{Source, Work};
+use modelfmt_core::{Source, Work};
 
 use crate::chunks::entry_at;
 use crate::error::{Error, Fault, Result};
@@ -126,7 +126,8 @@ pub(crate) fn digest(
         while at < end {
             let len = STEP.min(end - at);
             let io = |source| Error::Io { at, len, source };
-            let mut bytes = source.read(at..at + len).and_then(tensor_core::Bytes::into_owned).map_err(io)?;
+            let mut bytes =
+                source.read(at..at + len).and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
             zero_hashes(&mut bytes, at, toc, entries);
             hasher.update(&bytes);
             at += len;

@@ -1,12 +1,12 @@
 //! What can be wrong with an AERO file or set, or with what is to be written into one.
 
-use tensor_core::DType;
-use tensor_core::source::PathFault;
+use modelfmt_core::DType;
+use modelfmt_core::source::PathFault;
 
 use crate::wire::FourCC;
 
 /// An error of this crate.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -17,7 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The file does not begin with `AERO`.
     #[error("is {0:02x?} and not \"AERO\": this is not an AERO file")]
     Magic([u8; 4]),

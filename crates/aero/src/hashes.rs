@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use tensor_core::PIECE;
-use tensor_core::claims::DigestKind as _;
+use modelfmt_core::PIECE;
+use modelfmt_core::claims::DigestKind as _;
 
 use crate::runs::{BLOCK, Blake3, CHUNK, Run, subtree_len};
 

@@ -1,7 +1,7 @@
 //! What an AERO file holds and where, checked and owned.
 
-use tensor_core::value::{Object, Value};
-use tensor_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
 
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Error, Fault, Result};
@@ -29,7 +29,7 @@ impl Index {
     /// # Errors
     /// If it breaks a rule of AERO 0.1, or its tensor index does not match its hash.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        tensor_core::drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
     }
 
     /// The file's identity.
@@ -104,7 +104,7 @@ impl Index {
     fn index_fault(&self, text: String) -> Error {
         match self.chunks.tidx().and_then(|at| self.chunk(at)) {
             Some(chunk) => metadata_error(&chunk, text),
-            None => malformed(Part::new("TIDX chunk"), 0, tensor_core::Fault::Metadata(text)),
+            None => malformed(Part::new("TIDX chunk"), 0, modelfmt_core::Fault::Metadata(text)),
         }
     }
 
@@ -164,6 +164,6 @@ impl Place<'_> {
 
     /// A part of the tensor, within the shard.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
-        self.within.part(offset, len).map_err(|_| self.info.out_of_range(offset, len))
+        self.within.part(offset, len).map_err(|_| Error::out_of_range(&self.info, offset, len))
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tensor_core::value::{Object, json};
-use tensor_core::write::TensorSpec;
-use tensor_core::{DType, Fault as Common, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::value::{Object, json};
+use modelfmt_core::write::TensorSpec;
+use modelfmt_core::{DType, Fault as Common, NewTensor, Part, TensorTable, align_up};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
 use crate::error::{Error, Fault, Result};
@@ -538,7 +538,7 @@ pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> R
         if !can_hold(spec.dtype) {
             return Err(unfit(Fault::NoCode(spec.dtype)));
         }
-        // What readers refuse by default (tensor_core::Limits) is not written.
+        // What readers refuse by default (modelfmt_core::Limits) is not written.
         for (found, max) in [(spec.name.len() as u64, 65_535), (spec.shape.len() as u64, 255)] {
             if found > max {
                 return Err(unfit(Fault::TooMuch { found, max }));

@@ -49,12 +49,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. What this crate writes is aligned to 64
 //! bytes in the file; AERO's own tool puts tensors end to end, and then `to_vec` copies. A map is a promise about what
-//! other processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//! other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
 //! use aero::Reader;
-//! use aero::tensor_core::AlignedBuf;
+//! use aero::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -91,7 +91,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     aero::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     aero::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -140,8 +140,8 @@
 //! but for the file's random identity ([`WriteOptions::uuid`]).
 //!
 //! ```
-//! use aero::tensor_core::value::Object;
-//! use aero::tensor_core::write::MemoryFile;
+//! use aero::modelfmt_core::value::Object;
+//! use aero::modelfmt_core::write::MemoryFile;
 //! use aero::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
@@ -177,7 +177,7 @@
 //!   needs [`WriteOptions::zstd`]`(None)`.
 //! - `set` (default): AEROSET.
 //! - `uuid` (default): random identities; native only.
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -218,11 +218,11 @@ pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, can_hold};
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };

@@ -1,6 +1,6 @@
 //! The manifest (MMSG): what of it a reader needs, and how we write it.
 
-use tensor_core::value::{Object, Value};
+use modelfmt_core::value::{Object, Value};
 
 use crate::msgpack::{self, DEPTH, Walker};
 

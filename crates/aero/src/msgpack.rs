@@ -3,8 +3,8 @@
 //! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest)
 //! are trees and go through [`decode`].
 
+use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
 use serde::de::DeserializeSeed;
-use tensor_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
 
 use crate::error::Fault;
 
@@ -272,7 +272,7 @@ pub(crate) fn fields<'a>(
         match field(key, &mut walker)? {
             Some(false) => {}
             Some(true) => {
-                return Err(tensor_core::Fault::Duplicate(String::from_utf8_lossy(key).into_owned()).into());
+                return Err(modelfmt_core::Fault::Duplicate(String::from_utf8_lossy(key).into_owned()).into());
             }
             None => walker.skip(DEPTH - 1)?,
         }

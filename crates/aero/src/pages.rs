@@ -1,6 +1,6 @@
 //! Page hashes of a shard (PHSH, AIP-0002).
 
-use tensor_core::Extent;
+use modelfmt_core::Extent;
 
 use crate::chunks::Chunk;
 use crate::error::{Fault, Result};
@@ -139,7 +139,7 @@ fn list(walker: &mut Walker<'_>) -> Result<Vec<[u8; 32]>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::value::Object;
+    use modelfmt_core::value::Object;
 
     #[test]
     fn payloads_read_back_and_are_what_another_encoder_writes() {
@@ -152,7 +152,7 @@ mod tests {
             ("weights.shard0", 4096, &digests[..])
         );
         let tree = match msgpack::decode(&bytes, 127, 100).unwrap() {
-            tensor_core::value::Value::Object(object) => object,
+            modelfmt_core::value::Value::Object(object) => object,
             _ => Object::new(),
         };
         assert_eq!(msgpack::encode(&tree).unwrap(), bytes);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tensor_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
+use modelfmt_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
 
 use crate::chunks::{Chunk, ChunkTable, Content, Expansion, malformed};
 use crate::error::{Error, Fault, Result};

@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tensor_core::claims::{Claims, Watched};
+use modelfmt_core::claims::{Claims, Watched};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::source::FileSource;
-use tensor_core::value::{Object, ParseOptions, Value, json};
-use tensor_core::{
+use modelfmt_core::source::FileSource;
+use modelfmt_core::value::{Object, ParseOptions, Value, json};
+use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Report, Source,
     TensorInfo, TensorTable, TensorView, Work,
 };
@@ -77,7 +77,7 @@ impl OpenOptions {
 
     pub(crate) fn index_of(&self, source: &impl Source) -> Result<Arc<Index>> {
         let parser = IndexParser::new(source.len(), self.limits.clone()).one_in(self.set_files);
-        tensor_core::drive(parser, source).map(Arc::new)
+        modelfmt_core::drive(parser, source).map(Arc::new)
     }
 }
 
@@ -138,7 +138,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// If the source is not as long as the file that the index was made of.
     pub fn with_index(index: Arc<Index>, source: S) -> Result<Self> {
-        tensor_core::require_len(source.len(), index.file_len())?;
+        modelfmt_core::require_len(source.len(), index.file_len())?;
         Ok(Self::new(index, source))
     }
 
@@ -162,7 +162,9 @@ impl<S: Source> Reader<S> {
     /// As [`tensor`](Self::tensor).
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
-        TensorView::of_source(place.info, self.read_shard(&place.chunk, place.within)?, || place.offset())
+        modelfmt_core::view_of_source(place.info, self.read_shard(&place.chunk, place.within)?, || {
+            place.offset()
+        })
     }
 
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
@@ -181,7 +183,7 @@ impl<S: Source> Reader<S> {
     pub fn tensor_at_verified(&self, position: usize) -> Result<TensorView<'_>> {
         let place = self.index.place(position)?;
         let bytes = self.read_place_verified(&place, place.within)?;
-        TensorView::of_source(place.info, bytes, || place.offset())
+        modelfmt_core::view_of_source(place.info, bytes, || place.offset())
     }
 
     /// A range of the bytes of the tensor at a position. No hash is looked at.
@@ -233,7 +235,7 @@ impl<S: Source> Reader<S> {
     /// [`Fault::NoChunk`], [`Error::Io`]; [`Fault::Hash`] and others if the chunk is damaged; [`Error::Limit`].
     pub fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>> {
         let position = self.index.find_chunk(fourcc, name).ok_or_else(|| Error::Malformed {
-            part: tensor_core::Part::named("chunk", name),
+            part: modelfmt_core::Part::named("chunk", name),
             at: self.index.header.toc_offset,
             fault: Fault::NoChunk,
         })?;
@@ -246,7 +248,7 @@ impl<S: Source> Reader<S> {
     /// As [`chunk`](Self::chunk).
     pub fn chunk_at(&self, position: usize) -> Result<Content<'_>> {
         let chunk = self.index.chunk(position).ok_or_else(|| Error::Malformed {
-            part: tensor_core::Part::entry("chunk", position as u64),
+            part: modelfmt_core::Part::entry("chunk", position as u64),
             at: self.index.header.toc_offset,
             fault: Fault::NoChunk,
         })?;
@@ -362,7 +364,7 @@ impl<S: Source> Reader<S> {
     }
 
     fn read_place_verified(&self, place: &Place<'_>, within: Extent) -> Result<Bytes<'_>> {
-        let tensor = || tensor_core::Part::named("tensor", place.info.name);
+        let tensor = || modelfmt_core::Part::named("tensor", place.info.name);
         let at = place.chunk.offset.saturating_add(within.offset());
         let hash = place.hash.clone().map_err(|fault| Error::Malformed {
             part: tensor().with_field("hash_b3"),
@@ -425,7 +427,7 @@ fn check_page(shard: &Chunk<'_>, pages: &PageHashes, page: u64, bytes: &[u8]) ->
         return Ok(());
     }
     Err(Error::Malformed {
-        part: tensor_core::Part::entry("page", page).with_name(shard.name),
+        part: modelfmt_core::Part::entry("page", page).with_name(shard.name),
         at: shard.offset.saturating_add(page.saturating_mul(pages.page_size())),
         fault: Fault::Hash { stated: "PHSH chunk", found: Hex::new(found), expected: Hex::new(expected) },
     })

@@ -1,7 +1,7 @@
 //! BLAKE3 of a range whose pieces come in any order.
 
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
-use tensor_core::claims::DigestKind;
+use modelfmt_core::claims::DigestKind;
 
 /// BLAKE3's leaf.
 pub(crate) const CHUNK: u64 = blake3::CHUNK_LEN as u64;

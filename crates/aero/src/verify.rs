@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tensor_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
+use modelfmt_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
 
 use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control::{self, ControlHash};
@@ -349,9 +349,9 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// A file without shards is the index of a set only if its manifest says so too.
-    fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &tensor_core::value::Object) {
+    fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &modelfmt_core::value::Object) {
         let listed =
-            manifest.optional_array("shards").ok().flatten().map_or(0, tensor_core::value::List::len);
+            manifest.optional_array("shards").ok().flatten().map_or(0, modelfmt_core::value::List::len);
         if listed > 0 && !self.has_shards {
             let what = format!("lists {listed} shards, and the file has no WTSH chunk");
             self.found.structure.push(finding(&chunk.part(), chunk.offset, what));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tensor_core::{Basic, Cursor, DType, Part};
+use modelfmt_core::{Basic, Cursor, DType, Part};
 
 use crate::error::{Error, Fault, Result};
 

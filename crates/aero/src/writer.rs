@@ -4,9 +4,9 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::Overwrite;
-use tensor_core::write::{FillError, Region, Segment, Sink, TensorData};
-use tensor_core::{Extent, Part, Work};
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
+use modelfmt_core::{Extent, Part, Work};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
 use crate::error::{Error, Result};
@@ -133,6 +133,6 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

@@ -11,9 +11,9 @@
 use std::fs;
 use std::path::Path;
 
-use aero::tensor_core::value::Value;
-use aero::tensor_core::write::{MemoryFile, MemoryFolder};
-use aero::tensor_core::{AlignedBuf, ViewError};
+use aero::modelfmt_core::value::Value;
+use aero::modelfmt_core::write::{MemoryFile, MemoryFolder};
+use aero::modelfmt_core::{AlignedBuf, ViewError};
 use aero::{
     ChunkFlags, FourCC, Level, NewChunk, Plan, Reader, SetPlan, SetReader, Source, TensorSpec, Work,
     WriteOptions,

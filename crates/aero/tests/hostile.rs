@@ -10,8 +10,8 @@
 
 mod common;
 
-use aero::tensor_core::Fault as Common;
-use aero::tensor_core::value::{Object, Value};
+use aero::modelfmt_core::Fault as Common;
+use aero::modelfmt_core::value::{Object, Value};
 use aero::{Error, Fault, FourCC, Level, WriteOptions};
 use common::{
     NAMES, entry, failed, file, good, index, malformed, model, msgpack, noise, number, object, open,

@@ -10,8 +10,8 @@
 
 mod common;
 
-use aero::tensor_core::Fault as Common;
-use aero::tensor_core::value::Value;
+use aero::modelfmt_core::Fault as Common;
+use aero::modelfmt_core::value::Value;
 use aero::{Error, Fault, Level, Limits, OpenOptions, Reader, WriteOptions};
 use common::{
     entry, failed, file, good, index, malformed, model, msgpack, number, object, open, toc, with, with_index,

@@ -11,8 +11,8 @@ mod common;
 
 use std::sync::Arc;
 
-use aero::tensor_core::Parser;
-use aero::tensor_core::write::{BoxError, MemoryFile, Sink, TensorData};
+use aero::modelfmt_core::Parser;
+use aero::modelfmt_core::write::{BoxError, MemoryFile, Sink, TensorData};
 use aero::{
     DType, Error, Fault, FourCC, Index, IndexParser, Limits, Plan, Reader, TensorSpec, Work, WriteOptions,
 };

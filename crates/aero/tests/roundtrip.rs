@@ -8,9 +8,9 @@
 )]
 
 use aero::{DType, Level, Plan, Reader, TensorSpec, Work, WriteOptions};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::MemoryFile;
 use proptest::prelude::*;
-use tensor_core::value::{Object, Value};
-use tensor_core::write::MemoryFile;
 
 fn metadata() -> Object {
     Object::from_iter([

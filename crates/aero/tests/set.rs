@@ -11,10 +11,10 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use aero::{DType, Error, Fault, Level, SetIndex, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
-use tensor_core::source::{Files, MemoryFiles, PathFault};
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::MemoryFolder;
-use tensor_core::{Container, Limits};
+use modelfmt_core::source::{Files, MemoryFiles, PathFault};
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::MemoryFolder;
+use modelfmt_core::{Container, Limits};
 
 const INDEX: &str = "model.aeroset.json";
 
@@ -141,7 +141,7 @@ fn a_folder_has_one_index() {
     assert!(matches!(SetReader::open(folder.path()), Err(Error::Open { .. })));
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     let plan = SetPlan::new("other.aeroset.json", specs, &metadata(), &options()).unwrap();
-    let overwrite = tensor_core::write::Overwrite::Refuse;
+    let overwrite = modelfmt_core::write::Overwrite::Refuse;
     plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Work::default()).unwrap();
     assert_eq!(SetReader::open(folder.path()).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3]);
     let again = plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Work::default());
@@ -269,7 +269,7 @@ fn what_is_wrong_with_a_set_is_found() {
         let set = SetReader::from_files(changed(change), INDEX).unwrap();
         let report = set.verify(*level);
         let found = report.check(check).unwrap();
-        assert_eq!(found.status, tensor_core::Status::Failed, "{name}: {report:?}");
+        assert_eq!(found.status, modelfmt_core::Status::Failed, "{name}: {report:?}");
     }
 }
 
@@ -296,7 +296,7 @@ fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
     // The second part is written anew without its tensor index.
     let files = changed(|files| {
         use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk};
-        let file = tensor_core::write::MemoryFile::new();
+        let file = modelfmt_core::write::MemoryFile::new();
         let shard =
             NewChunk::new(FourCC::WTSH, "weights.shard1").with_flags(ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
         let mut writer = ChunkWriter::new(&file, [5; 16], vec![shard]).unwrap();
@@ -334,7 +334,7 @@ fn the_hashes_of_the_global_index_are_checked() {
     let report = set.verify(Level::Full);
     let named = |error: &&String| error.contains("\"t1\"") && error.contains("hash_b3 of the global index");
     assert_eq!(report.errors.iter().filter(named).count(), 1, "{report:?}");
-    assert_eq!(report.check("tensor-hashes").unwrap().status, tensor_core::Status::Failed);
+    assert_eq!(report.check("tensor-hashes").unwrap().status, modelfmt_core::Status::Failed);
 }
 
 #[test]

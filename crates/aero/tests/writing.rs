@@ -7,8 +7,8 @@ mod common;
 use std::io;
 use std::ops::ControlFlow;
 
-use aero::tensor_core::value::Object;
-use aero::tensor_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
+use aero::modelfmt_core::value::Object;
+use aero::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
 use aero::{
     ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, Level, NewChunk, Plan, Reader, TensorSpec, Work,
     WriteOptions,

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use modelfmt_core::value::{CheckSeed, KeyError, ParseOptions, TextSeed, json};
+use modelfmt_core::{Cursor, Extent, Limits, NameTable, Part};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use tensor_core::value::{CheckSeed, KeyError, ParseOptions, TextSeed, json};
-use tensor_core::{Cursor, Extent, Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Claim, Generation, Sections, Tensors};
@@ -47,7 +47,7 @@ pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limi
     let fault = |fault| malformed(Part::new("index header").with_field("index length"), at, fault);
     let index = Extent::new(c.offset(), len, end).map_err(fault)?;
     if index.is_empty() {
-        let nothing = tensor_core::Fault::Metadata("expected a JSON array, found nothing".to_owned());
+        let nothing = modelfmt_core::Fault::Metadata("expected a JSON array, found nothing".to_owned());
         return Err(malformed(Part::new("tensor index"), index.offset(), nothing));
     }
     Limits::check("the length of the index", len, limits.index_len)?;
@@ -82,7 +82,7 @@ pub(crate) fn tensors(bytes: &[u8], head: &Head, limits: &Limits) -> Result<Tens
         Err(error) => Err(state.stop.take().unwrap_or_else(|| {
             let at = at.saturating_add(error.offset().unwrap_or(0) as u64);
             let text = format!("is not good JSON: {error}");
-            malformed(Part::new("tensor index"), at, tensor_core::Fault::Metadata(text))
+            malformed(Part::new("tensor index"), at, modelfmt_core::Fault::Metadata(text))
         })),
     }
 }
@@ -109,14 +109,14 @@ impl State<'_> {
 
     /// Stops reading for the whole array.
     fn bad<E: serde::de::Error>(&mut self, text: String) -> E {
-        let error = malformed(Part::new("tensor index"), self.at, tensor_core::Fault::Metadata(text));
+        let error = malformed(Part::new("tensor index"), self.at, modelfmt_core::Fault::Metadata(text));
         self.stop(error)
     }
 
     /// Stops reading for a key of the entry.
     fn key<E: serde::de::Error>(&mut self, error: &KeyError) -> E {
         let part = Part::entry("tensor entry", self.number as u64);
-        let error = malformed(part, self.at, tensor_core::Fault::Metadata(error.to_string()));
+        let error = malformed(part, self.at, modelfmt_core::Fault::Metadata(error.to_string()));
         self.stop(error)
     }
 

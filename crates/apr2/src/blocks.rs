@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use tensor_core::{AlignedBuf, Bytes, PIECE, Source, Work};
+use modelfmt_core::{AlignedBuf, Bytes, PIECE, Source, Work};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Stored;

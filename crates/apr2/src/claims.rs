@@ -1,7 +1,7 @@
 //! The CRC of the footer, which covers every byte before it, as a claim.
 
-use tensor_core::claims::{Claim, DigestKind, FileClaims, merged};
-use tensor_core::{Cursor, Extent, Part, Source};
+use modelfmt_core::claims::{Claim, DigestKind, FileClaims, merged};
+use modelfmt_core::{Cursor, Extent, Part, Source};
 
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, malformed};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use tensor_core::write::{Region, Segment, Sink, TensorData};
-use tensor_core::{AlignedBuf, Extent, PIECE, Work, align_up};
+use modelfmt_core::write::{Region, Segment, Sink, TensorData};
+use modelfmt_core::{AlignedBuf, Extent, PIECE, Work, align_up};
 
 use crate::blocks::{BLOCK, BLOCK_HEADER};
 use crate::crc::Crc;
@@ -227,7 +227,7 @@ impl Writer<'_> {
     fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<()> {
         let end = start.saturating_add(nbytes);
         let extent = Extent::new(start, nbytes, end)
-            .map_err(|fault| unfit(tensor_core::Part::new("tensor"), fault))?;
+            .map_err(|fault| unfit(modelfmt_core::Part::new("tensor"), fault))?;
         let segment = Segment { tensor, extent };
         let region = Region { extent, fill: 0, segments: std::slice::from_ref(&segment) };
         // Its pieces have been counted when they were compressed, where they were.
@@ -316,7 +316,7 @@ fn read<'b>(
     Ok(buffer)
 }
 
-fn failed(plan: &Plan, piece: Piece, source: tensor_core::write::BoxError) -> Error {
+fn failed(plan: &Plan, piece: Piece, source: modelfmt_core::write::BoxError) -> Error {
     let name = plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
     Error::Data { name, source }
 }

@@ -1,9 +1,9 @@
 //! The rules of APR2, as errors name them.
 
-use tensor_core::source::PathFault;
+use modelfmt_core::source::PathFault;
 
 /// What can go wrong with an APR2 file.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The first four bytes are neither `APR2` nor `APR1`.
     #[error("the file begins with {0:02x?}, not with `APR2` or `APR1`: it is not of this format")]
     Magic([u8; 4]),
@@ -136,7 +136,7 @@ pub enum Fault {
     #[error(
         "APR2 has no code for {0}; convert it to one of f32 f16 bf16 i8 i16 i32 i64 u8 q8_0 q4_0 q4_1 q5_0 q5_1"
     )]
-    NoDTypeCode(tensor_core::DType),
+    NoDTypeCode(modelfmt_core::DType),
     /// A tensor without values.
     #[error("APR2 cannot hold a tensor without values")]
     NoValues,
@@ -176,11 +176,11 @@ pub enum Fault {
 }
 
 /// The error of a part of a file that breaks a rule.
-pub(crate) fn malformed(part: tensor_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
+pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
 /// The error of something that cannot be written.
-pub(crate) fn unfit(part: tensor_core::Part, fault: impl Into<Fault>) -> Error {
+pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> Error {
     Error::Unfit { part, fault: fault.into() }
 }

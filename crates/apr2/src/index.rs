@@ -1,6 +1,6 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
-use tensor_core::{
+use modelfmt_core::{
     Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up, drive,
 };
 
@@ -279,7 +279,7 @@ impl Tensors {
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a str,
-    pub(crate) dtype: tensor_core::DType,
+    pub(crate) dtype: modelfmt_core::DType,
     /// From the start of the data section.
     pub(crate) offset: u64,
     pub(crate) size: u64,
@@ -291,7 +291,7 @@ impl Claim<'_> {
     /// Sizes against dtype and shape, and the range against the data section.
     #[inline]
     fn check(&self, nbytes: u64, data: Extent) -> Result<(), (&'static str, Fault)> {
-        let implied = |found| Fault::from(tensor_core::Fault::Nbytes { found, expected: nbytes });
+        let implied = |found| Fault::from(modelfmt_core::Fault::Nbytes { found, expected: nbytes });
         match self.raw_size {
             0 if self.size != nbytes => return Err(("size", implied(self.size))),
             0 => {}
@@ -308,7 +308,7 @@ impl Claim<'_> {
             Ok(_) => Ok(()),
             Err(_) => {
                 let (offset, len) = (data.offset().saturating_add(self.offset), self.size);
-                Err(("offset", tensor_core::Fault::OutOfBounds { offset, len, end: data.end() }.into()))
+                Err(("offset", modelfmt_core::Fault::OutOfBounds { offset, len, end: data.end() }.into()))
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tensor_core::value::json;
-use tensor_core::write::TensorSpec;
-use tensor_core::{NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::value::json;
+use modelfmt_core::write::TensorSpec;
+use modelfmt_core::{NewTensor, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result, unfit};
 use crate::metadata::{APR_VERSION, Metadata};
@@ -260,7 +260,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
 
 /// The metadata section: compact, keys sorted, with `apr_version`.
 fn encode(metadata: &Metadata) -> Result<Vec<u8>> {
-    let refuse = |text: String| unfit(Part::new("metadata"), tensor_core::Fault::Metadata(text));
+    let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::Fault::Metadata(text));
     let mut object = metadata.object().clone();
     if !object.contains_key("apr_version") {
         object.insert("apr_version", APR_VERSION);

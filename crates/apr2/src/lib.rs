@@ -45,12 +45,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
 //! the file, or to 32; a compressed one is decoded into a buffer of its own. A map is a promise about what other
-//! processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//! processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
 //! use apr2::Reader;
-//! use apr2::tensor_core::AlignedBuf;
+//! use apr2::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -87,7 +87,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     apr2::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     apr2::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -133,7 +133,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "lz4")] {
-//! use apr2::tensor_core::write::MemoryFile;
+//! use apr2::modelfmt_core::write::MemoryFile;
 //! use apr2::{Compression, DType, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Metadata::new("whisper", [("n_mels", 80)].into_iter().collect());
@@ -164,7 +164,7 @@
 //! # Features
 //!
 //! - `lz4` (default): compressed tensors. Without it they are listed, and reading one is an error.
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -201,11 +201,11 @@ pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, dtypes};
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };

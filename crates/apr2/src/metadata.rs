@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use tensor_core::value::{CheckSeed, KeyError, Object, ParseOptions, Value, json};
-use tensor_core::{Limits, Part};
+use modelfmt_core::value::{CheckSeed, KeyError, Object, ParseOptions, Value, json};
+use modelfmt_core::{Limits, Part};
 
 use crate::error::{Result, malformed};
 
@@ -59,7 +59,7 @@ impl Metadata {
     /// Parses the section, which stands at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let part = || Part::new("metadata");
-        let metadata = tensor_core::Fault::Metadata;
+        let metadata = modelfmt_core::Fault::Metadata;
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let bad = |error: json::JsonError| {
             let offset = at.saturating_add(error.offset().unwrap_or(0) as u64);
@@ -163,7 +163,7 @@ impl Metadata {
         let dims: Vec<u64> =
             dims.iter().map(|dim| dim.as_u64()).collect::<Option<_>>().ok_or_else(expected)?;
         let shape: [u64; 2] = dims.try_into().map_err(|_| expected())?;
-        if tensor_core::element_count(&shape) != Some(values.len() as u64) {
+        if modelfmt_core::element_count(&shape) != Some(values.len() as u64) {
             return Err(expected());
         }
         Ok(Some(MelFilterbank { shape: Some(shape), values }))

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use tensor_core::{AlignedBuf, Bytes, Source};
+use modelfmt_core::{AlignedBuf, Bytes, Source};
 
 use crate::error::{Error, Result};
 use crate::index::Tensors;
@@ -185,6 +185,6 @@ mod tests {
         source.hold(vec![held(5..20)]);
         assert_eq!((source.held.len(), source.held_nbytes()), (2, 25));
         assert!(source.lookup(&(6..20)).is_some() && source.lookup(&(6..21)).is_none());
-        tensor_core::source::contract_test(&source, &bytes).unwrap();
+        modelfmt_core::source::contract_test(&source, &bytes).unwrap();
     }
 }

@@ -1,21 +1,21 @@
-//! Opens APR2 and APR1 files: what [`tensor_core::Reader`] asks of the format.
+//! Opens APR2 and APR1 files: what [`modelfmt_core::Reader`] asks of the format.
 
-use tensor_core::claims::FileClaims;
-use tensor_core::value::{Object, Value};
-use tensor_core::{Bytes, FileIndex, Level, Location, Report, Source, TensorTable, Work};
+use modelfmt_core::claims::FileClaims;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Bytes, FileIndex, Level, Location, Report, Source, TensorTable, Work};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
 use crate::parser::IndexParser;
 
 /// How a file is opened.
-pub type OpenOptions = tensor_core::OpenOptions<Index>;
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
 ///
 /// With a source in memory (a slice, a map) raw tensors are views of it, without a copy; with any other, one tensor is one
 /// read. Of a compressed tensor, reading piece after piece is linear.
-pub type Reader<S> = tensor_core::Reader<Index, S>;
+pub type Reader<S> = modelfmt_core::Reader<Index, S>;
 
 impl FileIndex for Index {
     type Fault = Fault;

@@ -1,6 +1,6 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
 
-use tensor_core::{Bytes, Extent, Source, TensorInfo, Work};
+use modelfmt_core::{Bytes, Extent, Source, TensorInfo, Work};
 
 use crate::blocks::Compressed;
 use crate::error::{Error, Result};
@@ -44,7 +44,8 @@ impl Tensors {
     ) -> Result<()> {
         let (info, stored) = self.placed(position)?;
         let len = out.len() as u64;
-        let part = Extent::new(offset, len, stored.nbytes).map_err(|_| info.out_of_range(offset, len))?;
+        let part =
+            Extent::new(offset, len, stored.nbytes).map_err(|_| Error::out_of_range(&info, offset, len))?;
         if part.is_empty() {
             return Ok(());
         }

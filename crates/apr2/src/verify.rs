@@ -2,7 +2,7 @@
 
 mod pass;
 
-use tensor_core::{Extent, Level, Part, Report, Source, Work, overlaps};
+use modelfmt_core::{Extent, Level, Part, Report, Source, Work, overlaps};
 
 use crate::error::Error;
 use crate::index::{Generation, Index, Stored};
@@ -182,7 +182,7 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
         let other = index
             .tensors()
             .info(overlap.first)
-            .map_or_else(String::new, |info| format!("{:?}", tensor_core::Shortened(info.name)));
+            .map_or_else(String::new, |info| format!("{:?}", modelfmt_core::Shortened(info.name)));
         let at = index.tensors.stored(overlap.second).map_or(0, |stored| stored.offset);
         found.push(about(index, overlap.second, None, at, format!("overlaps a part of tensor {other}")));
     }

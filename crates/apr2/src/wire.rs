@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tensor_core::{Cursor, DType, Part};
+use modelfmt_core::{Cursor, DType, Part};
 
 use crate::error::{Fault, Result, malformed};
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::Overwrite;
-use tensor_core::write::{Region, Segment, Sink, TensorData};
-use tensor_core::{Extent, Work};
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{Region, Segment, Sink, TensorData};
+use modelfmt_core::{Extent, Work};
 
 use crate::crc::Crc;
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Writes the file and returns the CRC of all of it.
@@ -69,7 +69,10 @@ impl Plan {
             Compression::Lz4 => crate::compress::write(self, data, sink, work)?,
             #[cfg(not(feature = "lz4"))]
             Compression::Lz4 => {
-                return Err(crate::error::unfit(tensor_core::Part::new("file"), crate::error::Fault::NoLz4));
+                return Err(crate::error::unfit(
+                    modelfmt_core::Part::new("file"),
+                    crate::error::Fault::NoLz4,
+                ));
             }
         };
         let head = self.write_head(&written, sink)?;
@@ -86,14 +89,14 @@ impl Plan {
         };
         let full =
             self.table.iter().map(|tensor| tensor.nbytes).enumerate().filter(|&(_, nbytes)| nbytes > 0);
-        let segments = full.map(segment).collect::<Result<Vec<_>, tensor_core::Fault>>();
+        let segments = full.map(segment).collect::<Result<Vec<_>, modelfmt_core::Fault>>();
         let start = u64::from(self.data_offset);
         let all = Extent::new(start, self.data_end - start, self.data_end);
         let (segments, extent) = match (segments, all) {
             (Ok(segments), Ok(extent)) => (segments, extent),
             // The plan has laid them out, so they are.
             (Err(fault), _) | (_, Err(fault)) => {
-                return Err(crate::error::unfit(tensor_core::Part::new("tensors"), fault));
+                return Err(crate::error::unfit(modelfmt_core::Part::new("tensors"), fault));
             }
         };
         let region = Region { extent, fill: 0, segments: &segments };

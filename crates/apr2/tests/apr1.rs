@@ -5,8 +5,8 @@ mod common;
 
 use apr2::{Container, DType, Error, Fault, Generation, Level, Reader, StreamingLoader};
 use common::{METADATA, apr1, threads};
-use tensor_core::Fault as Core;
-use tensor_core::value::{List, Value};
+use modelfmt_core::Fault as Core;
+use modelfmt_core::value::{List, Value};
 use testkit::{CountingSource, patched};
 
 const INDEX: &str = r#"[{"name":"a","dtype":"F32","shape":[2],"offset":4,"size":8},

@@ -6,7 +6,7 @@ mod common;
 
 use apr2::{Error, Fault, Index, IndexParser, Level, Limits, OpenOptions, Reader, Source, StreamingLoader};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
-use tensor_core::drive;
+use modelfmt_core::drive;
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -41,7 +41,7 @@ macro_rules! fault {
         At(|fault| matches!(fault, $pattern), $at)
     };
 }
-use tensor_core::Fault as Core;
+use modelfmt_core::Fault as Core;
 
 #[test]
 fn headers_that_break_a_rule_are_refused_at_open() {
@@ -188,7 +188,7 @@ fn metadata_that_is_not_an_object_is_refused_at_open() {
         );
     };
     fn at(text: &str) -> u64 {
-        let error = tensor_core::value::json::parse(text.as_bytes());
+        let error = modelfmt_core::value::json::parse(text.as_bytes());
         32 + error.err().and_then(|e| e.offset()).unwrap_or(0) as u64
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -469,7 +469,7 @@ fn sources_that_fail_are_errors_that_say_where() {
 
 #[test]
 fn the_parser_takes_whatever_it_is_fed_at_once() {
-    use tensor_core::Parser;
+    use modelfmt_core::Parser;
     let file = File::two().build();
     for extra in [0, 1, 50, 1000] {
         let mut parser = IndexParser::new(file.len() as u64, Limits::default());

@@ -7,7 +7,7 @@ mod common;
 
 use std::fs;
 
-use apr2::tensor_core::value::{Object, Value, json};
+use apr2::modelfmt_core::value::{Object, Value, json};
 use apr2::{DType, Level, Reader, Source, TensorInfo};
 use common::{Tensor, aligned_32, lz4, noise, text, threads};
 

@@ -14,9 +14,9 @@ use apr2::{
     StreamingLoader, TensorSpec, Work, WriteOptions,
 };
 use common::{Tensor, aligned_32, lz4, metadata, noise, text, threads, values, write, write_set};
+use modelfmt_core::AlignedBuf;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tensor_core::AlignedBuf;
 use testkit::{CountingAllocator, CountingSource, peak};
 
 #[global_allocator]

@@ -6,8 +6,8 @@ mod common;
 
 use apr2::{Container, Error, Fault, Level, Limits, OpenOptions, Reader, SetReader, WriteOptions};
 use common::{Tensor, lz4, noise, patched_files, replaced, sealed, text, threads, write, write_set};
-use tensor_core::source::MemoryFiles;
-use tensor_core::{Fault as Common, Status};
+use modelfmt_core::source::MemoryFiles;
+use modelfmt_core::{Fault as Common, Status};
 use testkit::patched;
 
 const SHARDS: [&str; 3] =

@@ -1,4 +1,4 @@
-//! What the parts of tensor-core take that have to be fast: for whoever works on them.
+//! What the parts of modelfmt-core take that have to be fast: for whoever works on them.
 //!
 //! `cargo bench --bench core -- stats` measures one of them. `cargo test` runs each once.
 #![allow(
@@ -11,9 +11,9 @@
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Noise, Values};
-use tensor_core::stats::stats_of_bytes;
-use tensor_core::write::TensorData;
-use tensor_core::{AlignedBuf, Bytes, DType, NameTable, TensorInfo, TensorView, quant};
+use modelfmt_core::write::TensorData;
+use modelfmt_core::{AlignedBuf, Bytes, DType, NameTable, TensorInfo, TensorView};
+use tensor_stats::stats_of_bytes;
 
 fn main() {
     divan::main();
@@ -94,7 +94,7 @@ fn decode(bencher: Bencher<'_, '_>, dtype: DType) {
     let mut out = vec![0.0; ELEMENTS];
     bencher
         .counter(BytesCount::of_slice(&out))
-        .bench_local(|| quant::decode(dtype, black_box(&blocks), &mut out).unwrap());
+        .bench_local(|| ggml_quant::decode(dtype, black_box(&blocks), &mut out).unwrap());
 }
 
 #[divan::bench(args = ENCODED)]
@@ -104,5 +104,5 @@ fn encode(bencher: Bencher<'_, '_>, dtype: DType) {
     let mut blocks = vec![0; dtype.nbytes(&[ELEMENTS as u64]).unwrap() as usize];
     bencher
         .counter(BytesCount::of_slice(values))
-        .bench_local(|| quant::encode(dtype, black_box(values), &mut blocks).unwrap());
+        .bench_local(|| ggml_quant::encode(dtype, black_box(values), &mut blocks).unwrap());
 }

@@ -13,8 +13,8 @@ use std::io;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Form, Noise, Tensors, Values, matrix};
-use tensor_core::write::Sink;
-use tensor_core::{DType, Level, Work};
+use modelfmt_core::write::Sink;
+use modelfmt_core::{DType, Level, Work};
 use testkit::gguf::Gguf;
 
 fn main() {

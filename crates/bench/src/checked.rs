@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt::{ConvertOptions, Format, Model, Overwrite, Work};
-use tensor_core::DType;
+use modelfmt_core::DType;
 
 use crate::convert::{Nowhere, same, settle};
 use crate::data::{Form, Noise, Tensors, Values};

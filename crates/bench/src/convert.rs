@@ -8,8 +8,8 @@ use std::process::Command;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use modelfmt::convert::{Compression, PAGE_SIZE};
 use modelfmt::{ConvertOptions, Format, Level, Model, Overwrite, Work};
-use tensor_core::DType;
-use tensor_core::write::Sink;
+use modelfmt_core::DType;
+use modelfmt_core::write::Sink;
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::map::map;

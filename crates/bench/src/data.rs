@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::Path;
 
 use modelfmt::Object;
-use tensor_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
-use tensor_core::{Container, DType, Work};
+use modelfmt_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
+use modelfmt_core::{Container, DType, Work};
 
 use crate::Result;
 pub use noise::{Noise, Values};

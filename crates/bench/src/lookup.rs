@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::path::Path;
 
+use modelfmt_core::source::FileSource;
+use modelfmt_core::{DType, Source};
 use safetensors_oracle::SafeTensors;
-use tensor_core::source::FileSource;
-use tensor_core::{DType, Source};
 use testkit::CountingSource;
 
 use crate::data::{FORMS, Form, Noise, Tensors, Values, matrix, norm};

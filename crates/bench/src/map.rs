@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tensor_core::Mmap;
+use modelfmt_core::Mmap;
 
 use crate::Result;
 

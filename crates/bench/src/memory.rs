@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use tensor_core::DType;
+use modelfmt_core::DType;
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::open::measured;

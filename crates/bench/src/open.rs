@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 
+use modelfmt_core::Container;
 use safetensors_oracle::SafeTensors;
-use tensor_core::Container;
 
 use crate::data::{FORMS, Form, Noise, Tensors, Values};
 use crate::race::{race, seconds};

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use tensor_core::write::TensorData;
-use tensor_core::{DType, quant};
+use modelfmt_core::DType;
+use modelfmt_core::write::TensorData;
 
 use crate::data::{Noise, Values};
 use crate::race::{Race, race, seconds};
@@ -26,13 +26,13 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         let [encode_id, decode_id] = ids(dtype);
         let nbytes = dtype.nbytes(&[values.len() as u64]).ok_or("whole blocks")?;
         let mut blocks = vec![0; nbytes as usize];
-        quant::encode(dtype, &values, &mut blocks)?;
-        quant::decode(dtype, &blocks, &mut out)?;
+        ggml_quant::encode(dtype, &values, &mut blocks)?;
+        ggml_quant::decode(dtype, &blocks, &mut out)?;
         let off = values.iter().zip(&out).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         ensure(off > 0.0 && off <= tolerance, || format!("{dtype} is off by {off}"))?;
         if bench.wants(&encode_id) {
             let encode =
-                |blocks: &mut Vec<u8>| seconds(|| Ok(quant::encode(dtype, &values, black_box(blocks))?));
+                |blocks: &mut Vec<u8>| seconds(|| Ok(ggml_quant::encode(dtype, &values, black_box(blocks))?));
             let race = race(bench.rounds(15), || encode(&mut blocks), || copy(&values, &mut out))?;
             bench.add(Row {
                 id: encode_id,
@@ -46,7 +46,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         }
         if bench.wants(&decode_id) {
             let mut copied = values.clone();
-            let decode = |out: &mut Vec<f32>| seconds(|| Ok(quant::decode(dtype, &blocks, black_box(out))?));
+            let decode =
+                |out: &mut Vec<f32>| seconds(|| Ok(ggml_quant::decode(dtype, &blocks, black_box(out))?));
             let race = race(bench.rounds(15), || decode(&mut out), || copy(&values, &mut copied))?;
             bench.add(Row {
                 id: decode_id,

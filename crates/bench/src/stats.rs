@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tensor_core::stats::{Histogram, Stats, stats_of_bytes_parallel, stats_parallel};
-use tensor_core::write::TensorData;
-use tensor_core::{DType, PIECE, Source};
+use modelfmt_core::write::TensorData;
+use modelfmt_core::{DType, PIECE, Source};
+use tensor_stats::{Histogram, Stats, stats_of_bytes_parallel, stats_parallel};
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::open::measured;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use modelfmt::{Encoding, Level, Model, Status, Work};
-use tensor_core::{DType, PIECE};
+use modelfmt_core::{DType, PIECE};
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::map::map;

@@ -1,9 +1,9 @@
 //! What can be wrong with a GGUF file.
 
-use tensor_core::DType;
+use modelfmt_core::DType;
 
 /// An error of this crate.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The file does not begin with `GGUF`.
     #[error("is not `GGUF`: not a GGUF file")]
     Magic,

@@ -1,6 +1,6 @@
 //! What a file holds, checked, without I/O.
 
-use tensor_core::{Extent, Limits, Part, TensorTable, align_up};
+use modelfmt_core::{Extent, Limits, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
@@ -39,7 +39,7 @@ impl Index {
     /// # Errors
     /// If they break a rule of the format.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        tensor_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
     }
 
     pub(crate) fn new(listing: Listing) -> Result<Self> {
@@ -111,7 +111,7 @@ impl Index {
     }
 }
 
-/// The limits that apply unless others are given: those of tensor-core, but at most 4 dimensions, as in ggml.
+/// The limits that apply unless others are given: those of modelfmt-core, but at most 4 dimensions, as in ggml.
 #[must_use]
 pub fn default_limits() -> Limits {
     let mut limits = Limits::default();
@@ -138,6 +138,6 @@ fn out_of_file(tensors: &TensorTable, number: usize, offset: u64, end: u64) -> E
     Error::Malformed {
         part: Part::entry("tensor", number as u64).with_name(name).with_field("offset"),
         at: offset,
-        fault: tensor_core::Fault::OutOfBounds { offset, len, end }.into(),
+        fault: modelfmt_core::Fault::OutOfBounds { offset, len, end }.into(),
     }
 }

@@ -42,12 +42,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 32 bytes in
 //! the file, or to what `general.alignment` says. A map is a promise about what other processes do to the file, so
-//! making one is `unsafe`: `tensor_core::Mmap`.
+//! making one is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
 //! use modelfmt_gguf::Reader;
-//! use modelfmt_gguf::tensor_core::AlignedBuf;
+//! use modelfmt_gguf::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -84,7 +84,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     modelfmt_gguf::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     modelfmt_gguf::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -132,7 +132,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): verifying on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -153,10 +153,10 @@ pub use parser::IndexParser;
 pub use reader::{OpenOptions, Reader};
 pub use wire::ValueType;
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value,
 };

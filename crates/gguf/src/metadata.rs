@@ -1,7 +1,7 @@
 //! Metadata as it stands in the file, taken apart when it is asked for.
 
-use tensor_core::NameTable;
-use tensor_core::value::{List, Object, Value};
+use modelfmt_core::NameTable;
+use modelfmt_core::value::{List, Object, Value};
 
 use crate::wire::ValueType;
 
@@ -294,7 +294,7 @@ impl Metadata {
     }
 
     /// Adds a key, with no bytes of its value yet.
-    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), tensor_core::Fault> {
+    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::Fault> {
         self.keys.push(key)?;
         self.entries.push(Entry { kind, start: self.bytes.len() });
         Ok(())

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use tensor_core::value::MAX_DEPTH;
-use tensor_core::{Basic, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::value::MAX_DEPTH;
+use modelfmt_core::{Basic, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::index::{Index, Listing};

@@ -1,17 +1,17 @@
-//! Opens GGUF files: what [`tensor_core::Reader`] asks of the format.
+//! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
-use tensor_core::value::{Object, Value};
-use tensor_core::{FileIndex, Level, Limits, Report, Source, TensorTable, Work};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{FileIndex, Level, Limits, Report, Source, TensorTable, Work};
 
 use crate::error::Fault;
 use crate::index::{Index, default_limits};
 use crate::parser::IndexParser;
 
 /// How a file is opened. Of the limits, `index_len` caps all that stands before the data, `metadata_len` the values in it.
-pub type OpenOptions = tensor_core::OpenOptions<Index>;
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open GGUF file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = tensor_core::Reader<Index, S>;
+pub type Reader<S> = modelfmt_core::Reader<Index, S>;
 
 impl FileIndex for Index {
     type Fault = Fault;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tensor_core::{Extent, Level, Part, Report, Source, Work, align_up, overlaps};
+use modelfmt_core::{Extent, Level, Part, Report, Source, Work, align_up, overlaps};
 
 use crate::error::Error;
 use crate::index::Index;
@@ -92,7 +92,7 @@ fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>,
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
         };
         let mut first = None;
-        match work.scan(source, begin..end, tensor_core::PIECE, filled, |at| first = first.or(at)) {
+        match work.scan(source, begin..end, modelfmt_core::PIECE, filled, |at| first = first.or(at)) {
             Ok(()) => {
                 let finding = first.map(|at| format!("padding after {after} at byte {at}: is not zero"));
                 findings.borrow_mut().extend(finding);

@@ -33,7 +33,7 @@ fn files_of_the_oracle_hold_what_it_put_there() {
         let source = CountingSource::new(bytes.clone());
         assert_eq!(seen(&Reader::from_source(source).unwrap()), expected, "{number} by ranges");
         for tensor in reader.tensors() {
-            if let Ok(values) = reader.tensor(tensor.name).unwrap().to_f32() {
+            if let Ok(values) = ggml_quant::to_f32(&reader.tensor(tensor.name).unwrap()) {
                 assert_eq!(values.len() as u64, tensor.elements());
             }
         }

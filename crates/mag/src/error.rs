@@ -1,9 +1,9 @@
 //! What can be wrong with a MAG file, or with what is to be written into one.
 
-use tensor_core::DType;
+use modelfmt_core::DType;
 
 /// An error of this crate.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The file does not begin with `MAG!`.
     #[error("is {0:02x?} and not \"MAG!\": this is not a MAG file")]
     Magic([u8; 4]),

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tensor_core::value::{Object, Value};
-use tensor_core::{
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
     Basic, Cursor, Extent, Fault as Common, Limits, NameTable, NewTensor, Parser, Part, TensorTable,
 };
 
@@ -30,7 +30,7 @@ impl Index {
     /// # Errors
     /// If it breaks a rule of MAG 1 or does not match its checksum.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        tensor_core::drive(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
+        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
     }
 
     /// The tensors in file order.

@@ -1,7 +1,7 @@
 //! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
 
-use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::write::{Segment, TensorSpec};
+use modelfmt_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorTable, align_up};
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};

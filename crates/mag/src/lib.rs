@@ -43,12 +43,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
 //! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
-//! `tensor_core::Mmap`.
+//! `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
 //! use mag::Reader;
-//! use mag::tensor_core::AlignedBuf;
+//! use mag::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -85,7 +85,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     mag::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     mag::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -129,7 +129,7 @@
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
-//! use mag::tensor_core::write::MemoryFile;
+//! use mag::modelfmt_core::write::MemoryFile;
 //! use mag::{DType, Metadata, Number, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let mut metadata = Metadata::new();
@@ -158,7 +158,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -180,11 +180,11 @@ pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
 pub use wire::Number;
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };

@@ -1,6 +1,6 @@
 //! Checks that opening does not make. The check names are those of `modelfmt verify`.
 
-use tensor_core::{Extent, Level, Part, Report, overlaps};
+use modelfmt_core::{Extent, Level, Part, Report, overlaps};
 
 use crate::index::Index;
 use crate::wire::{ALIGNMENT, FileHeader};

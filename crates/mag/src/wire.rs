@@ -1,6 +1,6 @@
 //! The records as they stand on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
 
-use tensor_core::{Basic, Cursor, DType, Fault as Common, Part};
+use modelfmt_core::{Basic, Cursor, DType, Fault as Common, Part};
 
 use crate::error::{Error, Fault, Result};
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::Overwrite;
-use tensor_core::write::{Region, Sink, TensorData};
-use tensor_core::{Extent, Work};
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{Region, Sink, TensorData};
+use modelfmt_core::{Extent, Work};
 
 use crate::error::{Error, Result};
 use crate::layout::Plan;
@@ -22,7 +22,7 @@ impl Plan {
         sink.write_at(0, &self.head).map_err(failed)?;
         let begin = self.head.len() as u64;
         let extent = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
-            .map_err(|fault| crate::wire::common(tensor_core::Part::new("data"), begin, fault))?;
+            .map_err(|fault| crate::wire::common(modelfmt_core::Part::new("data"), begin, fault))?;
         let region = Region { extent, fill: FILL, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
     }
@@ -39,6 +39,6 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

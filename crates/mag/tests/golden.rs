@@ -9,9 +9,9 @@
 
 use std::fs;
 
-use mag::tensor_core::Container;
-use mag::tensor_core::value::Value;
-use mag::tensor_core::write::MemoryFile;
+use mag::modelfmt_core::Container;
+use mag::modelfmt_core::value::Value;
+use mag::modelfmt_core::write::MemoryFile;
 use mag::{Plan, Reader, TensorSpec, Work, WriteOptions};
 
 /// Files that our writer would lay out in another way.

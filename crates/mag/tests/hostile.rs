@@ -12,7 +12,7 @@ mod common;
 use std::io;
 
 use common::{Tensor, checksum_of, metadata, signed, write};
-use mag::tensor_core::{Container, Fault as Common, Status};
+use mag::modelfmt_core::{Container, Fault as Common, Status};
 use mag::{Checksum, DType, Error, Fault, Level, Limits, Number, OpenOptions, Reader, Source};
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Tensor, metadata, write};
-use mag::tensor_core::source::FileSource;
+use mag::modelfmt_core::source::FileSource;
 use mag::{Checksum, DType, Level, Metadata, Number, Reader};
 
 /// `kind`, key and value, as the scripts print them.

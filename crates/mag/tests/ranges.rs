@@ -12,7 +12,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Tensor, metadata, write};
-use mag::tensor_core::{Container, Parser};
+use mag::modelfmt_core::{Container, Parser};
 use mag::{Checksum, DType, Error, Index, IndexParser, Limits, Number, Reader, Source};
 use testkit::CountingSource;
 

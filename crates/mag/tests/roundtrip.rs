@@ -10,7 +10,7 @@
 mod common;
 
 use common::{Tensor, checksum_of, write, write_with};
-use mag::tensor_core::{AlignedBuf, Container};
+use mag::modelfmt_core::{AlignedBuf, Container};
 use mag::{Checksum, DType, Level, Metadata, Number, Reader, Source, Work};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

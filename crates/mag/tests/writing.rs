@@ -13,8 +13,8 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use common::{Tensor, metadata};
-use mag::tensor_core::Fault as Common;
-use mag::tensor_core::write::{MemoryFile, Overwrite};
+use mag::modelfmt_core::Fault as Common;
+use mag::modelfmt_core::write::{MemoryFile, Overwrite};
 use mag::{DType, Error, Fault, Number, Plan, Reader, TensorSpec, Work, WriteOptions, can_hold};
 
 fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, Error> {

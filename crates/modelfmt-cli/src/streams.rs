@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::path::Path;
 
-use modelfmt::tensor_core::source::FileSource;
-use modelfmt::tensor_core::write::FileSink;
+use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::{FileReport, Level, Model, OpenOptions, Work};
 
 use crate::failure::{Failure, Result};

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use modelfmt::aero::tensor_core::write::TensorSpec;
+use modelfmt::aero::modelfmt_core::write::TensorSpec;
 use modelfmt::{DType, Object, Overwrite, Work};
 
 const PARTS: usize = 300;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tensor_core::Work;
-use tensor_core::claims::{ClaimError, Claims};
+use modelfmt_core::Work;
+use modelfmt_core::claims::{ClaimError, Claims};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -73,6 +73,6 @@ impl<'a> Checked<'a> {
     }
 }
 
-fn damaged(model: &Model, error: tensor_core::AnyError) -> Error {
+fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
     Error::Damaged { path: model.path().to_owned(), error: error.into() }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use modelfmt_core::value::Value;
+use modelfmt_core::{DType, TensorInfo, Work};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use tensor_core::value::Value;
-use tensor_core::{DType, TensorInfo, Work};
 
 use crate::convert::differences;
 use crate::error::Result;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tensor_core::write::BoxError;
-use tensor_core::{AnyError, Shortened};
+use modelfmt_core::write::BoxError;
+use modelfmt_core::{AnyError, Shortened};
 
 use crate::convert::Misfit;
 use crate::format::Format;
@@ -198,7 +198,7 @@ impl Error {
 
     /// Names the file in which an error of a format crate occurred.
     #[allow(dead_code, reason = "with no format switched on there are no such errors")]
-    pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(tensor_core::Error<F>) -> Self
+    pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(modelfmt_core::Error<F>) -> Self
     where
         F: fmt::Display + fmt::Debug + Send + Sync + 'static,
     {

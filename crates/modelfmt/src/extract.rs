@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "npy")]
-use tensor_core::DType;
-use tensor_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
-use tensor_core::{AnyError, Extent, Fault, Part, Work};
+use modelfmt_core::DType;
+use modelfmt_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
+use modelfmt_core::{AnyError, Extent, Fault, Part, Work};
 
 use crate::checked::Checked;
 use crate::convert::Guard;
@@ -120,9 +120,9 @@ fn write_tensor(
     let region = Region { extent, fill: 0, segments: &segments };
     let done = region.write(&Values(&values), sink, work, |_, _| (), drop);
     done.map_err(|error| match error {
-        tensor_core::write::FillError::Write { source, .. } => write(source),
-        tensor_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
-        tensor_core::write::FillError::Data { source, .. } => match source.downcast::<Error>() {
+        modelfmt_core::write::FillError::Write { source, .. } => write(source),
+        modelfmt_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
+        modelfmt_core::write::FillError::Data { source, .. } => match source.downcast::<Error>() {
             Ok(error) => *error,
             Err(source) => model.failed(AnyError::Data { name: name.to_owned(), source }),
         },
@@ -132,8 +132,8 @@ fn write_tensor(
 }
 
 fn no_room(model: &Model, fault: Fault) -> Error {
-    let basic = tensor_core::Basic::Malformed { part: Part::new("output"), at: 0, fault };
-    model.failed(tensor_core::Error::<Fault>::from(basic).erase())
+    let basic = modelfmt_core::Basic::Malformed { part: Part::new("output"), at: 0, fault };
+    model.failed(modelfmt_core::Error::<Fault>::from(basic).erase())
 }
 
 /// A model's tensors as they are, for writers.

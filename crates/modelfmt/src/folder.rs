@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+use modelfmt_core::Source;
+use modelfmt_core::source::FileSource;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tensor_core::Source;
-use tensor_core::source::FileSource;
 
 use crate::error::{Error, Result};
 use crate::format::{Format, MAX_INDEX_JSON, PROBE};

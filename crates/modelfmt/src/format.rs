@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use tensor_core::Source;
-use tensor_core::value::{Value, json};
+use modelfmt_core::Source;
+use modelfmt_core::value::{Value, json};
 
 /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
+use modelfmt_core::value::Value;
+use modelfmt_core::{Location, TensorInfo, Work};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use tensor_core::value::Value;
-use tensor_core::{Location, TensorInfo, Work};
 
 use crate::error::{Error, Result};
 use crate::globs::Globs;

@@ -38,9 +38,9 @@
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
 //! let w = model.tensor("embed.weight")?;      // reads one range
-//! let values: Vec<f32> = w.to_vec()?;         // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?;         // always works
 //! assert_eq!(values.len(), 128);
-//! let decoded = model.tensor("blk.0.q4_0")?.to_f32()?;
+//! let decoded = modelfmt::to_f32(&model.tensor("blk.0.q4_0")?)?; // any type: converted, blocks decoded
 //! assert_eq!(decoded.len(), 64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -48,12 +48,12 @@
 //! # Without a copy
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A map is a promise about what other
-//! processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//! processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
 //! use modelfmt::Model;
-//! use modelfmt::tensor_core::AlignedBuf;
+//! use modelfmt::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Model::from_source("model.aero", bytes)?;
@@ -91,7 +91,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     modelfmt::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     modelfmt::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let remote = Remote { url: path.to_owned(), len: std::fs::metadata(path)?.len() };
 //! let model = Model::from_source("https://example.org/model.aero", remote)?; // reads the index
@@ -126,7 +126,7 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::tensor_core::write::MemoryFile;
+//! use modelfmt::modelfmt_core::write::MemoryFile;
 //! use modelfmt::{ConvertOptions, Format, Model, Work, convert_to_sink, diff};
 //!
 //! let model = Model::open(path)?;
@@ -164,7 +164,7 @@
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
 //! | `all-formats` | the six above | |
-//! | `mmap` | [`tensor_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
+//! | `mmap` | [`modelfmt_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `npy` | [`ExtractAs::Npy`] | npyz |
 //!
@@ -181,6 +181,7 @@ mod extract;
 #[cfg(not(target_arch = "wasm32"))]
 mod folder;
 mod format;
+mod format_g;
 mod globs;
 mod inspect;
 mod model;
@@ -208,12 +209,19 @@ pub use extract::{ExtractAs, ExtractOptions, Extracted, extract, extract_to_sink
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::{Look, is_model_name, look};
 pub use format::{Format, PROBE, UnknownFormat};
+pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
 pub use model::{Model, OpenOptions};
+pub use modelfmt_core::value::{List, Object, Value, json};
+pub use modelfmt_core::write::Overwrite;
+pub use modelfmt_core::{
+    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
+    TensorView, UnknownDType, Work,
+};
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
@@ -225,12 +233,6 @@ pub use modelfmt_safetensors as safetensors;
 pub use oinf;
 pub use printable::Printable;
 pub use show::{show, show_tensors, stats};
-pub use tensor_core::value::{List, Object, Value, json};
-pub use tensor_core::write::Overwrite;
-pub use tensor_core::{
-    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, UnknownDType, Work,
-};
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::{verify, verify_source};

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tensor_core::source::{AnyFiles, AnySource};
+use modelfmt_core::source::{AnyFiles, AnySource};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::source::{FileSource, Folder, any_files};
-use tensor_core::value::{Object, Value};
-use tensor_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
+use modelfmt_core::source::{FileSource, Folder, any_files};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -134,7 +134,10 @@ impl Model {
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
-    pub fn from_source(name: &str, source: impl tensor_core::Source + Send + Sync + 'static) -> Result<Self> {
+    pub fn from_source(
+        name: &str,
+        source: impl modelfmt_core::Source + Send + Sync + 'static,
+    ) -> Result<Self> {
         OpenOptions::new().open_source(name, Box::new(source), None)
     }
 
@@ -253,11 +256,11 @@ impl Model {
     /// [`Error::File`] if there is none, it has no data, or it cannot be read or decompressed.
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
         let container = self.container();
-        let read = || -> Result<_, tensor_core::AnyError> {
-            let none = || tensor_core::AnyError::NotFound { name: format!("number {position}") };
+        let read = || -> Result<_, modelfmt_core::AnyError> {
+            let none = || modelfmt_core::AnyError::NotFound { name: format!("number {position}") };
             let info = container.info(position).ok_or_else(none)?;
             let bytes: Bytes<'_> = container.read(position)?;
-            TensorView::new(info, bytes).map_err(|e| tensor_core::AnyError::Io {
+            TensorView::new(info, bytes).map_err(|e| modelfmt_core::AnyError::Io {
                 at: 0,
                 len: info.nbytes,
                 source: std::io::Error::new(std::io::ErrorKind::InvalidData, e),
@@ -306,7 +309,7 @@ impl Model {
         Ok(details)
     }
 
-    pub(crate) fn failed(&self, error: tensor_core::AnyError) -> Error {
+    pub(crate) fn failed(&self, error: modelfmt_core::AnyError) -> Error {
         Error::File { path: self.path.clone(), error }
     }
 }

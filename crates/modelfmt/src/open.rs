@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "safetensors", feature = "apr2")))]
-use tensor_core::ShardMap;
+use modelfmt_core::ShardMap;
 #[allow(unused_imports, reason = "with no format switched on nothing has a source")]
-use tensor_core::Source;
-use tensor_core::source::{AnyFiles, AnySource};
-use tensor_core::{Container, Encoding, Extent, FileIndex};
+use modelfmt_core::Source;
+use modelfmt_core::source::{AnyFiles, AnySource};
+use modelfmt_core::{Container, Encoding, Extent, FileIndex};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -185,8 +185,8 @@ impl Opened {
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
-fn of_format<I: FileIndex>(options: &OpenOptions) -> tensor_core::OpenOptions<I> {
-    let own = tensor_core::OpenOptions::new().ignore_checksum(options.ignore_checksum);
+fn of_format<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
+    let own = modelfmt_core::OpenOptions::new().ignore_checksum(options.ignore_checksum);
     match &options.limits {
         Some(limits) => own.limits(limits.clone()),
         None => own,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tensor_core::Source;
+use modelfmt_core::Source;
 
 /// What a file is that [`Format::detect`](crate::Format::detect) does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

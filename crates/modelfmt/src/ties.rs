@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tensor_core::{AnyError, DType};
+use modelfmt_core::{AnyError, DType};
 
 use crate::error::Result;
 use crate::model::Model;

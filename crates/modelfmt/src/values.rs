@@ -1,6 +1,6 @@
 //! The values of a tensor in pieces, so that memory does not depend on its size.
 
-use tensor_core::{AlignedBuf, AnyError, Bytes, DType, PIECE, TensorInfo, TensorView, Work};
+use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, PIECE, TensorInfo, TensorView, Work};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -89,22 +89,22 @@ fn integers(dtype: DType, bytes: &[u8]) -> Vec<i128> {
 }
 
 /// Whole elements or blocks as numbers.
-fn numbers(dtype: DType, bytes: &[u8]) -> Result<Vec<f64>, tensor_core::ViewError> {
+fn numbers(dtype: DType, bytes: &[u8]) -> Result<Vec<f64>, ggml_quant::QuantError> {
     let elements = dtype
         .block()
         .map_or(0, |block| bytes.len() as u64 / u64::from(block.nbytes) * u64::from(block.elements));
     let shape = [elements];
     match TensorInfo::new("", dtype, &shape) {
-        Ok(info) => TensorView::new(info, Bytes::Borrowed(bytes))?.to_f64(),
-        Err(_) => Err(tensor_core::ViewError::NotNumeric(dtype)),
+        Ok(info) => ggml_quant::to_f64(&TensorView::new(info, Bytes::Borrowed(bytes))?),
+        Err(_) => Err(modelfmt_core::ViewError::NotNumeric(dtype).into()),
     }
 }
 
 /// Whether values of this type can be read as numbers.
 pub(crate) const fn is_numeric(dtype: DType) -> bool {
-    use tensor_core::Kind;
+    use modelfmt_core::Kind;
     match dtype.kind() {
-        Kind::Quantized => tensor_core::quant::can_decode(dtype),
+        Kind::Quantized => ggml_quant::can_decode(dtype),
         Kind::Opaque => false,
         _ => true,
     }
@@ -132,7 +132,7 @@ fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out
     let mut blocks = vec![0; size((end - begin) * nbytes)?];
     model.read_into(position, begin * nbytes, &mut blocks)?;
     let mut values = vec![0f32; size((end - begin) * elements)?];
-    tensor_core::quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
+    ggml_quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
     let skip = size(first - begin * elements)?;
     for (out, value) in out.chunks_exact_mut(4).zip(values.iter().skip(skip)) {
         out.copy_from_slice(&value.to_le_bytes());

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::path::PathBuf;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::source::{AnySource, FileSource};
-use tensor_core::{Level, Report, Work};
+use modelfmt_core::source::{AnySource, FileSource};
+use modelfmt_core::{Level, Report, Work};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::Error;

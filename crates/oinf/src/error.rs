@@ -1,11 +1,11 @@
 //! What can be wrong with an OINF file, and with what is to become one.
 
-use tensor_core::DType;
+use modelfmt_core::DType;
 
 use crate::wire::ValueType;
 
 /// An error of this crate.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The file does not begin with `OINF` and a zero byte.
     #[error("is not \"OINF\\0\": this is not an OINF file")]
     Magic,

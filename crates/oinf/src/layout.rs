@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
+use modelfmt_core::write::{Segment, TensorSpec};
+use modelfmt_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
@@ -181,7 +181,7 @@ fn sorted<'m, T>(what: &'static str, items: &'m [(Cow<'_, str>, T)]) -> Result<V
         if let [(a, _), (b, _)] = pair
             && a == b
         {
-            return unfit(a, tensor_core::Fault::Duplicate((*a).to_owned()).into());
+            return unfit(a, modelfmt_core::Fault::Duplicate((*a).to_owned()).into());
         }
     }
     match sorted.iter().find_map(|&(name, _)| Some((name, Fault::of_text(name)?))) {

@@ -48,12 +48,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 8 bytes in
 //! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
-//! `tensor_core::Mmap`.
+//! `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/oinf/model.oinf";
 //! use oinf::Reader;
-//! use oinf::tensor_core::AlignedBuf;
+//! use oinf::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -90,7 +90,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     oinf::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     oinf::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -134,7 +134,7 @@
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
-//! use oinf::tensor_core::write::MemoryFile;
+//! use oinf::modelfmt_core::write::MemoryFile;
 //! use oinf::{DType, MetaValue, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Metadata::new().sizevar("D", 2).value("mode", "clamp_up").value("eps", 1e-5f32);
@@ -165,7 +165,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): writing and verifying on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -189,11 +189,11 @@ pub use reader::{OpenOptions, Reader};
 pub use sizevars::SizeVars;
 pub use wire::ValueType;
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };

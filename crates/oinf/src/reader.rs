@@ -1,16 +1,16 @@
-//! Opens OINF files: what [`tensor_core::Reader`] asks of the format.
+//! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
 
-use tensor_core::value::{Object, Value};
-use tensor_core::{FileIndex, Level, Report, Source, TensorTable, Work};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{FileIndex, Level, Report, Source, TensorTable, Work};
 
 use crate::error::Fault;
 use crate::index::{Index, IndexParser};
 
 /// How a file is opened.
-pub type OpenOptions = tensor_core::OpenOptions<Index>;
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open OINF file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = tensor_core::Reader<Index, S>;
+pub type Reader<S> = modelfmt_core::Reader<Index, S>;
 
 impl FileIndex for Index {
     type Fault = Fault;

@@ -1,6 +1,6 @@
 //! Checks that report every finding; one small function each.
 
-use tensor_core::{
+use modelfmt_core::{
     DType, Extent, Level, Overlap, Part, Report, ScanError, Source, Work, align_up, drive, overlaps,
 };
 
@@ -52,7 +52,7 @@ fn structure(index: &Index) -> String {
 /// A parser whose result has the notes with it.
 struct NotedParser(IndexParser);
 
-impl tensor_core::Parser for NotedParser {
+impl modelfmt_core::Parser for NotedParser {
     type Index = (Index, Vec<Error>);
     type Fault = Fault;
 
@@ -212,7 +212,7 @@ impl File<'_> {
                 found = Some((at, value, before + count));
             }
         };
-        self.work.scan(self.source, extent.range(), tensor_core::PIECE, look, add)?;
+        self.work.scan(self.source, extent.range(), modelfmt_core::PIECE, look, add)?;
         Ok(found.map(|(at, value, count)| (at, Fault::Bool { value, count })))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tensor_core::{Cursor, DType, Limits, Part};
+use modelfmt_core::{Cursor, DType, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
 

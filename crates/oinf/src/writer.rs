@@ -4,9 +4,9 @@
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::Overwrite;
-use tensor_core::write::{Region, Sink, TensorData};
-use tensor_core::{DType, Extent, Part, Work};
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{Region, Sink, TensorData};
+use modelfmt_core::{DType, Extent, Part, Work};
 
 use crate::error::{Error, Fault, Result};
 use crate::layout::Plan;
@@ -51,7 +51,7 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Checks the booleans in a piece of the file: what `verify` would refuse is not written.

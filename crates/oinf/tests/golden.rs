@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use oinf::tensor_core::value::Value;
+use oinf::modelfmt_core::value::Value;
 use oinf::{Level, MetaValue, Reader};
 
 /// What only other writers make: it is read, and written in another order.
@@ -50,9 +50,9 @@ fn the_file_of_the_formats_own_tool_is_as_expected() {
     let path = testkit::testdata("reference").join(name);
     let reader = Reader::open(&path).unwrap();
     let expected = testkit::reference(name, &reader);
-    let metadata = tensor_core::Container::metadata(&reader).unwrap();
+    let metadata = modelfmt_core::Container::metadata(&reader).unwrap();
     assert_eq!(expected.get("metadata"), Some(&metadata));
-    let details = tensor_core::Container::details(&reader).unwrap();
+    let details = modelfmt_core::Container::details(&reader).unwrap();
     assert_eq!(expected.get("sizevars"), details.get("sizevars"));
     assert_eq!(details.path(["sizevars", "D"]), Some(&Value::from(128)));
     assert!(common::rewrite(&reader) == fs::read(&path).unwrap());

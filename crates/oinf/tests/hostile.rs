@@ -4,11 +4,11 @@
 
 mod common;
 
+use modelfmt_core::{Fault as Common, Status};
 use oinf::{
     Bitset, Container, DType, Error, Fault, Index, Level, Limits, Metadata, NdArray, OpenOptions, Reader,
     TensorSpec, ValueType,
 };
-use tensor_core::{Fault as Common, Status};
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]

@@ -7,9 +7,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use oinf::tensor_core::value::{Object, Value, json};
+use modelfmt_core::Container;
+use oinf::modelfmt_core::value::{Object, Value, json};
 use oinf::{DType, Level, MetaValue, Metadata, Reader, TensorSpec};
-use tensor_core::Container;
 
 /// Files that the oracle writes: of fields, few entries, many entries.
 const FILES: usize = 120;
@@ -118,8 +118,8 @@ y: i16[2, 3] -- uninitialized
     assert_eq!(text, expected);
 }
 
-fn half(x: f32) -> tensor_core::f16 {
-    tensor_core::f16::from_f32(x)
+fn half(x: f32) -> modelfmt_core::f16 {
+    modelfmt_core::f16::from_f32(x)
 }
 
 fn save(folder: &Path, number: u64, bytes: &[u8]) {

@@ -13,13 +13,13 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{DTYPES, Random};
-use oinf::tensor_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
+use modelfmt_core::Fault as Common;
+use oinf::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
 use oinf::{
     Bitset, DType, Error, Fault, Level, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec, Work,
     WriteOptions,
 };
 use proptest::prelude::*;
-use tensor_core::Fault as Common;
 
 const NAME: &str = "[A-Za-z0-9._-]{1,20}";
 

@@ -1,10 +1,10 @@
 //! What can be wrong with a safetensors file, or with what is to become one.
 
-use tensor_core::DType;
-use tensor_core::source::PathFault;
+use modelfmt_core::DType;
+use modelfmt_core::source::PathFault;
 
 /// An error of this crate.
-pub type Error = tensor_core::Error<Fault>;
+pub type Error = modelfmt_core::Error<Fault>;
 
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] tensor_core::Fault),
+    Common(#[from] modelfmt_core::Fault),
     /// The header is not a JSON object.
     #[error("does not begin with `{{`: not a safetensors file")]
     NotAnObject,

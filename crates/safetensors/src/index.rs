@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tensor_core::value::Object;
-use tensor_core::{Cursor, Extent, Limits, Parser, Part, TensorTable};
+use modelfmt_core::value::Object;
+use modelfmt_core::{Cursor, Extent, Limits, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
@@ -27,7 +27,7 @@ impl Index {
     /// # Errors
     /// If they break a rule of the format.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        tensor_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
     }
 
     /// The tensors, in the order of the header.
@@ -62,7 +62,7 @@ impl Index {
     }
 }
 
-/// The limits that apply unless others are given: those of tensor-core, but headers of at most [`MAX_HEADER_LEN`]
+/// The limits that apply unless others are given: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
 /// bytes, as in the reference implementation.
 #[must_use]
 pub fn default_limits() -> Limits {

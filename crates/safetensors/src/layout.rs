@@ -1,8 +1,8 @@
 //! Descriptions to [`Plan`]: every offset and the header's text, before anything is written.
 
-use tensor_core::value::{Object, Value};
-use tensor_core::write::{Segment, TensorSpec};
-use tensor_core::{DType, Extent, NewTensor, Part, TensorTable};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::{Segment, TensorSpec};
+use modelfmt_core::{DType, Extent, NewTensor, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::{MAX_HEADER_LEN, header, wire};
@@ -125,7 +125,7 @@ impl Draft {
         let nbytes =
             self.tensors.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
         let too_long = || {
-            let fault = tensor_core::Fault::OutOfBounds { offset: begin, len: nbytes, end: MAX_DATA_LEN };
+            let fault = modelfmt_core::Fault::OutOfBounds { offset: begin, len: nbytes, end: MAX_DATA_LEN };
             unfit(fault.into())
         };
         let end = begin.checked_add(nbytes).filter(|&end| end <= MAX_DATA_LEN).ok_or_else(too_long)?;

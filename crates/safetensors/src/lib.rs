@@ -44,12 +44,12 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A tensor may begin at any byte; then
 //! [`as_slice`](TensorView::as_slice) says so, and [`to_vec`](TensorView::to_vec) copies. A map is a promise about
-//! what other processes do to the file, so making one is `unsafe`: `tensor_core::Mmap`.
+//! what other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
 //! use modelfmt_safetensors::Reader;
-//! use modelfmt_safetensors::tensor_core::AlignedBuf;
+//! use modelfmt_safetensors::modelfmt_core::AlignedBuf;
 //!
 //! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
@@ -86,7 +86,7 @@
 //! }
 //!
 //! # fn get(path: &str, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//! #     modelfmt_safetensors::tensor_core::source::FileSource::open(path)?.read_into(offset, out)
+//! #     modelfmt_safetensors::modelfmt_core::source::FileSource::open(path)?.read_into(offset, out)
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
@@ -130,8 +130,8 @@
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
-//! use modelfmt_safetensors::tensor_core::value::Object;
-//! use modelfmt_safetensors::tensor_core::write::MemoryFile;
+//! use modelfmt_safetensors::modelfmt_core::value::Object;
+//! use modelfmt_safetensors::modelfmt_core::write::MemoryFile;
 //! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("format", "pt")]);
@@ -163,7 +163,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `tensor_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -188,11 +188,11 @@ pub use reader::{OpenOptions, Reader};
 pub use set::{SetIndex, SetPlan, SetReader};
 pub use wire::MAX_HEADER_LEN;
 
-// What every format crate has of tensor-core.
+// What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use tensor_core::Mmap;
-pub use tensor_core::write::{Overwrite, TensorData, TensorSpec};
-pub use tensor_core::{
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
     Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
 };

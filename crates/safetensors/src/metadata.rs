@@ -3,8 +3,8 @@
 
 use std::sync::OnceLock;
 
-use tensor_core::value::Object;
-use tensor_core::{Fault, NameTable};
+use modelfmt_core::value::Object;
+use modelfmt_core::{Fault, NameTable};
 
 /// Texts by key, in the file's order.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! What serde_json does not say: where in the text it stood, and how deep the text nests.
 
-use tensor_core::{Basic, Limits};
+use modelfmt_core::{Basic, Limits};
 
 /// The byte of `text` at which serde_json stopped. Its lines count from 1, its columns the bytes read of that line.
 pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {

@@ -1,7 +1,7 @@
 //! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened.
 
-use tensor_core::source::Files;
-use tensor_core::{Level, Part, Report};
+use modelfmt_core::source::Files;
+use modelfmt_core::{Level, Part, Report};
 
 use crate::index::Index;
 use crate::set::SetReader;

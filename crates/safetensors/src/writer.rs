@@ -3,10 +3,10 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use tensor_core::Work;
+use modelfmt_core::Work;
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::Overwrite;
-use tensor_core::write::{Region, Sink, TensorData};
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{Region, Sink, TensorData};
 
 use crate::error::{Error, Result};
 use crate::layout::Plan;
@@ -35,6 +35,6 @@ impl Plan {
         data: &dyn TensorData,
         work: &Work<'_>,
     ) -> Result<()> {
-        tensor_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

@@ -12,12 +12,12 @@
 mod common;
 
 use common::{Tensor, file, raw, strings, write};
+use modelfmt_core::drive;
 use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::{
     Error, Index, IndexParser, Level, Limits, OpenOptions, Reader, SetIndex, SetReader, Work, default_limits,
 };
 use safetensors_oracle::SafeTensors;
-use tensor_core::drive;
 use testkit::{CountingAllocator, CountingSource, FaultySource, peak};
 
 #[global_allocator]

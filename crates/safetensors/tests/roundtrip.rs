@@ -13,6 +13,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Tensor, dtypes, strings, values, write};
+use modelfmt_core::AlignedBuf;
 use modelfmt_safetensors::value::{Object, Value};
 use modelfmt_safetensors::write::{MemoryFolder, Overwrite};
 use modelfmt_safetensors::{
@@ -20,7 +21,6 @@ use modelfmt_safetensors::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tensor_core::AlignedBuf;
 use testkit::CountingSource;
 
 fn names() -> impl Strategy<Value = String> {

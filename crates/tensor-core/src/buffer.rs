@@ -85,10 +85,10 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-/// Bytes that a [`Source`](crate::Source) gave: borrowed where they are in memory, owned where they had to be read.
+/// Bytes of a tensor or a file: borrowed where they are in memory already, owned where they had to be read or decoded.
 #[derive(Clone)]
 pub enum Bytes<'a> {
-    /// A part of the source itself.
+    /// A part of what is in memory.
     Borrowed(&'a [u8]),
     /// A copy of its own.
     Owned(AlignedBuf),

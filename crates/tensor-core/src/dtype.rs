@@ -147,6 +147,12 @@ impl DType {
         }
     }
 
+    /// Whether the elements are floating-point numbers of 16, 32 or 64 bits.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self.kind(), Kind::Float)
+    }
+
     /// Whether this is one of ggml's block-quantized types.
     #[must_use]
     pub const fn is_quantized(self) -> bool {

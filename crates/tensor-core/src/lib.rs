@@ -1,25 +1,10 @@
-//! The vocabulary that the modelfmt format crates share: what a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]),
-//! where bytes come from ([`Source`], [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken
-//! apart ([`Cursor`], [`Extent`], [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one
-//! ([`Error`], [`Report`]).
+//! What a tensor is: dtypes ([`DType`]), shapes, aligned buffers ([`AlignedBuf`]) and typed views of bytes
+//! ([`TensorView`]).
 //!
-//! Depend on a format crate instead if you want to read files; they re-export what of this you need.
+//! This crate reads no files. It is what an inference engine needs to take tensors from any crate of modelfmt, or from
+//! its own loader: it depends on `bytemuck` and `half` alone, and has no `unsafe`.
 //!
-//! ```text
-//!  reading                                      writing
-//!
-//!  Source: "give me this range"                 TensorSpec × n: what is to be written
-//!     │                                            │
-//!  Parser: bytes → the format's Index           the format's Plan: every offset
-//!     │    (Cursor, Extent, Limits)                │
-//!  FileIndex: a TensorTable, and where          TensorData: values, pulled in pieces
-//!     │       values lie                           │    (Region)
-//!  Reader: Index + Source                       Sink: "these bytes, at this offset"
-//!     │                                            │
-//!  TensorView: info + Bytes                     AtomicFile: complete, or not there
-//! ```
-//!
-//! # Reading
+//! # Views
 //!
 //! A tensor is what it is ([`TensorInfo`]) and its bytes, little-endian and row-major. Copies and conversions always work.
 //!
@@ -29,14 +14,14 @@
 //! let bytes = AlignedBuf::copy_of(&[0, 0, 128, 63, 0, 0, 0, 64])?; // 1.0 and 2.0
 //! let tensor = TensorView::new(TensorInfo::new("w", DType::F32, &[2])?, Bytes::Owned(bytes))?;
 //! assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0]);
-//! assert_eq!(tensor.to_f64()?, [1.0, 2.0]); // numbers of any type, and blocks, decoded as ggml does it
+//! assert_eq!(tensor.to_f64()?, [1.0, 2.0]); // numbers of any type
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Without a copy
 //!
-//! A view is a typed slice of the bytes themselves, or says why it cannot be one: another type, not aligned, not this
-//! machine's byte order.
+//! A view is a typed slice of the bytes themselves, or says why it cannot be one: the type is another, the bytes are not
+//! aligned, or the machine has another byte order.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, ViewError};
@@ -51,144 +36,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Ranges
+//! # Blocks
 //!
-//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object store.
-//! Slices, buffers, files and maps are sources already. [`contract_test`](source::contract_test) tests one of your own.
+//! ggml's block types (`q4_0`, `q6_k` and so on) are dtypes with a size here. The crate `ggml-quant` decodes their values.
 //!
-//! ```
-//! use std::io;
-//!
-//! use tensor_core::Source;
-//! use tensor_core::source::{checked_len, contract_test};
-//!
-//! struct Remote {
-//!     url: String,
-//!     len: u64, // from a HEAD request
-//! }
-//!
-//! impl Source for Remote {
-//!     fn len(&self) -> u64 {
-//!         self.len
-//!     }
-//!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-//!         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
-//!         checked_len(&(offset..end), self.len)?; // a range past the end is an error before anybody is asked
-//!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
-//!     }
-//! }
-//!
-//! # fn get(text: &str, offset: u64, out: &mut [u8]) -> io::Result<()> { text.as_bytes().read_into(offset, out) }
-//! # let remote = Remote { url: "the quick brown fox".to_owned(), len: 19 };
-//! assert_eq!(*remote.read(4..9)?, *b"quick");
-//! contract_test(&remote, b"the quick brown fox")?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Verifying
-//!
-//! A [`Report`] is every check that was made, and every finding of each; heavy work ([`Work`]) is done in pieces, on several
-//! cores where the source may be shared.
-//!
-//! ```
-//! use tensor_core::{Level, Report, Work};
-//!
-//! let values = [0u8, 1, 1, 2, 0];
-//! let look = |at: u64, piece: &[u8]| {
-//!     let bad = piece.iter().zip(at..).filter(|(value, _)| **value > 1);
-//!     bad.map(|(value, at)| format!("byte {at}: {value} is no boolean")).collect::<Vec<_>>()
-//! };
-//! let mut findings = Vec::new(); // pieces come in order, whatever the threads
-//! Work::default().scan(&&values[..], 0..5, 4, look, |found| findings.extend(found))?;
-//!
-//! let mut report = Report::new(Level::Full);
-//! report.add("values", findings, "5 booleans");
-//! assert_eq!(report.errors, ["byte 3: 2 is no boolean"]);
-//! assert!(report.into_result().is_err());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Writing
-//!
-//! Bytes go to a [`Sink`](write::Sink), at positions. An [`AtomicFile`](write::AtomicFile) is written beside its target,
-//! flushed and renamed; dropped before that, it leaves nothing behind.
-//!
-//! ```
-//! use tensor_core::write::{AtomicFile, Output, Overwrite, Sink};
-//!
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("model.bin");
-//! let file = AtomicFile::create(&path, Overwrite::Refuse)?;
-//! file.write_at(4, &2.0f32.to_le_bytes())?; // in any order, from several threads
-//! file.write_at(0, &1.0f32.to_le_bytes())?;
-//! assert!(!path.exists());
-//! file.commit()?;
-//! assert_eq!(std::fs::read(&path)?.len(), 8);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Files that are not to be trusted
-//!
-//! Only a [`Cursor`] indexes bytes of a file, every range passes through [`Extent::new`], every count through [`Limits`], and
-//! nothing is allocated before the bytes that a number claims exist.
-//!
-//! # Features
-//!
-//! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
-//! - `parallel` (default): [`Work`] uses more than one thread. Results never depend on it.
-//! - `json`: [`value::json`], metadata from and to JSON text.
-//!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
-//! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
-//! ([`ViewError::Endianness`]); copying and decoding swap bytes.
+//! On big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
+//! ([`ViewError::Endianness`]); copying swaps bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buffer;
-pub mod claims;
-mod container;
-mod cursor;
 mod dtype;
-mod error;
-mod extent;
-mod format_g;
-mod limits;
-mod names;
-mod parse;
-pub mod parts;
-pub mod quant;
-mod reader;
-mod report;
-mod set;
+mod info;
 mod shape;
-pub mod source;
-pub mod stats;
-mod table;
-pub mod value;
 mod view;
-mod work;
-pub mod write;
 
 pub use buffer::{ALIGNMENT, AlignedBuf, Bytes};
-pub use container::Container;
-pub use cursor::Cursor;
 pub use dtype::{Block, DType, Kind, UnknownDType};
-pub use error::{AnyError, AnyFault, Basic, Error, Fault, Part, Shortened};
-pub use extent::{Extent, Overlap, align_up, overlaps};
-pub use format_g::{G6, format_g6};
 pub use half::{bf16, f16};
-pub use limits::Limits;
-pub use names::NameTable;
-pub use parse::{Parser, drive, require_len};
-pub use reader::{FileIndex, OpenOptions, Reader};
-pub use report::{Check, Level, Report, Status, VerifyError};
-pub use set::{MapError, SetReader, ShardMap};
+pub use info::{ShapeError, TensorInfo, implied_nbytes};
 pub use shape::{DisplayShape, element_count};
-#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-pub use source::Mmap;
-pub use source::Source;
-pub use table::{Encoding, Location, NewTensor, TableIter, TensorInfo, TensorTable};
 pub use view::{Element, TensorView, ViewError};
-pub use work::{PIECE, Progress, ScanError, Work};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -1,10 +1,12 @@
 //! The values of one tensor: typed slices without a copy, or copies that always work.
 
+use std::fmt;
+
 use half::{bf16, f16};
 
 use crate::buffer::Bytes;
 use crate::dtype::DType;
-use crate::table::TensorInfo;
+use crate::info::TensorInfo;
 
 mod sealed {
     pub trait Sealed {}
@@ -44,11 +46,10 @@ elements! {
 }
 
 /// Why a tensor cannot be seen as a slice of a type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
     /// The tensor has another type.
-    #[error("the tensor holds {found}, not {wanted}")]
     DType {
         /// What it holds.
         found: DType,
@@ -56,31 +57,48 @@ pub enum ViewError {
         wanted: DType,
     },
     /// The bytes do not start at a multiple of the type's alignment. Copying (`to_vec`) works.
-    #[error(
-        "the values start at an address that is not a multiple of {alignment}; copy them with to_vec instead"
-    )]
     Unaligned {
         /// What the type needs, in bytes.
         alignment: usize,
     },
-    /// The file is little-endian and this machine is not. Copying (`to_vec`) works.
-    #[error("the values are little-endian and this machine is not; copy them with to_vec instead")]
+    /// The values are little-endian and this machine is not. Copying (`to_vec`) works.
     Endianness,
     /// The bytes are not those of that dtype and shape.
-    #[error("{found} bytes are not the {expected} that dtype and shape imply")]
     Length {
         /// The bytes there are.
         found: u64,
         /// The bytes there should be.
         expected: u64,
     },
-    /// The values of a block type could not be decoded.
-    #[error(transparent)]
-    Quant(#[from] crate::quant::QuantError),
+    /// The values are ggml's blocks, which the crate `ggml-quant` decodes.
+    Blocks(DType),
     /// The type has no numbers to give.
-    #[error("{0} cannot be read as numbers")]
     NotNumeric(DType),
 }
+
+impl fmt::Display for ViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DType { found, wanted } => write!(f, "the tensor holds {found}, not {wanted}"),
+            Self::Unaligned { alignment } => write!(
+                f,
+                "the values start at an address that is not a multiple of {alignment}; copy them with to_vec instead"
+            ),
+            Self::Endianness => f.write_str(
+                "the values are little-endian and this machine is not; copy them with to_vec instead",
+            ),
+            Self::Length { found, expected } => {
+                write!(f, "{found} bytes are not the {expected} that dtype and shape imply")
+            }
+            Self::Blocks(dtype) => {
+                write!(f, "the values are blocks of {dtype}; decode them with the crate ggml-quant")
+            }
+            Self::NotNumeric(dtype) => write!(f, "{dtype} cannot be read as numbers"),
+        }
+    }
+}
+
+impl std::error::Error for ViewError {}
 
 /// One tensor with its values.
 #[derive(Clone, Debug)]
@@ -168,23 +186,13 @@ impl<'a> TensorView<'a> {
         Err(ViewError::DType { found: self.info.dtype, wanted: T::DTYPE })
     }
 
-    /// Its values converted to `f32`: numbers rounded to the nearest, booleans as 0 and 1, blocks decoded as ggml does.
+    /// Its values converted to `f32`: numbers rounded to the nearest, booleans as 0 and 1.
     ///
     /// # Errors
-    /// [`ViewError::NotNumeric`] or [`ViewError::Quant`] for types without numbers or without a decoder.
+    /// [`ViewError::Blocks`] for ggml's block types, [`ViewError::NotNumeric`] for types without numbers.
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
     pub fn to_f32(&self) -> Result<Vec<f32>, ViewError> {
-        if !self.info.dtype.is_quantized() {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "rounding to the nearest f32 is what is asked for"
-            )]
-            return Ok(self.numbers()?.map(|x| x as f32).collect());
-        }
-        let elements = usize::try_from(self.info.elements())
-            .map_err(|_| ViewError::Length { found: self.info.nbytes, expected: usize::MAX as u64 })?;
-        let mut out = vec![0.0; elements];
-        crate::quant::decode(self.info.dtype, &self.bytes, &mut out)?;
-        Ok(out)
+        Ok(self.numbers()?.map(|x| x as f32).collect())
     }
 
     /// Its values converted to `f64`: exact but for 64-bit integers beyond 2^53.
@@ -192,9 +200,6 @@ impl<'a> TensorView<'a> {
     /// # Errors
     /// As [`to_f32`](Self::to_f32).
     pub fn to_f64(&self) -> Result<Vec<f64>, ViewError> {
-        if self.info.dtype.is_quantized() {
-            return Ok(self.to_f32()?.into_iter().map(f64::from).collect());
-        }
         Ok(self.numbers()?.collect())
     }
 
@@ -218,6 +223,7 @@ impl<'a> TensorView<'a> {
             DType::BF16 => each::<bf16>(bytes, f64::from),
             DType::F32 => each::<f32>(bytes, f64::from),
             DType::F64 => each::<f64>(bytes, |x| x),
+            other if other.is_quantized() => return Err(ViewError::Blocks(other)),
             other => return Err(ViewError::NotNumeric(other)),
         })
     }
@@ -258,11 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn blocks_decode() {
-        let mut block = vec![0u8; 34];
-        block[..2].copy_from_slice(&f16::from_f32(2.0).to_le_bytes());
-        block[2] = 3;
-        let values = view(DType::Q8_0, &[32], Bytes::Borrowed(&block)).to_f32().unwrap();
-        assert_eq!((values[0], values[1], values.len()), (6.0, 0.0, 32));
+    fn blocks_are_not_numbers_here() {
+        let blocks = view(DType::Q8_0, &[32], Bytes::Borrowed(&[0; 34]));
+        assert_eq!(blocks.to_f32(), Err(ViewError::Blocks(DType::Q8_0)));
+        assert_eq!(blocks.to_f64(), Err(ViewError::Blocks(DType::Q8_0)));
     }
 }

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use tensor_core::Source;
-use tensor_core::source::{AnyFiles, Files, MemoryFiles, any_files};
+use modelfmt_core::Source;
+use modelfmt_core::source::{AnyFiles, Files, MemoryFiles, any_files};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {

@@ -6,7 +6,7 @@
 use std::io;
 use std::ops::Range;
 
-use tensor_core::{Container, Source};
+use modelfmt_core::{Container, Source};
 use testkit::gguf::Gguf;
 
 /// Bytes of the tensor in the middle: more than 32 bits can count.
@@ -109,14 +109,14 @@ fn word(container: &dyn Container, tensor: usize, offset: u64) -> [u64; 2] {
 
 #[cfg(test)]
 mod tests {
-    use tensor_core::source::any_files;
+    use modelfmt_core::source::any_files;
 
     use super::*;
 
     /// Gives one file, whatever is asked for.
     struct Only(Far);
 
-    impl tensor_core::source::Files for Only {
+    impl modelfmt_core::source::Files for Only {
         type Source = Far;
         fn open(&self, _: &str) -> io::Result<Far> {
             Ok(self.0.clone())

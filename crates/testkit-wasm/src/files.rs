@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tensor_core::source::{AnyFiles, AnySource, Files, any_files};
-use tensor_core::{Container, Source};
+use modelfmt_core::source::{AnyFiles, AnySource, Files, any_files};
+use modelfmt_core::{Container, Source};
 
 /// What the file or set of that name holds, as the golden files' dumps say it.
 ///

@@ -4,8 +4,8 @@
 use std::error::Error;
 use std::io;
 
-use tensor_core::source::{Files, Folder, any_files};
-use tensor_core::value::{Object, json};
+use modelfmt_core::source::{Files, Folder, any_files};
+use modelfmt_core::value::{Object, json};
 use testkit_wasm::far::{self, Far};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use tensor_core::value::Value;
-use tensor_core::{Container, DisplayShape, Level, TensorInfo, Work};
+use modelfmt_core::value::Value;
+use modelfmt_core::{Container, DisplayShape, Level, TensorInfo, Work};
 
 /// Values of up to so many bytes are shown in hex, longer ones as their BLAKE3.
 const SHOWN: usize = 32;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use tensor_core::value::{Value, json};
-use tensor_core::{Container, Level, Work};
+use modelfmt_core::value::{Value, json};
+use modelfmt_core::{Container, Level, Work};
 
 use crate::workspace::testdata;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tensor_core::Source;
+use modelfmt_core::Source;
 
 /// Gives only what is asked for, as a network would, and counts it.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl<S: Source + Sync> Source for FaultySource<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::source::contract_test;
+    use modelfmt_core::source::contract_test;
 
     #[test]
     fn they_are_sources() {

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use candle_core::{Device, Tensor, WithDType};
-use modelfmt::tensor_core::{Element, bf16, f16};
+use modelfmt::modelfmt_core::{Element, bf16, f16};
 use modelfmt::{DType, Model, TensorView};
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference/one-shard.aero");
@@ -61,7 +61,7 @@ fn tensor(view: &TensorView<'_>, device: &Device) -> Result<Option<Tensor>, Box<
         // A byte each, 0 or 1, which is how candle holds truth.
         DType::Bool => Tensor::from_slice(view.bytes(), shape(view)?, device)?,
         // Decoded bit for bit as ggml does it. `to_bf16` or `to_f16` of candle halves what it takes.
-        dtype if dtype.is_quantized() => Tensor::from_vec(view.to_f32()?, shape(view)?, device)?,
+        dtype if dtype.is_quantized() => Tensor::from_vec(modelfmt::to_f32(view)?, shape(view)?, device)?,
         _ => return Ok(None),
     }))
 }
@@ -90,7 +90,7 @@ mod tests {
             let tensor = tensor.to_dtype(candle_core::DType::F64).unwrap().flatten_all().unwrap();
             assert_eq!(
                 tensor.to_vec1::<f64>().unwrap(),
-                model.tensor(name).unwrap().to_f64().unwrap(),
+                modelfmt::to_f64(&model.tensor(name).unwrap()).unwrap(),
                 "{name}"
             );
         }

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt::Source;
-use modelfmt::tensor_core::source::checked_len;
+use modelfmt::modelfmt_core::source::checked_len;
 
 /// A file on a web server, read by ranges.
 pub(crate) struct HttpSource {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use aero::{DType, Plan, TensorSpec, WriteOptions};
 use client::HttpSource;
-use modelfmt::tensor_core::write::MemoryFile;
+use modelfmt::modelfmt_core::write::MemoryFile;
 use modelfmt::{Model, Object, Work};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("  {} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
     }
     let Some(last) = model.tensors().next_back() else { return Ok(()) };
-    let values = model.tensor(last.name)?.to_f32()?;
+    let values = modelfmt::to_f32(&model.tensor(last.name)?)?;
     println!("{} begins with {:?}", last.name, values.iter().take(4).collect::<Vec<_>>());
     println!("fetched {}", remote.fetched());
     Ok(())
@@ -59,7 +59,7 @@ mod tests {
         let bytes = b"the quick brown fox".to_vec();
         let url = server::serve("/fox", bytes.clone()).unwrap();
         let source = HttpSource::open(&url).unwrap();
-        modelfmt::tensor_core::source::contract_test(&source, &bytes).unwrap();
+        modelfmt::modelfmt_core::source::contract_test(&source, &bytes).unwrap();
         assert!(HttpSource::open(&url.replace("fox", "dog")).is_err(), "there is no such file");
     }
 

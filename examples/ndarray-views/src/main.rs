@@ -10,8 +10,8 @@ use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use modelfmt::tensor_core::source::FileSource;
-use modelfmt::tensor_core::{Element, ViewError};
+use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::{Element, ViewError};
 use modelfmt::{DType, Model, Source, TensorView};
 use ndarray::{Array, ArrayView, CowArray, IxDyn};
 
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Reads a file into memory at a multiple of 64 bytes, so that what the file aligns is aligned.
 ///
-/// `tensor_core::Mmap` can stand in place of the buffer: then nothing is read before it is used. Mapping is `unsafe`,
+/// `modelfmt_core::Mmap` can stand in place of the buffer: then nothing is read before it is used. Mapping is `unsafe`,
 /// since nobody else may write to the file meanwhile. `Model::open` is the third way: it reads each tensor when it is
 /// asked for, into a buffer of its own that is always aligned.
 fn load(path: &Path) -> Result<Model, Box<dyn Error>> {
@@ -66,7 +66,7 @@ type Arrays<'a> = BTreeMap<&'a str, CowArray<'a, f32, IxDyn>>;
 fn arrays<'a>(views: &'a [TensorView<'_>]) -> Result<Arrays<'a>, Box<dyn Error>> {
     let array = |view: &'a TensorView<'_>| match view.dtype() {
         DType::F32 => array::<f32>(view),
-        _ => Ok(Array::from_shape_vec(shape(view)?, view.to_f32()?)?.into()), // another type: converted
+        _ => Ok(Array::from_shape_vec(shape(view)?, modelfmt::to_f32(view)?)?.into()), // another type: converted
     };
     views.iter().map(|view| Ok((view.name(), array(view)?))).collect()
 }

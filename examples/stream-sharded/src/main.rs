@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::Model;
 
-/// Small enough for memory, large enough for speed; a multiple of `tensor_core::PIECE`, so that where tensors are compressed
+/// Small enough for memory, large enough for speed; a multiple of `modelfmt_core::PIECE`, so that where tensors are compressed
 /// no block is decompressed twice.
 const PIECE: usize = 1 << 20;
 
@@ -67,7 +67,7 @@ impl Sum {
 
 /// A model of five layers of 8 MiB, each in a file of its own; gives the index.
 fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    use modelfmt::tensor_core::write::{BoxError, TensorData};
+    use modelfmt::modelfmt_core::write::{BoxError, TensorData};
     use modelfmt::{DType, Overwrite, Work};
     use modelfmt_safetensors::{SetPlan, TensorSpec, WriteOptions};
 

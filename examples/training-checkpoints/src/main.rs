@@ -10,7 +10,7 @@ use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use mag::tensor_core::write::Overwrite;
+use mag::modelfmt_core::write::Overwrite;
 use mag::{Checksum, DType, Metadata, Number, Plan, Reader, TensorSpec, Work, WriteOptions};
 
 /// What is to be found: y = w · x + b.

@@ -13,7 +13,7 @@ use crate::workspace;
 /// The crates with aligned buffers and maps, with counting allocators and the wasm harness, and the measurements, which map the
 /// files that they have made.
 const UNSAFE_ALLOWED: &[&str] =
-    &["crates/tensor-core/", "crates/testkit/", "crates/testkit-wasm/", "crates/bench/src/map.rs"];
+    &["crates/modelfmt-core/", "crates/testkit/", "crates/testkit-wasm/", "crates/bench/src/map.rs"];
 /// A source file beyond this asks to be split by subject.
 const LONG: usize = 600;
 
@@ -61,7 +61,7 @@ fn unsafe_code(path: &str, text: &str) -> Vec<String> {
         let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
         if words.clone().any(|word| word == "unsafe") {
             faults.push(format!(
-                "{path}:{}: unsafe outside tensor-core, testkit and the bench's map",
+                "{path}:{}: unsafe outside modelfmt-core, testkit and the bench's map",
                 number + 1
             ));
         }
@@ -131,7 +131,7 @@ mod tests {
         let source = "// unsafe\nfn f() { let s = \"unsafe\"; unsafe { g(s) } }\n";
         assert_eq!(unsafe_code("crates/mag/src/a.rs", source).len(), 1);
         assert!(unsafe_code("crates/mag/src/a.rs", source)[0].starts_with("crates/mag/src/a.rs:2: "));
-        assert!(unsafe_code("crates/tensor-core/src/map.rs", source).is_empty());
+        assert!(unsafe_code("crates/modelfmt-core/src/map.rs", source).is_empty());
         assert!(unsafe_code("crates/mag/src/a.rs", "let unsafely = 1; /* unsafe */").is_empty());
     }
 

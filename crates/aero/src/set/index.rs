@@ -1,8 +1,8 @@
 //! The index of a set: `model.aeroset.json`.
 
-use tensor_core::source::SetPaths;
-use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
-use tensor_core::{Fault as Common, Limits, Part};
+use modelfmt_core::source::SetPaths;
+use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
+use modelfmt_core::{Fault as Common, Limits, Part};
 
 use crate::chunks::malformed;
 use crate::error::{Fault, Result};

@@ -5,8 +5,8 @@
 //!
 //! ```
 //! use aero::{DType, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
-//! use tensor_core::value::Object;
-//! use tensor_core::write::MemoryFolder;
+//! use modelfmt_core::value::Object;
+//! use modelfmt_core::write::MemoryFolder;
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
 //! let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![1000]));

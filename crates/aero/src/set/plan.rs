@@ -4,13 +4,13 @@ use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-use tensor_core::source::check_relative;
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
+use modelfmt_core::source::check_relative;
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{NewFolder, Overwrite};
-use tensor_core::{NewTensor, Part, TensorTable, Work};
+use modelfmt_core::write::{NewFolder, Overwrite};
+use modelfmt_core::{NewTensor, Part, TensorTable, Work};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Fault, Result};
 use crate::layout::{Parts, Plan, Shard, WriteOptions, model_of, shards_of, table_of, unfit_metadata};
@@ -209,7 +209,7 @@ impl SetPlan {
                 offset: self.tensors.offset(position),
                 packed_nbytes: info.nbytes,
             };
-            let unfit = |fault: tensor_core::Fault| Error::Unfit {
+            let unfit = |fault: modelfmt_core::Fault| Error::Unfit {
                 part: Part::named("tensor", info.name),
                 fault: fault.into(),
             };

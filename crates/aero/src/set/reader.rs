@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tensor_core::claims::{Claims, Watched};
-use tensor_core::parts::Parts;
-use tensor_core::source::Files;
+use modelfmt_core::claims::{Claims, Watched};
+use modelfmt_core::parts::Parts;
+use modelfmt_core::source::Files;
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::source::{FileSource, Folder};
-use tensor_core::value::{Object, Value};
-use tensor_core::{
+use modelfmt_core::source::{FileSource, Folder};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
     AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Part, Report, Source, TensorInfo,
     TensorTable, TensorView, Work,
 };
@@ -227,7 +227,7 @@ impl<F: Files> SetReader<F> {
             Home::Shard(extent) => part.read(extent.range()),
         };
         let bytes = bytes.map_err(|error| error.in_file(&file_part(path)))?;
-        TensorView::of_source(self.info_at(position)?.0, bytes, || home.offset(part))
+        modelfmt_core::view_of_source(self.info_at(position)?.0, bytes, || home.offset(part))
     }
 
     /// The tensor of that name with its values, verified: by the `hash_b3` of the global index, else by what hashes its
@@ -253,7 +253,7 @@ impl<F: Files> SetReader<F> {
             Home::Listed(there) => {
                 let found = part.tensor_at_verified(there).map(TensorView::into_bytes);
                 let bytes = found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
-                TensorView::of_source(info, bytes, || home.offset(part))
+                modelfmt_core::view_of_source(info, bytes, || home.offset(part))
             }
             Home::Shard(_) => Err(Error::NoHash { name: name.to_owned() }),
         }

@@ -1,8 +1,8 @@
 //! Checks a set: its index, every file by itself and against the index.
 
+use modelfmt_core::source::Files;
+use modelfmt_core::{Level, Part, Report, Shortened, Source, Work};
 use sha2::{Digest as _, Sha256};
-use tensor_core::source::Files;
-use tensor_core::{Level, Part, Report, Shortened, Source, Work};
 
 use super::{SetFile, SetReader};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! The fields of one entry of a TIDX: a map whose keys come in any order, and nearly always in one.
 
-use tensor_core::Fault as Common;
+use modelfmt_core::Fault as Common;
 
 use crate::error::Fault;
 use crate::msgpack::{Walker, Why};

@@ -4,8 +4,8 @@ mod fields;
 mod parse;
 mod write;
 
-use tensor_core::value::{Object, Value};
-use tensor_core::{Fault as Common, TensorTable};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Fault as Common, TensorTable};
 
 use crate::chunks::Chunk;
 use crate::error::{Error, Fault, Result};

@@ -1,6 +1,6 @@
 //! From the bytes of a TIDX to its tensors.
 
-use tensor_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
 
 use super::fields::{Bounds, Fields, Keys};
 use super::{HashState, Note, Tensors};

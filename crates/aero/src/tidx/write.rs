@@ -1,6 +1,6 @@
 //! The bytes of a TIDX.
 
-use tensor_core::value::Object;
+use modelfmt_core::value::Object;
 
 use crate::error::Hex;
 use crate::msgpack::{encode, put_array, put_map, put_str, put_uint};

@@ -8,9 +8,9 @@
     reason = "each test uses some of it; lengths of test inputs"
 )]
 
-use aero::tensor_core::Status;
-use aero::tensor_core::value::{Object, Value};
-use aero::tensor_core::write::MemoryFile;
+use aero::modelfmt_core::Status;
+use aero::modelfmt_core::value::{Object, Value};
+use aero::modelfmt_core::write::MemoryFile;
 use aero::{
     ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, NewChunk, Plan, Reader, Report, TensorSpec, Work,
     WriteOptions,

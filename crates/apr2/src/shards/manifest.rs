@@ -1,8 +1,8 @@
 //! The manifest JSON: which shards there are, and which tensor is in which.
 
-use tensor_core::source::SetPaths;
-use tensor_core::value::{KeyError, Object, ParseOptions, Value, json};
-use tensor_core::{Limits, NameTable, Part};
+use modelfmt_core::source::SetPaths;
+use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
+use modelfmt_core::{Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result, malformed};
 
@@ -171,7 +171,7 @@ fn key(error: KeyError) -> Error {
 }
 
 fn bad(at: u64, text: String) -> Error {
-    malformed(Part::new("manifest"), at, tensor_core::Fault::Metadata(text))
+    malformed(Part::new("manifest"), at, modelfmt_core::Fault::Metadata(text))
 }
 
 #[cfg(test)]

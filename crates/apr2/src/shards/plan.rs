@@ -3,12 +3,12 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use tensor_core::source::check_relative;
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+use modelfmt_core::source::check_relative;
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{NewFolder, Overwrite};
-use tensor_core::{NameTable, Part, Work, align_up};
+use modelfmt_core::write::{NewFolder, Overwrite};
+use modelfmt_core::{NameTable, Part, Work, align_up};
 
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, unfit};
@@ -141,7 +141,7 @@ impl SetPlan {
         manifest.insert("shards", shards.collect::<Value>());
         manifest.insert("tensor_shard_map", map);
         json::to_string_pretty(&manifest)
-            .map_err(|error| unfit(Part::new("manifest"), tensor_core::Fault::Metadata(error.to_string())))
+            .map_err(|error| unfit(Part::new("manifest"), modelfmt_core::Fault::Metadata(error.to_string())))
     }
 }
 

@@ -1,15 +1,15 @@
-//! Opens sharded models: what [`tensor_core::SetReader`] asks of the format.
+//! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
-use tensor_core::source::Files;
-use tensor_core::value::{Object, Value};
-use tensor_core::{FileIndex, Level, Limits, NameTable, Report, ShardMap, Work};
+use modelfmt_core::source::Files;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{FileIndex, Level, Limits, NameTable, Report, ShardMap, Work};
 
 use super::Manifest;
 use crate::error::Result;
 use crate::index::Index;
 
 /// An open sharded model: its [`Manifest`] and its shards.
-pub type SetReader<F> = tensor_core::SetReader<Manifest, F>;
+pub type SetReader<F> = modelfmt_core::SetReader<Manifest, F>;
 
 impl ShardMap for Manifest {
     type Index = Index;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tensor_core::source::Files;
-use tensor_core::{Level, PIECE, Report, Shortened, Source, Work};
+use modelfmt_core::source::Files;
+use modelfmt_core::{Level, PIECE, Report, Shortened, Source, Work};
 
 use super::{Manifest, SetReader, Shard};
 use crate::crc::Crc;

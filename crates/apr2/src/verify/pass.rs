@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
-use tensor_core::{AlignedBuf, Bytes, Cursor, Part, Source, Work};
+use modelfmt_core::{AlignedBuf, Bytes, Cursor, Part, Source, Work};
 
 use super::message;
 use crate::blocks::{BLOCK, Compressed};

@@ -8,7 +8,7 @@ use apr2::write::{MemoryFile, MemoryFolder};
 use apr2::{
     Alignment, Compression, DType, Level, Metadata, Plan, Reader, SetPlan, TensorSpec, Work, WriteOptions,
 };
-use tensor_core::source::MemoryFiles;
+use modelfmt_core::source::MemoryFiles;
 use testkit::CountingSource;
 
 pub const METADATA: &str = r#"{"apr_version":"2.0.0","architecture":{"n_mels":80},"model_type":"tiny"}"#;
@@ -294,7 +294,7 @@ pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
         let failed: Vec<_> = report
             .checks
             .iter()
-            .filter(|c| c.status == tensor_core::Status::Failed)
+            .filter(|c| c.status == modelfmt_core::Status::Failed)
             .map(|c| c.name)
             .collect();
         assert_eq!(failed, [check], "{name}: {:?}", report.errors);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tensor_core::write::{BoxError, TensorData};
+use modelfmt_core::write::{BoxError, TensorData};
 
 /// What values are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn kept(bits: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::f16;
+    use modelfmt_core::f16;
 
     fn bytes(values: Values, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];

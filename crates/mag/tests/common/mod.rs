@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "not every test uses everything")]
 
-use mag::tensor_core::write::MemoryFile;
+use mag::modelfmt_core::write::MemoryFile;
 use mag::{Checksum, DType, Metadata, Number, Plan, TensorSpec, Work, WriteOptions};
 
 /// A tensor to be written, with its values.

@@ -194,7 +194,7 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     }
     notes.extend(tensor.location.file.as_deref().map(name));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
-    let shape = cut(&modelfmt::tensor_core::DisplayShape(info.shape).to_string(), LONGEST);
+    let shape = cut(&modelfmt::modelfmt_core::DisplayShape(info.shape).to_string(), LONGEST);
     vec![format!("  {}", name(info.name)), info.dtype.to_string(), shape, size(info.nbytes), notes.join(", ")]
 }
 

@@ -6,7 +6,7 @@
 //! - Integer to integer: what is beyond the range becomes its end, and is noted.
 //! - Booleans are 0 and 1; everything but zero becomes true.
 
-use tensor_core::{DType, Kind, bf16, f16};
+use modelfmt_core::{DType, Kind, bf16, f16};
 
 /// Whether elements of this type are numbers or booleans, so that they can be cast.
 pub(crate) const fn is_number(dtype: DType) -> bool {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tensor_core::value::{ParseOptions, Value, json};
+use modelfmt_core::value::{ParseOptions, Value, json};
 
 use super::metadata::ModelNames;
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use tensor_core::{DType, Kind, Shortened};
+use modelfmt_core::{DType, Kind, Shortened};
 
 use crate::format::Format;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use tensor_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite};
+use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite};
 
 use super::listing;
 use super::output::WrittenFile;
@@ -83,7 +83,7 @@ impl Guard {
     /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
     /// index names can be anything, so only names go that a writer gives to the files of this very set.
     pub(super) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
-        let _appearing = tensor_core::write::appearing();
+        let _appearing = modelfmt_core::write::appearing();
         let new = InputFiles::new(
             written.iter().map(|file| self.folder.join(&file.path)).chain([self.out.clone()]),
         );

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use modelfmt_core::Limits;
+use modelfmt_core::source::check_relative;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tensor_core::Limits;
-use tensor_core::source::check_relative;
 
 /// The files that the index at `path` names, relative to its folder; none if it is no index.
 pub(super) fn files_of(path: &Path) -> BTreeSet<String> {

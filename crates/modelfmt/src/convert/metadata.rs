@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tensor_core::DType;
-use tensor_core::value::{Object, Value, json};
+use modelfmt_core::DType;
+use modelfmt_core::value::{Object, Value, json};
 
 use super::fit::{Capabilities, Metadata as Kind, Misfit};
 use super::options::ConvertOptions;

@@ -44,9 +44,9 @@ mod transform;
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::InputFiles;
-use tensor_core::write::{NewFiles, Sink, TensorSpec};
-use tensor_core::{Shortened, Work};
+use modelfmt_core::write::InputFiles;
+use modelfmt_core::write::{NewFiles, Sink, TensorSpec};
+use modelfmt_core::{Shortened, Work};
 
 pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, MisfitGroup, Names};
 #[cfg(not(target_arch = "wasm32"))]
@@ -187,7 +187,7 @@ impl<'a> Conversion<'a> {
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(self, out: impl AsRef<Path>, work: &Work<'_>) -> Result<Converted> {
-        use tensor_core::write::Output;
+        use modelfmt_core::write::Output;
         let mut out = out.as_ref().to_owned();
         let name = output::file_name(self.target, &out)?;
         if let Some(name) = &name {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use tensor_core::value::Object;
-use tensor_core::write::Overwrite;
-use tensor_core::{DType, quant};
+use modelfmt_core::DType;
+use modelfmt_core::value::Object;
+use modelfmt_core::write::Overwrite;
 
 use super::rules::TypeRule;
 use crate::error::{Error, Result};
@@ -196,7 +196,7 @@ impl ConvertOptions {
             let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
             return Err(usage("--dequantize", why));
         }
-        if let Some(dtype) = first(&self.quantize, quant::can_encode) {
+        if let Some(dtype) = first(&self.quantize, ggml_quant::can_encode) {
             let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
             return Err(usage("--quantize", why));
         }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tensor_core::AnyError;
-use tensor_core::write::{NewFiles, Output, Sink};
+use modelfmt_core::AnyError;
+use modelfmt_core::write::{NewFiles, Output, Sink};
 
 use super::options::usage;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,7 +1,7 @@
 //! Plain values: what `{"type": …, "value": …}` says, as the metadata of OINF and the floats that JSON lacks are written.
 
-use tensor_core::value::{List, Value};
-use tensor_core::{DType, Kind};
+use modelfmt_core::value::{List, Value};
+use modelfmt_core::{DType, Kind};
 
 /// The plain value of `{"type", "value"}` or `{"type", "bits"}`, and of an array that of its elements, in lists of its shape.
 /// `None` if it is not of that form, or has a member that would be lost.
@@ -77,7 +77,7 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
     match (dtype, digits.len()) {
         (DType::F64, 16) => Some(f64::from_bits(bits)),
         (DType::F32, 8) => Some(f32::from_bits(u32::try_from(bits).ok()?).into()),
-        (DType::F16, 4) => Some(tensor_core::f16::from_bits(u16::try_from(bits).ok()?).into()),
+        (DType::F16, 4) => Some(modelfmt_core::f16::from_bits(u16::try_from(bits).ok()?).into()),
         _ => None,
     }
 }
@@ -114,7 +114,7 @@ fn nested(elements: List, shape: &[usize]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::value::json;
+    use modelfmt_core::value::json;
 
     #[test]
     fn typed_values_are_what_they_say() {

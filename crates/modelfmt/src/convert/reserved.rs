@@ -1,7 +1,7 @@
 //! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say (DECISIONS, "Conversion between
 //! formats", metadata).
 
-use tensor_core::value::{List, Object, Value};
+use modelfmt_core::value::{List, Object, Value};
 
 use super::fit::Misfit;
 use super::options::Declared;
@@ -235,7 +235,7 @@ fn declared(value: &Value) -> Option<(u64, Declared)> {
     }
     let shape = value.get("shape")?.as_array()?.iter().map(|dim| dim.as_u64()).collect::<Option<_>>()?;
     let name = text(value.get("name")?)?;
-    let dtype = tensor_core::DType::from_name(value.get("dtype")?.as_str()?)?;
+    let dtype = modelfmt_core::DType::from_name(value.get("dtype")?.as_str()?)?;
     Some((value.get("index")?.as_u64()?, Declared { name, dtype, shape }))
 }
 
@@ -276,8 +276,8 @@ fn list<T>(part: Option<Value>, member: impl Fn(&Value) -> Option<T>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor_core::DType;
-    use tensor_core::value::json;
+    use modelfmt_core::DType;
+    use modelfmt_core::value::json;
 
     #[test]
     fn what_is_written_reads_back() {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tensor_core::{DType, UnknownDType};
+use modelfmt_core::{DType, UnknownDType};
 
 use super::options::{ConvertOptions, usage};
 use crate::error::{Error, Result};

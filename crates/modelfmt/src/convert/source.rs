@@ -1,6 +1,6 @@
 //! What a source says besides its tensors, whatever its format.
 
-use tensor_core::value::{Object, Value};
+use modelfmt_core::value::{Object, Value};
 
 use super::fit::Misfit;
 use super::metadata::{ModelNames, Said, is_added};

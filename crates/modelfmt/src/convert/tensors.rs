@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use tensor_core::write::TensorSpec;
-use tensor_core::{DType, DisplayShape, Kind, TensorInfo, quant};
+use modelfmt_core::write::TensorSpec;
+use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::cast::is_number;
 use super::fit::{Capabilities, Examples, Metadata, Misfit};
@@ -173,7 +173,7 @@ impl<'a> Chooser<'a> {
 
     /// A container that counts a tensor and cannot describe it says why when it is asked where it lies.
     fn missing(&self, position: usize) -> Error {
-        let not_found = || tensor_core::AnyError::NotFound { name: format!("number {position}") };
+        let not_found = || modelfmt_core::AnyError::NotFound { name: format!("number {position}") };
         let error = self.model.container().location(position).err().unwrap_or_else(not_found);
         self.model.failed(error)
     }
@@ -211,7 +211,7 @@ impl<'a> Chooser<'a> {
             *self.changes.entry((item.from, item.to)).or_default() += 1;
         }
         if item.to.is_quantized() {
-            let elements = tensor_core::element_count(shape).unwrap_or(u64::MAX);
+            let elements = modelfmt_core::element_count(shape).unwrap_or(u64::MAX);
             let sum = self.chosen.blocks.entry(item.to).or_default();
             *sum = sum.saturating_add(elements);
         }
@@ -279,7 +279,7 @@ impl<'a> Chooser<'a> {
         let mut dtype = from;
         let decoded = self.dequantize.find(name, true);
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
-            if !quant::can_decode(from) {
+            if !ggml_quant::can_decode(from) {
                 let why = format!("there is no decoder for {from}");
                 self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
                 return from;
@@ -312,7 +312,7 @@ impl<'a> Chooser<'a> {
     /// The options that would make a type fit.
     fn help(&self, dtype: DType, widened: Option<DType>) -> Option<Cow<'static, str>> {
         if dtype.is_quantized() {
-            return quant::can_decode(dtype).then_some("--dequantize f32".into());
+            return ggml_quant::can_decode(dtype).then_some("--dequantize f32".into());
         }
         if let Some(wide) = widened {
             return Some(format!("--widen, which makes it {wide}").into());

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tensor_core::quant::{self, QuantError};
-use tensor_core::write::{BoxError, TensorData};
-use tensor_core::{DType, Work};
+use ggml_quant::QuantError;
+use modelfmt_core::write::{BoxError, TensorData};
+use modelfmt_core::{DType, Work};
 
 use super::cast::{NotANumber, cast};
 use super::tensors::{Item, Origin};
@@ -129,7 +129,7 @@ impl Unit {
         // Blocks have a power of two of elements, so the larger is a multiple of the smaller.
         let elements = u64::from(a.elements.max(b.elements));
         let nbytes =
-            |block: tensor_core::Block| elements / u64::from(block.elements) * u64::from(block.nbytes);
+            |block: modelfmt_core::Block| elements / u64::from(block.elements) * u64::from(block.nbytes);
         Some(Self { elements, source: nbytes(a), target: nbytes(b) })
     }
 }
@@ -149,7 +149,7 @@ impl Scratch {
             let block = from.block().ok_or(Fault::Quant(QuantError::NoDecoder { dtype: from }))?;
             let blocks = source.len() / usize::try_from(block.nbytes).unwrap_or(1).max(1);
             floats.resize(blocks * usize::try_from(block.elements).unwrap_or(1), 0.0);
-            quant::decode(from, source, floats)?;
+            ggml_quant::decode(from, source, floats)?;
             source.clear();
             source.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
             DType::F32
@@ -174,7 +174,7 @@ impl Scratch {
         };
         floats.clear();
         floats.extend(values.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-        quant::encode(to, floats, out)?;
+        ggml_quant::encode(to, floats, out)?;
         Ok(false)
     }
 }

@@ -1,11 +1,11 @@
 //! Size variables and metadata as text, with explicit types.
 
-use tensor_core::G6;
-use tensor_core::value::{List, Value, json};
+use modelfmt_core::value::{List, Value, json};
 
 use super::{Sections, output};
 use crate::error::Result;
 use crate::format::Format;
+use crate::format_g::G6;
 use crate::model::Model;
 use crate::printable::Printable;
 

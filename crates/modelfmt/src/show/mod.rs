@@ -7,10 +7,11 @@ mod preview;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use tensor_core::stats::{self, Histogram, Stats};
-use tensor_core::{AnyError, DType, DisplayShape, G6, TensorInfo, Work};
+use modelfmt_core::{AnyError, DType, DisplayShape, TensorInfo, Work};
+use tensor_stats::{Histogram, Stats};
 
 use crate::error::{Error, Result};
+use crate::format_g::G6;
 use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 use crate::printable::Printable;
@@ -118,11 +119,11 @@ pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
         Ok(())
     };
     #[cfg(feature = "parallel")]
-    let found = stats::stats_parallel(dtype, info.elements(), work.threads, read);
+    let found = tensor_stats::stats_parallel(dtype, info.elements(), work.threads, read);
     #[cfg(not(feature = "parallel"))]
-    let found = stats::stats(dtype, info.elements(), &mut { read });
+    let found = tensor_stats::stats(dtype, info.elements(), &mut { read });
     found.map_err(|error| match error {
-        stats::Error::Read(error) => error,
+        tensor_stats::Error::Read(error) => error,
         other => {
             let source = io::Error::new(io::ErrorKind::InvalidData, other.to_string());
             model.failed(AnyError::Io { at: 0, len: info.nbytes, source })

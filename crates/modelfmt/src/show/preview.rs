@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use tensor_core::{AnyError, Bytes, DType, G6, TensorInfo, TensorView, ViewError};
+use modelfmt_core::{AnyError, Bytes, DType, TensorInfo, TensorView, ViewError};
 
 use crate::error::Result;
+use crate::format_g::G6;
 use crate::model::Model;
 use crate::values::read_elements;
 

@@ -1,8 +1,8 @@
 //! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
 
 use modelfmt::{DType, Format, Model, Work};
-use tensor_core::value::{Object, Value};
-use tensor_core::write::{MemoryFile, TensorSpec};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::{MemoryFile, TensorSpec};
 
 use crate::common::{all, convert, json_of, object, open, options, try_convert};
 
@@ -124,7 +124,7 @@ fn a_manifest_without_json_says_name_and_architecture() {
 }
 
 /// The file without these chunks.
-fn without(reader: &aero::Reader<impl tensor_core::Source>, left_out: &[aero::FourCC]) -> Vec<u8> {
+fn without(reader: &aero::Reader<impl modelfmt_core::Source>, left_out: &[aero::FourCC]) -> Vec<u8> {
     let kept = |(_, chunk): &(usize, aero::Chunk<'_>)| !left_out.contains(&chunk.fourcc);
     let chunks: Vec<_> = reader.index().chunks().enumerate().filter(kept).collect();
     let new =

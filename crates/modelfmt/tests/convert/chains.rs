@@ -158,12 +158,12 @@ fn model(source: &Source) -> Model {
                     object.insert(key, "t");
                 }
             }
-            apr2(&tensors, &tensor_core::value::json::to_string(&object).unwrap())
+            apr2(&tensors, &modelfmt_core::value::json::to_string(&object).unwrap())
         }
         Source::Strings(entries) => {
             let object: Object =
                 entries.iter().map(|(key, text)| (key.as_str(), Value::from(text.as_str()))).collect();
-            safetensors(&tensors, &tensor_core::value::json::to_string(&object).unwrap())
+            safetensors(&tensors, &modelfmt_core::value::json::to_string(&object).unwrap())
         }
         Source::Numbers(entries) => {
             let number = |number: &Number| match *number {
@@ -199,7 +199,7 @@ fn typed_value(value: &Typed) -> oinf::MetaValue<'static> {
         Typed::Text(text) => MetaValue::Str(text.clone().into()),
         Typed::U8(n) => MetaValue::U8(*n),
         Typed::U64(n) => MetaValue::U64(*n),
-        Typed::F16(bits) => MetaValue::F16(tensor_core::f16::from_bits(*bits)),
+        Typed::F16(bits) => MetaValue::F16(modelfmt_core::f16::from_bits(*bits)),
         Typed::F32(bits) => MetaValue::F32(f32::from_bits(*bits)),
         Typed::F64(bits) => MetaValue::F64(f64::from_bits(*bits)),
         Typed::Bits(bits) => MetaValue::Bitset(oinf::Bitset::of(bits.iter().copied()).unwrap()),

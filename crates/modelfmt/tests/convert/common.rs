@@ -2,9 +2,9 @@
 
 use modelfmt::convert::{Conversion, ConvertOptions, Converted};
 use modelfmt::{DType, Error, Format, Model, OpenOptions, Work, convert_to_sink};
-use tensor_core::source::any_files;
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{MemoryFile, MemoryFolder, TensorSpec};
+use modelfmt_core::source::any_files;
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{MemoryFile, MemoryFolder, TensorSpec};
 
 /// A tensor to build a model of.
 #[derive(Clone, Debug)]

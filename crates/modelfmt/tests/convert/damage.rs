@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use modelfmt::convert::{Compression, Conversion, ConvertOptions, TypeRule};
 use modelfmt::{DType, Error, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Work, convert_to_sink};
+use modelfmt_core::source::{MemoryFiles, any_files};
+use modelfmt_core::write::{MemoryFile, MemoryFolder};
 use proptest::prelude::*;
-use tensor_core::source::{MemoryFiles, any_files};
-use tensor_core::write::{MemoryFile, MemoryFolder};
 use testkit::{CountingSource, patched};
 
 use crate::common::{T, apr2, options, safetensors, tensor, tensors};

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use modelfmt::convert::{Compression, MagChecksum};
 use modelfmt::{ConvertOptions, DType, Encoding, Error, Format, Level, Model, Work, convert};
-use tensor_core::value::Value;
-use tensor_core::write::Overwrite;
+use modelfmt_core::value::Value;
+use modelfmt_core::write::Overwrite;
 
 use crate::common::{self, T, apr2, floats, options, safetensors, tensor, tensors};
 
@@ -159,7 +159,7 @@ fn progress_counts_the_bytes_of_the_tensors() {
     let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
     let nbytes = conversion.nbytes();
     assert_eq!(nbytes, 4 * 20_000);
-    conversion.write_to_sink(&tensor_core::write::MemoryFile::new(), &work).unwrap();
+    conversion.write_to_sink(&modelfmt_core::write::MemoryFile::new(), &work).unwrap();
     let done = done.into_inner();
     assert!((nbytes..nbytes + 1024).contains(&done), "{done}");
 }
@@ -167,9 +167,9 @@ fn progress_counts_the_bytes_of_the_tensors() {
 #[test]
 fn a_file_of_apr2_that_promises_to_stream_still_does() {
     let metadata = apr2::Metadata::from(common::object(r#"{"model_type": "t", "architecture": {}}"#));
-    let specs = [tensor_core::write::TensorSpec::new("w", DType::F32, vec![2])];
+    let specs = [modelfmt_core::write::TensorSpec::new("w", DType::F32, vec![2])];
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new().streaming(true)).unwrap();
-    let file = tensor_core::write::MemoryFile::new();
+    let file = modelfmt_core::write::MemoryFile::new();
     plan.write(&[[0u8; 8]], &file, &Work::default()).unwrap();
     let streaming = common::open("s.apr", file.into_bytes());
     let flags = |model: &Model| {

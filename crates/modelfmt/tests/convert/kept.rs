@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use modelfmt::{ConvertOptions, DType, Error, Format, Level, Model, Work, convert};
-use tensor_core::write::Overwrite;
+use modelfmt_core::write::Overwrite;
 
 use crate::common::{T, options, safetensors, tensor, tensors};
 

@@ -1,9 +1,9 @@
 //! What becomes of metadata.
 
 use modelfmt::{DType, Format};
-use tensor_core::source::any_files;
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{MemoryFolder, TensorSpec};
+use modelfmt_core::source::any_files;
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{MemoryFolder, TensorSpec};
 
 use crate::common::{
     all, apr2, convert, gguf, json_of, mag, object, oinf, options, safetensors, tensor, try_convert,
@@ -423,7 +423,7 @@ fn the_architecture_of_apr2_stays_what_it_is() {
             r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {architecture}}}"#
         ));
         let plan = apr2::Plan::new([], &apr2::Metadata::from(metadata), &apr2::WriteOptions::new())?;
-        let file = tensor_core::write::MemoryFile::new();
+        let file = modelfmt_core::write::MemoryFile::new();
         let none: [&[u8]; 0] = [];
         plan.write(&none, &file, &modelfmt::Work::sequential())?;
         Ok::<_, apr2::Error>(file.into_bytes())

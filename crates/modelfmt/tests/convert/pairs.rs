@@ -4,9 +4,9 @@ use std::path::Path;
 
 use modelfmt::convert::CAPABILITIES;
 use modelfmt::{ConvertOptions, DType, Error, Format, Model, Work};
-use tensor_core::Kind;
-use tensor_core::value::{Object, Value};
-use tensor_core::write::MemoryFile;
+use modelfmt_core::Kind;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::MemoryFile;
 
 use crate::common::{
     T, all, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,
@@ -217,7 +217,7 @@ fn a_scalar_a_declared_tensor_and_size_variables_survive_formats_without_them() 
         [("scalar", vec![1])]
     );
     let reserved = there.metadata().unwrap().get("modelfmt").cloned().unwrap();
-    let text = tensor_core::value::json::to_string(&reserved).unwrap();
+    let text = modelfmt_core::value::json::to_string(&reserved).unwrap();
     assert_eq!(
         text,
         concat!(

@@ -1,7 +1,7 @@
 //! Types that change: `--widen`, `--cast`, `--dequantize`, `--quantize`.
 
 use modelfmt::{DType, Format};
-use tensor_core::{bf16, f16, quant};
+use modelfmt_core::{bf16, f16};
 
 use crate::common::{T, convert, floats, gguf, options, safetensors, tensor, tensors, try_convert};
 
@@ -22,7 +22,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
-        let values = |model: &modelfmt::Model| model.tensor_at(position).unwrap().to_f64().unwrap();
+        let values = |model: &modelfmt::Model| modelfmt::to_f64(&model.tensor_at(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&mag));
         assert_eq!(values(&source), values(&apr2));
     }
@@ -85,7 +85,7 @@ fn the_last_rule_that_matches_a_tensor_counts() {
         try_convert(&source, Format::Apr2, &options(|o| o.quantize = rules(&["q4_0", "b.*=Q8_0"]))).unwrap();
     assert_eq!(dtypes(&small), [Q4_0, Q4_0, Q8_0, I64]);
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
-    let text = tensor_core::value::json::to_string_sorted(&quantization).unwrap();
+    let text = modelfmt_core::value::json::to_string_sorted(&quantization).unwrap();
     assert_eq!(text, format!(r#"{{"bits_per_weight":{},"method":"MIXED"}}"#, (4.5 + 4.5 + 8.5) / 3.0));
     let part = options(|o| o.dequantize = rules(&["a.*=bf16"]));
     let part = convert(&small, Format::Apr2, &part);
@@ -116,11 +116,11 @@ fn values_beyond_the_range_are_noted() {
     let source = safetensors(&[floats("big", &[2], &[1e9, 1.0]), floats("small", &[1], &[1.0])], "{}");
     let (cast, done) =
         try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::F16.into()])).unwrap();
-    assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [f32::INFINITY, 1.0]);
+    assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [f32::INFINITY, 1.0]);
     assert_eq!(done.notes, ["2 tensors: f32 becomes f16"]);
     assert_eq!(done.clipped, ["tensor \"big\" has values beyond the range of f16"]);
     let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::I8.into()])).unwrap();
-    assert_eq!(cast.tensor("big").unwrap().to_f32().unwrap(), [127.0, 1.0]);
+    assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [127.0, 1.0]);
 }
 
 /// Values that every encoder takes, in as many as fill more than one piece of a file.
@@ -141,7 +141,7 @@ fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
     assert!(half.tensor("w").unwrap().bytes() == expected);
     for dtype in [DType::Q8_0, DType::Q4_1] {
         let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[1 << 10, 3 << 10]).unwrap()).unwrap()];
-        quant::encode(dtype, &numbers, &mut blocks).unwrap();
+        ggml_quant::encode(dtype, &numbers, &mut blocks).unwrap();
         let small = convert(&source, Format::Apr2, &options(|o| o.quantize = vec![dtype.into()]));
         assert_eq!(dtypes(&small), [DType::U8, dtype]);
         assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
@@ -154,8 +154,8 @@ fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
             }),
         );
         let mut decoded = vec![0.0; numbers.len()];
-        quant::decode(dtype, &blocks, &mut decoded).unwrap();
-        assert!(large.tensor("w").unwrap().to_f32().unwrap() == decoded, "{dtype}");
+        ggml_quant::decode(dtype, &blocks, &mut decoded).unwrap();
+        assert!(modelfmt::to_f32(&large.tensor("w").unwrap()).unwrap() == decoded, "{dtype}");
     }
 }
 
@@ -177,7 +177,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
     assert!(done.notes.iter().any(|found| found == note), "{:?}", done.notes);
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
     assert_eq!(
-        tensor_core::value::json::to_string(&quantization).unwrap(),
+        modelfmt_core::value::json::to_string(&quantization).unwrap(),
         r#"{"bits_per_weight":4.5,"method":"Q4_0"}"#
     );
     let back = convert(&small, Format::Apr2, &options(|o| o.dequantize = vec![DType::F16.into()]));
@@ -202,7 +202,7 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
         }),
     );
     for (position, _) in source.tensors().enumerate() {
-        let values = |model: &modelfmt::Model| model.tensor_at(position).unwrap().to_f32().unwrap();
+        let values = |model: &modelfmt::Model| modelfmt::to_f32(&model.tensor_at(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&decoded));
     }
     let none = gguf(&[tensor("x", DType::Iq1S, &[256])], &[]);

@@ -144,7 +144,7 @@ fn what_verify_finds_in_values_conversion_finds_too() {
                 let is_found = !model.container().verify(Level::Full, &Work::sequential()).is_ok();
                 let mut options = modelfmt::ConvertOptions::default();
                 options.lossy = true;
-                let sink = tensor_core::write::MemoryFile::new();
+                let sink = modelfmt_core::write::MemoryFile::new();
                 let target = modelfmt::Format::Safetensors;
                 let converted =
                     modelfmt::convert_to_sink(&model, target, &sink, &options, &Work::sequential());

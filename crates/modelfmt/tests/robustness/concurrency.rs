@@ -3,7 +3,7 @@
 use std::thread;
 
 use modelfmt::{Level, Model, Work};
-use tensor_core::source::{AnyFiles, AnySource, FileSource, Folder};
+use modelfmt_core::source::{AnyFiles, AnySource, FileSource, Folder};
 
 use crate::fuzz::samples;
 
@@ -14,7 +14,7 @@ const fn is_shareable<T: Send + Sync>() {}
 const SHAREABLE: () = {
     is_shareable::<Model>();
     is_shareable::<modelfmt::Error>();
-    is_shareable::<tensor_core::AnyError>();
+    is_shareable::<modelfmt_core::AnyError>();
     is_shareable::<aero::Reader<AnySource>>();
     is_shareable::<aero::Reader<FileSource>>();
     is_shareable::<aero::SetReader<AnyFiles>>();

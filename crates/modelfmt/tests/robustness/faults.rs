@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt::{DType, Level, Model, Source, Work};
-use tensor_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
+use modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
 
 use crate::fuzz::samples;
 
@@ -192,11 +192,11 @@ fn a_failing_write_is_an_error_and_leaves_nothing() {
     survives!("oinf", oinf::Plan::new(specs(), &oinf::Metadata::new(), &oinf::WriteOptions::new()));
     let options = modelfmt_safetensors::WriteOptions::new();
     survives!("safetensors", modelfmt_safetensors::Plan::new(specs(), None, &options));
-    let metadata = apr2::Metadata::new("demo", tensor_core::value::Object::new());
+    let metadata = apr2::Metadata::new("demo", modelfmt_core::value::Object::new());
     survives!("apr2", apr2::Plan::new(specs(), &metadata, &apr2::WriteOptions::new()));
     let lz4 = apr2::WriteOptions::new().compression(apr2::Compression::Lz4);
     survives!("apr2 with lz4", apr2::Plan::new(specs(), &metadata, &lz4));
-    let metadata = tensor_core::value::Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
+    let metadata = modelfmt_core::value::Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
     let options = aero::WriteOptions::new().uuid([7; 16]).tensor_hashes(true).page_hashes(Some(1 << 20));
     survives!("aero", aero::Plan::new(specs(), &metadata, &options));
 }

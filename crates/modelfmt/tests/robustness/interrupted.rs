@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use modelfmt::{DType, Level, Model, Work};
-use tensor_core::value::Object;
-use tensor_core::write::{Overwrite, TensorSpec};
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{Overwrite, TensorSpec};
 
 /// The file that the child writes again and again.
 const VARIABLE: &str = "MODELFMT_TEST_INTERRUPTED";

@@ -196,7 +196,7 @@ fn gguf_array(kind: u32, count: u64, members: &[u8]) -> Vec<u8> {
 
 /// An AERO file with this manifest, or this metadata, uncompressed.
 fn aero_chunk(fourcc: &[u8; 4], content: Vec<u8>) -> Vec<u8> {
-    let file = tensor_core::write::MemoryFile::new();
+    let file = modelfmt_core::write::MemoryFile::new();
     let chunks = vec![aero::NewChunk::new(aero::FourCC(*fourcc), "chunk")];
     let mut writer = aero::ChunkWriter::new(&file, [7; 16], chunks).unwrap();
     writer.put(0, content).unwrap();
@@ -264,7 +264,7 @@ fn what_takes_more_is_bounded() {
     }
     let numbers = vec!["0"; 200_000].join(",");
     let keys = object_of_keys(28_700, "0");
-    let limits = tensor_core::Limits::default();
+    let limits = modelfmt_core::Limits::default();
     let file = r#""sha256":"","size_bytes":0"#;
     let aeroset = format!(
         r#"{{"format":{{"name":"AEROSET","version":[0,2]}},"model":{{"name":"","architecture":""}},"parts":[{{"path":"p",{file},"shards":[{numbers}]}}],"global_tidx":{{"path":"i",{file}}}}}"#

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt::{ConvertOptions, DType, Format, InspectOptions, Level, Model, OpenOptions, Work};
-use tensor_core::Source;
-use tensor_core::source::{FileId, Files, MemoryFiles, any_files};
-use tensor_core::value::Object;
-use tensor_core::write::{MemoryFolder, TensorSpec};
+use modelfmt_core::Source;
+use modelfmt_core::source::{FileId, Files, MemoryFiles, any_files};
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use testkit::{CountingSource, peak};
 
 /// The index of a set of each format, by which [`set`] knows the format.
@@ -122,7 +122,7 @@ fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
         assert!(model.tensors().count() < n || index == INDEXES[0]);
     };
     let convert = |model: &Model| {
-        let out = tensor_core::write::MemoryFile::new();
+        let out = modelfmt_core::write::MemoryFile::new();
         let options = ConvertOptions::default();
         assert!(modelfmt::convert_to_sink(model, Format::Aero, &out, &options, &work).is_err());
     };
@@ -199,7 +199,7 @@ fn over_each_other(tensors: usize, step: u64) -> Vec<u8> {
         }
     }
     let values: Vec<u8> = (0..SHARED).map(|n| (n * n % 251) as u8).collect();
-    let file = tensor_core::write::MemoryFile::new();
+    let file = modelfmt_core::write::MemoryFile::new();
     let chunks = vec![NewChunk::new(FourCC::TIDX, "tensors"), NewChunk::new(FourCC::WTSH, "weights.shard0")];
     let mut writer = ChunkWriter::new(&file, [7; 16], chunks).unwrap();
     writer.put(0, tidx).unwrap();
@@ -275,7 +275,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
         let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
         let mut options = ConvertOptions::default();
         options.allow_ties = allow_ties;
-        let out = tensor_core::write::MemoryFile::new();
+        let out = modelfmt_core::write::MemoryFile::new();
         let done = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work);
         done.map(|done| (done.notes, out.into_bytes().len() as u64))
     };

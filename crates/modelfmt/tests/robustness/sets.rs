@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use modelfmt::{DType, Level, Model, Work};
-use tensor_core::value::Object;
-use tensor_core::write::{
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{
     AtomicFile, BoxError, NewFiles, NewFolder, Output, Overwrite, Sink, TensorData, TensorSpec,
 };
 

@@ -1,9 +1,9 @@
-use tensor_core::Source;
+use modelfmt_core::Source;
 
 use super::*;
 use crate::layout::{Plan, WriteOptions};
-use tensor_core::write::{MemoryFile, TensorSpec};
-use tensor_core::{DType, Work};
+use modelfmt_core::write::{MemoryFile, TensorSpec};
+use modelfmt_core::{DType, Work};
 
 /// Gives what is asked for and no more.
 struct Ranges<'a>(&'a [u8]);

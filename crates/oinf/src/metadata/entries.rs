@@ -1,6 +1,6 @@
 //! The metadata of a file: entries of the table, and the bytes of their payloads.
 
-use tensor_core::{Cursor, Extent, Limits, NameTable, Part};
+use modelfmt_core::{Cursor, Extent, Limits, NameTable, Part};
 
 use super::{MetaValue, Payload};
 use crate::error::{Error, Fault, Result};
@@ -40,7 +40,7 @@ impl Entries {
         Self { keys, values: Vec::with_capacity(count), payloads: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, key: &str, entry: Entry) -> Result<(), tensor_core::Fault> {
+    pub(crate) fn push(&mut self, key: &str, entry: Entry) -> Result<(), modelfmt_core::Fault> {
         self.keys.push(key)?;
         self.values.push(entry);
         Ok(())

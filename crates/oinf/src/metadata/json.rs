@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use tensor_core::value::{KeyError, List, Object, Value};
-use tensor_core::{DType, f16};
+use modelfmt_core::value::{KeyError, List, Object, Value};
+use modelfmt_core::{DType, f16};
 
 use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;

@@ -5,7 +5,9 @@ mod json;
 
 use std::borrow::Cow;
 
-use tensor_core::{Bytes, Cursor, DType, Limits, Part, TensorInfo, TensorView, ViewError, align_up, f16};
+use modelfmt_core::{
+    Bytes, Cursor, DType, Limits, Part, TensorInfo, TensorView, ViewError, align_up, f16, implied_nbytes,
+};
 
 use crate::error::{Error, Fault, Result};
 use crate::wire::{self, ValueType, malformed};
@@ -417,8 +419,8 @@ impl<'a> NdArray<'a> {
     /// An array of little-endian values, row-major.
     ///
     /// # Errors
-    /// [`Fault::NoCode`] for a dtype that OINF lacks; [`tensor_core::Fault::TooManyElements`] or
-    /// [`tensor_core::Fault::Nbytes`] if there are not as many bytes as dtype and shape imply.
+    /// [`Fault::NoCode`] for a dtype that OINF lacks; [`modelfmt_core::Fault::TooManyElements`] or
+    /// [`modelfmt_core::Fault::Nbytes`] if there are not as many bytes as dtype and shape imply.
     pub fn new(
         dtype: DType,
         shape: impl Into<Cow<'a, [u64]>>,
@@ -426,9 +428,10 @@ impl<'a> NdArray<'a> {
     ) -> Result<Self, Fault> {
         let (shape, bytes) = (shape.into(), bytes.into());
         ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
-        let (found, expected) = (bytes.len() as u64, TensorInfo::new("", dtype, &shape)?.nbytes);
+        let expected = implied_nbytes(dtype, &shape).map_err(modelfmt_core::Fault::from)?;
+        let found = bytes.len() as u64;
         if found != expected {
-            return Err(Fault::Common(tensor_core::Fault::Nbytes { found, expected }));
+            return Err(Fault::Common(modelfmt_core::Fault::Nbytes { found, expected }));
         }
         Ok(Self { dtype, shape, bytes })
     }
@@ -472,9 +475,8 @@ impl<'a> NdArray<'a> {
         let ndim = u64::from(c.u32("ndim")?);
         Limits::check("the number of dimensions", ndim, limits.rank)?;
         let shape: Vec<u64> = c.u64s(ndim, "dims")?.collect();
-        let nbytes = TensorInfo::new("", dtype, &shape)
-            .map_err(|fault| malformed(part("dims"), start + 8, fault))?
-            .nbytes;
+        let nbytes = implied_nbytes(dtype, &shape)
+            .map_err(|error| malformed(part("dims"), start + 8, modelfmt_core::Fault::from(error)))?;
         let bytes = Cow::Borrowed(c.bytes(nbytes, "data")?);
         let padding = (c.offset(), c.bytes(wire::padding(nbytes), "padding")?);
         Ok((Self { dtype, shape: Cow::Owned(shape), bytes }, padding))

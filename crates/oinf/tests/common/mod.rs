@@ -7,11 +7,11 @@
     reason = "test code; each test uses some of it"
 )]
 
-use oinf::tensor_core::write::MemoryFile;
+use modelfmt_core::f16;
+use oinf::modelfmt_core::write::MemoryFile;
 use oinf::{
     Bitset, DType, MetaValue, Metadata, NdArray, Plan, Reader, Source, TensorSpec, Work, WriteOptions,
 };
-use tensor_core::f16;
 
 /// The bytes of the file that a plan makes.
 pub(crate) fn write(

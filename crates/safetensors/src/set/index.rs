@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use modelfmt_core::source::SetPaths;
+use modelfmt_core::value::{Object, TextSeed, Value, ValueSeed};
+use modelfmt_core::{Limits, NameTable, Part};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use tensor_core::source::SetPaths;
-use tensor_core::value::{Object, TextSeed, Value, ValueSeed};
-use tensor_core::{Limits, NameTable, Part};
 
 use crate::error::{Error, Fault, Result};
 use crate::text;
@@ -32,7 +32,7 @@ impl SetIndex {
         let json = std::str::from_utf8(json).map_err(|error| Error::Malformed {
             part: part(),
             at: error.valid_up_to() as u64,
-            fault: tensor_core::Fault::Utf8.into(),
+            fault: modelfmt_core::Fault::Utf8.into(),
         })?;
         let mut state = State::new(limits);
         let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -41,7 +41,7 @@ impl SetIndex {
             let here = text::offset(json, &error);
             return Err(state.stop.take().map_or_else(
                 || {
-                    let fault = tensor_core::Fault::Metadata(text::message(&error)).into();
+                    let fault = modelfmt_core::Fault::Metadata(text::message(&error)).into();
                     Error::Malformed { part: part(), at: here, fault }
                 },
                 |stop| stop(here),
@@ -52,9 +52,9 @@ impl SetIndex {
             return Err(Error::Malformed { part: part(), at: 0, fault: Fault::Missing("weight_map") });
         }
         let State { names, files, homes, mut metadata, .. } = state;
-        if tensor_core::value::json::has_large_integer(json.as_bytes()) {
+        if modelfmt_core::value::json::has_large_integer(json.as_bytes()) {
             // The pass above made floats of them.
-            let exact = tensor_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
+            let exact = modelfmt_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
             metadata = exact.and_then(|exact| exact.as_object().cloned()).or(metadata);
         }
         Ok(Self { names, files, homes, metadata: metadata.unwrap_or_default(), len: json.len() as u64 })
@@ -145,7 +145,7 @@ impl<'a> State<'a> {
                 self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
                 self.paths.add(file).map_err(|fault| self.fault(part(), fault))?;
                 let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
-                u32::try_from(number).map_err(|_| self.fault(part(), tensor_core::Fault::TooManyNames))?
+                u32::try_from(number).map_err(|_| self.fault(part(), modelfmt_core::Fault::TooManyNames))?
             }
         };
         self.homes.push(home);
@@ -168,7 +168,9 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
             let twice =
                 (key == "metadata" && state.metadata.is_some()) || (key == "weight_map" && state.has_map);
             if twice {
-                return Err(state.fault(Part::new("index"), tensor_core::Fault::Duplicate(key.into_owned())));
+                return Err(
+                    state.fault(Part::new("index"), modelfmt_core::Fault::Duplicate(key.into_owned()))
+                );
             }
             match &*key {
                 "metadata" => match map.next_value_seed(ValueSeed::default())? {

@@ -3,12 +3,12 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use tensor_core::source::check_relative;
-use tensor_core::value::{Object, Value, json};
-use tensor_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+use modelfmt_core::source::check_relative;
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
-use tensor_core::write::{NewFolder, Overwrite};
-use tensor_core::{Part, Work};
+use modelfmt_core::write::{NewFolder, Overwrite};
+use modelfmt_core::{Part, Work};
 
 use crate::error::{Error, Result};
 use crate::layout::{Draft, Plan, WriteOptions};
@@ -148,7 +148,7 @@ fn divide<'a>(
 
 /// Each plan has seen its own tensors only.
 fn check_unique(shards: &[Shard]) -> Result<()> {
-    let mut names = tensor_core::NameTable::default();
+    let mut names = modelfmt_core::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
         names.push(tensor.name).map_err(|fault| Error::Unfit { part, fault: fault.into() })?;
@@ -166,7 +166,7 @@ fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
     }
     let unfit = |error: json::JsonError| Error::Unfit {
         part: Part::new("metadata"),
-        fault: tensor_core::Fault::Metadata(error.to_string()).into(),
+        fault: modelfmt_core::Fault::Metadata(error.to_string()).into(),
     };
     let pretty = json::to_string_pretty(&object).map_err(unfit)?.replace('\n', "\n  ");
     let mut out = format!("{{\n  \"metadata\": {pretty},\n  \"weight_map\": {{").into_bytes();

@@ -12,10 +12,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use tensor_core::source::{AnyFiles, Folder, MemoryFiles, any_files};
-use tensor_core::value::Object;
-use tensor_core::write::{MemoryFile, TensorSpec};
-use tensor_core::{Container, DType, Level, Work};
+use modelfmt_core::source::{AnyFiles, Folder, MemoryFiles, any_files};
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{MemoryFile, TensorSpec};
+use modelfmt_core::{Container, DType, Level, Work};
 use testkit::crc32;
 
 /// Copies of each file with one bit flipped, and copies that are cut short.

@@ -1,9 +1,9 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
 
 use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, SetPlan, WriteOptions};
-use tensor_core::value::{Object, Value};
-use tensor_core::write::{NewFiles, Sink, TensorData};
-use tensor_core::{AnyError, DType, Work};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::write::{NewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, DType, Work};
 
 use crate::convert::Conversion;
 use crate::convert::fit::Misfit;

@@ -1,8 +1,8 @@
 //! APR2, one file or several: a JSON object as metadata.
 
 use apr2::{Alignment, Error, Flags, Metadata, Plan, SetPlan, WriteOptions};
-use tensor_core::write::{NewFiles, Sink, TensorData};
-use tensor_core::{AnyError, Work};
+use modelfmt_core::write::{NewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, Work};
 
 use crate::convert::Conversion;
 use crate::convert::options::Compression;

@@ -1,9 +1,9 @@
 //! MAG: numbers as metadata.
 
 use mag::{Checksum, Metadata, Number, Plan, WriteOptions};
-use tensor_core::value::Value;
-use tensor_core::write::{Sink, TensorData};
-use tensor_core::{AnyError, Part, Work};
+use modelfmt_core::value::Value;
+use modelfmt_core::write::{Sink, TensorData};
+use modelfmt_core::{AnyError, Part, Work};
 
 use crate::convert::Conversion;
 use crate::convert::options::MagChecksum;

@@ -11,9 +11,9 @@ mod oinf;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 
-use tensor_core::value::Value;
-use tensor_core::write::{NewFiles, Sink, TensorData};
-use tensor_core::{AnyError, Work};
+use modelfmt_core::value::Value;
+use modelfmt_core::write::{NewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, Work};
 
 use super::Conversion;
 use super::fit::Misfit;

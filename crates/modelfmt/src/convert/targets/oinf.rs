@@ -1,9 +1,9 @@
 //! OINF: typed values and size variables as metadata.
 
+use modelfmt_core::value::Value;
+use modelfmt_core::write::{Sink, TensorData};
+use modelfmt_core::{AnyError, Part, Work};
 use oinf::{MetaValue, Metadata, Plan, WriteOptions};
-use tensor_core::value::Value;
-use tensor_core::write::{Sink, TensorData};
-use tensor_core::{AnyError, Part, Work};
 
 use crate::convert::Conversion;
 use crate::convert::fit::plain_fault;
@@ -20,7 +20,7 @@ pub(super) fn write(
     }
     for (key, value) in &conversion.metadata.keys {
         let unfit = |error: oinf::ValueError| {
-            let fault = tensor_core::Fault::Metadata(error.to_string()).into();
+            let fault = modelfmt_core::Fault::Metadata(error.to_string()).into();
             oinf::Error::Unfit { part: Part::named("metadata key", key), fault }.erase()
         };
         let value = MetaValue::from_value(value).map_err(unfit)?;

@@ -1,9 +1,9 @@
 //! safetensors, one file or several: strings as metadata.
 
+use modelfmt_core::value::Object;
+use modelfmt_core::write::{NewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, Work};
 use modelfmt_safetensors::{Error, Plan, SetPlan, WriteOptions};
-use tensor_core::value::Object;
-use tensor_core::write::{NewFiles, Sink, TensorData};
-use tensor_core::{AnyError, Work};
 
 use crate::convert::Conversion;
 

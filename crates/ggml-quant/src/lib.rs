@@ -1,0 +1,246 @@
+//! ggml's block quantization: blocks to `f32` and back.
+//!
+//! Results equal those of the Python package `gguf` 0.19 (`gguf.quants`) bit for bit, but for the payload and sign of a
+//! NaN, which no processor promises. All functions use one thread; blocks are independent of each other, so a caller
+//! with more threads hands each of them a run of whole blocks.
+//!
+//! ```
+//! use ggml_quant::DType;
+//!
+//! let values: Vec<f32> = (0..64_u8).map(f32::from).collect();
+//! let mut blocks = [0; 2 * 34];
+//! ggml_quant::encode(DType::Q8_0, &values, &mut blocks)?;
+//!
+//! let mut back = [0.0; 64];
+//! ggml_quant::decode(DType::Q8_0, &blocks, &mut back)?;
+//! assert!(values.iter().zip(back).all(|(a, b)| (a - b).abs() < 0.3));
+//! # Ok::<(), ggml_quant::QuantError>(())
+//! ```
+//!
+//! [`to_f32`] gives the values of a [`TensorView`], blocks or not.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod k;
+mod legacy;
+#[cfg(test)]
+mod tests;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+
+pub use tensor_core::DType;
+use tensor_core::{Block, TensorView, ViewError};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// Decodes whole blocks of `dtype` to `f32`.
+///
+/// Any bytes are blocks: a scale that is infinite or NaN gives values that are infinite or NaN.
+///
+/// # Errors
+///
+/// [`QuantError::NoDecoder`] if [`can_decode`] says no, [`QuantError::Length`] if `blocks` is not a number of whole
+/// blocks or `out` has not exactly as many elements as they hold.
+pub fn decode(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
+    match dtype {
+        DType::Q4_0 => decode_blocks::<legacy::Q4_0, _>(dtype, blocks, out),
+        DType::Q4_1 => decode_blocks::<legacy::Q4_1, _>(dtype, blocks, out),
+        DType::Q5_0 => decode_blocks::<legacy::Q5_0, _>(dtype, blocks, out),
+        DType::Q5_1 => decode_blocks::<legacy::Q5_1, _>(dtype, blocks, out),
+        DType::Q8_0 => decode_blocks::<legacy::Q8_0, _>(dtype, blocks, out),
+        DType::Q2K => decode_blocks::<k::Q2K, _>(dtype, blocks, out),
+        DType::Q3K => decode_blocks::<k::Q3K, _>(dtype, blocks, out),
+        DType::Q4K => decode_blocks::<k::Q4K, _>(dtype, blocks, out),
+        DType::Q5K => decode_blocks::<k::Q5K, _>(dtype, blocks, out),
+        DType::Q6K => decode_blocks::<k::Q6K, _>(dtype, blocks, out),
+        DType::Q8K => decode_blocks::<k::Q8K, _>(dtype, blocks, out),
+        _ => Err(QuantError::NoDecoder { dtype }),
+    }
+}
+
+/// The values of a tensor as `f32`: blocks decoded, numbers rounded to the nearest, booleans as 0 and 1.
+///
+/// # Errors
+///
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type without numbers.
+pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
+    let dtype = tensor.dtype();
+    if !dtype.is_quantized() {
+        return Ok(tensor.to_f32()?);
+    }
+    let nbytes = tensor.bytes().len();
+    let too_many = |_| QuantError::Length { dtype, elements: usize::MAX, nbytes };
+    let mut out = vec![0.0; usize::try_from(tensor.info().elements()).map_err(too_many)?];
+    decode(dtype, tensor.bytes(), &mut out)?;
+    Ok(out)
+}
+
+/// The values of a tensor as `f64`: exact but for 64-bit integers beyond 2^53.
+///
+/// # Errors
+///
+/// As [`to_f32`].
+pub fn to_f64(tensor: &TensorView<'_>) -> Result<Vec<f64>, QuantError> {
+    if tensor.dtype().is_quantized() {
+        return Ok(to_f32(tensor)?.into_iter().map(f64::from).collect());
+    }
+    Ok(tensor.to_f64()?)
+}
+
+/// Encodes finite values into whole blocks of `dtype`.
+///
+/// # Errors
+///
+/// [`QuantError::NoEncoder`] if [`can_encode`] says no, [`QuantError::Length`] if `values` do not fill whole blocks or
+/// `out` is not exactly as long as these, [`QuantError::NotFinite`] and [`QuantError::ScaleOverflow`] for the first
+/// block that has no faithful form. After an error the content of `out` is unspecified.
+pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantError> {
+    match dtype {
+        DType::Q4_0 => encode_blocks::<legacy::Q4_0, _>(dtype, values, out),
+        DType::Q4_1 => encode_blocks::<legacy::Q4_1, _>(dtype, values, out),
+        DType::Q5_0 => encode_blocks::<legacy::Q5_0, _>(dtype, values, out),
+        DType::Q5_1 => encode_blocks::<legacy::Q5_1, _>(dtype, values, out),
+        DType::Q8_0 => encode_blocks::<legacy::Q8_0, _>(dtype, values, out),
+        _ => Err(QuantError::NoEncoder { dtype }),
+    }
+}
+
+/// Whether [`decode`] knows this type.
+#[must_use]
+pub const fn can_decode(dtype: DType) -> bool {
+    use DType::{Q2K, Q3K, Q4K, Q5K, Q6K, Q8K};
+    can_encode(dtype) || matches!(dtype, Q2K | Q3K | Q4K | Q5K | Q6K | Q8K)
+}
+
+/// Whether [`encode`] knows this type.
+#[must_use]
+pub const fn can_encode(dtype: DType) -> bool {
+    matches!(dtype, DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0)
+}
+
+/// Why blocks were not decoded, or values not encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuantError {
+    /// There is no decoder for this type.
+    #[error("no decoder for {dtype}; there are decoders for {}", Known(can_decode))]
+    NoDecoder {
+        /// The type asked for.
+        dtype: DType,
+    },
+    /// There is no encoder for this type.
+    #[error("no encoder for {dtype}; there are encoders for {}", Known(can_encode))]
+    NoEncoder {
+        /// The type asked for.
+        dtype: DType,
+    },
+    /// The tensor holds no blocks, and no numbers either.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The bytes and the elements are not the same number of whole blocks.
+    #[error("{elements} elements do not take {nbytes} bytes of {dtype}{}", Sizes(*dtype))]
+    Length {
+        /// The type of the blocks.
+        dtype: DType,
+        /// The number of values.
+        elements: usize,
+        /// The number of bytes of blocks.
+        nbytes: usize,
+    },
+    /// A value to encode is a NaN or an infinity.
+    #[error("element {element} is not finite, and blocks of quantized values cannot say so")]
+    NotFinite {
+        /// Its index among the values.
+        element: usize,
+    },
+    /// The values of a block are too large or too far apart: its scale or minimum is beyond what `f16` can hold.
+    #[error("the block at element {element} needs a scale or minimum beyond 65504, the largest f16")]
+    ScaleOverflow {
+        /// The index of the block's first element among the values.
+        element: usize,
+    },
+}
+
+/// A block as it lies in memory, holding `N` elements.
+trait Decode<const N: usize>: AnyBitPattern {
+    fn decode(&self, out: &mut [f32; N]);
+}
+
+/// A block that can be made from `N` elements.
+trait Encode<const N: usize>: AnyBitPattern + NoUninit {
+    fn encode(&mut self, values: &[f32; N]) -> Result<(), Refusal>;
+}
+
+/// Why one block cannot be encoded.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    /// Index within the block.
+    NotFinite(usize),
+    ScaleOverflow,
+}
+
+fn decode_blocks<B: Decode<N>, const N: usize>(
+    dtype: DType,
+    blocks: &[u8],
+    out: &mut [f32],
+) -> Result<(), QuantError> {
+    let mismatch = QuantError::Length { dtype, elements: out.len(), nbytes: blocks.len() };
+    // Blocks are made of bytes, so that alignment never fails, only length.
+    let Ok(blocks) = bytemuck::try_cast_slice::<u8, B>(blocks) else { return Err(mismatch) };
+    let (out, rest) = out.as_chunks_mut::<N>();
+    if !rest.is_empty() || out.len() != blocks.len() {
+        return Err(mismatch);
+    }
+    for (block, out) in blocks.iter().zip(out) {
+        block.decode(out);
+    }
+    Ok(())
+}
+
+fn encode_blocks<B: Encode<N>, const N: usize>(
+    dtype: DType,
+    values: &[f32],
+    out: &mut [u8],
+) -> Result<(), QuantError> {
+    let mismatch = QuantError::Length { dtype, elements: values.len(), nbytes: out.len() };
+    let Ok(out) = bytemuck::try_cast_slice_mut::<u8, B>(out) else { return Err(mismatch) };
+    let (values, rest) = values.as_chunks::<N>();
+    if !rest.is_empty() || out.len() != values.len() {
+        return Err(mismatch);
+    }
+    for (index, (values, out)) in values.iter().zip(out).enumerate() {
+        out.encode(values).map_err(|refusal| match refusal {
+            Refusal::NotFinite(within) => QuantError::NotFinite { element: index * N + within },
+            Refusal::ScaleOverflow => QuantError::ScaleOverflow { element: index * N },
+        })?;
+    }
+    Ok(())
+}
+
+/// Prints the types that a predicate allows.
+struct Known(fn(DType) -> bool);
+
+impl std::fmt::Display for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (n, dtype) in DType::ALL.iter().filter(|&&dtype| (self.0)(dtype)).enumerate() {
+            write!(f, "{}{dtype}", if n == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints the block size of a type.
+struct Sizes(DType);
+
+impl std::fmt::Display for Sizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.block() {
+            Some(Block { elements, nbytes }) => {
+                write!(f, ", whose blocks hold {elements} elements in {nbytes} bytes")
+            }
+            None => Ok(()),
+        }
+    }
+}

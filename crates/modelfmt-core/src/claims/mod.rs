@@ -1,0 +1,301 @@
+//! What a file claims of its own bytes, checked while they are read for something else.
+//!
+//! A writer that reads values and hashes them anew would give damaged bytes a good hash. So whoever copies values asks the
+//! source which digests cover them ([`Container::claims`]), reads through them
+//! ([`Container::read_into_checked`]), and asks at the end whether all of them hold ([`Claims::finish`]).
+//!
+//! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
+//! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that
+//! has read it. What nobody asked for of a range that is checked (gaps, tensors that are left out) is read at the end.
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::container::Container;
+use crate::error::{AnyError, Part};
+use crate::extent::Extent;
+use crate::source::Source;
+use crate::work::{PIECE, Work};
+use tensor_core::{AlignedBuf, Bytes};
+
+use lane::{AnyLane, Lane};
+
+/// A way to make a digest of bytes whose pieces come in any order.
+pub trait DigestKind: 'static {
+    /// The digest of a whole range.
+    type Digest: Copy + PartialEq + Send + Sync + 'static;
+    /// What is known of neighbouring bytes of a range.
+    type Run: Send + 'static;
+
+    /// What is known of `bytes`, which begin `at` bytes into a range of `total` bytes.
+    fn hash(total: u64, at: u64, bytes: &[u8]) -> Self::Run;
+
+    /// What is known of two runs, the second of which begins where the first one ends.
+    fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
+
+    /// The digest, once a run has all bytes of the range.
+    fn finish(total: u64, run: Self::Run) -> Self::Digest;
+}
+
+/// A digest that a file states for a range of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim<D, W> {
+    /// The range.
+    pub extent: Extent,
+    /// The digest that its bytes must have.
+    pub expected: D,
+    /// What the range is, for errors.
+    pub what: W,
+}
+
+/// The claims that are checked during one job, and how far they have got.
+#[derive(Default)]
+pub struct Claims {
+    files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
+    notes: Vec<String>,
+    has_failed: AtomicBool,
+}
+
+impl fmt::Debug for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Claims {{ files: {}, notes: {:?} }}", self.files.len(), self.notes)
+    }
+}
+
+impl Claims {
+    /// No claims: nothing is checked.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The claims of a file that stands alone.
+    pub fn of_file(&mut self) -> FileClaims<'_> {
+        FileClaims { claims: self, number: 0, part: None }
+    }
+
+    /// The claims of the file of that number of a set; `part` names it in errors.
+    pub fn of_set_file(&mut self, number: usize, part: Part) -> FileClaims<'_> {
+        FileClaims { claims: self, number, part: Some(part) }
+    }
+
+    /// Whether nothing is checked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// What is not checked, and why: for the user.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Takes note of bytes that were read from byte `at` of a file on. Bytes that came before are skipped.
+    pub fn saw(&self, file: usize, at: u64, bytes: &[u8]) {
+        self.look(file, at, bytes, false);
+    }
+
+    fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) {
+        for lane in self.files.get(&file).into_iter().flatten() {
+            if !lane.saw(at, bytes, keep_all) {
+                self.has_failed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// A claim that does not hold, as far as bytes have been seen: a reason to stop early.
+    #[must_use]
+    pub fn failure(&self) -> Option<AnyError> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.files.values().flatten().find_map(|lane| lane.failure())
+    }
+
+    /// Reads what is missing of the ranges, and says whether all claims hold. To be called when every value has been read.
+    ///
+    /// # Errors
+    /// The first claim that does not hold; [`AnyError::Io`] if bytes cannot be read; [`AnyError::Cancelled`].
+    pub fn finish(&self, container: &(dyn Container + Sync), work: &Work<'_>) -> Result<(), ClaimError> {
+        // What one round passes over, because another thread was at it, the next one finds.
+        loop {
+            if let Some(failure) = self.failure() {
+                return Err(ClaimError::Damaged(failure));
+            }
+            let missing = self.missing();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            self.read(&missing, container, work)?;
+        }
+    }
+
+    fn missing(&self) -> Vec<(usize, Range<u64>)> {
+        let mut missing = Vec::new();
+        for (&file, lanes) in &self.files {
+            for range in merged(lanes.iter().flat_map(|lane| lane.missing()).collect()) {
+                let mut at = range.start;
+                while at < range.end {
+                    let end = range.end.min(at.saturating_add(PIECE));
+                    missing.push((file, at..end));
+                    at = end;
+                }
+            }
+        }
+        missing
+    }
+
+    fn read(
+        &self,
+        missing: &[(usize, Range<u64>)],
+        container: &(dyn Container + Sync),
+        work: &Work<'_>,
+    ) -> Result<(), ClaimError> {
+        let one = |buffer: &mut AlignedBuf, number: u64| -> Result<(), ClaimError> {
+            let found = usize::try_from(number).ok().and_then(|number| missing.get(number));
+            let Some((file, range)) = found else { return Ok(()) };
+            let (at, len) = (range.start, range.end - range.start);
+            let out_of_memory = || AnyError::Io { at, len, source: io::ErrorKind::OutOfMemory.into() };
+            let size = usize::try_from(len).map_err(|_| out_of_memory())?;
+            buffer.resize(size).map_err(|_| out_of_memory())?;
+            container.read_file(*file, at, buffer)?;
+            self.look(*file, at, buffer, true);
+            match self.failure() {
+                Some(failure) => Err(ClaimError::Damaged(failure)),
+                // These bytes are not counted: they are none of the values that are wanted.
+                None if work.advance(0).is_break() => Err(AnyError::Cancelled.into()),
+                None => Ok(()),
+            }
+        };
+        work.each(missing.len() as u64, AlignedBuf::default, one, Ok)
+    }
+}
+
+/// Why [`Claims::finish`] fails.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// The bytes are not what the file says of them.
+    #[error(transparent)]
+    Damaged(AnyError),
+    /// Something else hinders the check.
+    #[error(transparent)]
+    Other(#[from] AnyError),
+}
+
+/// Takes the claims of one file.
+#[derive(Debug)]
+pub struct FileClaims<'a> {
+    claims: &'a mut Claims,
+    number: usize,
+    part: Option<Part>,
+}
+
+impl FileClaims<'_> {
+    /// Has these claims checked, and returns those that are not: no byte is hashed more than `times` times, however many
+    /// claims cover it. `failed` makes the error of one that does not hold, of the digest that its bytes have instead.
+    pub fn add<K: DigestKind, W: Copy + Send + Sync + 'static>(
+        &mut self,
+        mut claims: Vec<Claim<K::Digest, W>>,
+        times: usize,
+        failed: impl Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Clone + Send + Sync + 'static,
+    ) -> Vec<Claim<K::Digest, W>> {
+        claims.sort_by_key(|claim| claim.extent);
+        claims.dedup_by(|a, b| a.extent == b.extent && a.expected == b.expected);
+        for _ in 0..times {
+            if claims.is_empty() {
+                break;
+            }
+            let mut end = 0;
+            let (lane, rest) = claims.into_iter().partition(|claim| {
+                let fits = claim.extent.offset() >= end;
+                end = if fits { claim.extent.end() } else { end };
+                fits
+            });
+            claims = rest;
+            let (failed, part) = (failed.clone(), self.part.clone());
+            let failed = move |claim: &_, found| match &part {
+                Some(part) => failed(claim, found).in_file(part),
+                None => failed(claim, found),
+            };
+            let lane = Lane::<K, W, _>::new(lane, failed);
+            if lane.failure().is_some() {
+                self.claims.has_failed.store(true, Ordering::Release);
+            }
+            self.claims.files.entry(self.number).or_default().push(Box::new(lane));
+        }
+        claims
+    }
+
+    /// Whether a claim over `covers` bytes is checked if only `read` of them are wanted anyway: it is where that is half of
+    /// them or more, or the rest is soon read. Otherwise a note says that it is not; `what` names the claim.
+    pub fn is_worth(&mut self, what: impl fmt::Display, covers: u64, read: u64) -> bool {
+        const SOON: u64 = 64 << 20;
+        if covers <= SOON || read >= covers / 2 {
+            return true;
+        }
+        let file = self.part.as_ref().map_or_else(String::new, |part| format!("{part}: "));
+        self.claims.notes.push(format!(
+            "{file}{what} covers {covers} bytes, of which {read} are read: it is not checked, and damage would not show; \
+             verify checks it"
+        ));
+        false
+    }
+}
+
+/// The same ranges in ascending order, those that touch as one.
+#[must_use]
+pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// A source all of whose reads are seen by [`Claims`].
+#[derive(Debug)]
+pub struct Watched<'a, S: ?Sized> {
+    source: &'a S,
+    file: usize,
+    claims: &'a Claims,
+}
+
+impl<'a, S: Source + ?Sized> Watched<'a, S> {
+    /// The file of that number of a set; of one that stands alone, 0.
+    pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
+        Self { source, file, claims }
+    }
+}
+
+/// It does not say that it is in memory, or a reader would not have to ask.
+impl<S: Source + ?Sized> Source for Watched<'_, S> {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.source.read_into(offset, out)?;
+        self.claims.saw(self.file, offset, out);
+        Ok(())
+    }
+
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        let at = range.start;
+        let bytes = self.source.read(range)?;
+        self.claims.saw(self.file, at, &bytes);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,243 @@
+//! Claims against a digest that notices order, and a container that counts.
+
+use proptest::prelude::*;
+
+use super::lane::MAX_RUNS;
+use super::*;
+use crate::error::{Error, Fault};
+use crate::report::{Level, Report};
+use crate::table::Location;
+use crate::value::Value;
+use tensor_core::TensorInfo;
+
+/// The bytes themselves, which shows whatever is missing, twice or out of order.
+struct Bytewise;
+
+impl DigestKind for Bytewise {
+    type Digest = u64;
+    type Run = Vec<u8>;
+
+    fn hash(total: u64, at: u64, bytes: &[u8]) -> Vec<u8> {
+        assert!(at + bytes.len() as u64 <= total);
+        bytes.to_vec()
+    }
+
+    fn join(_: u64, mut first: Vec<u8>, second: Vec<u8>) -> Vec<u8> {
+        first.extend(second);
+        first
+    }
+
+    fn finish(total: u64, run: Vec<u8>) -> u64 {
+        assert_eq!(run.len() as u64, total);
+        run.iter().fold(7, |sum: u64, &byte| sum.wrapping_mul(1_000_003).wrapping_add(u64::from(byte)))
+    }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    Bytewise::finish(bytes.len() as u64, bytes.to_vec())
+}
+
+/// A file without tensors.
+struct File {
+    bytes: Vec<u8>,
+    read: std::sync::atomic::AtomicU64,
+}
+
+impl File {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, read: 0.into() }
+    }
+}
+
+impl Container for File {
+    fn version(&self) -> Option<String> {
+        None
+    }
+    fn file_size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+    fn tensor_count(&self) -> usize {
+        0
+    }
+    fn info(&self, _: usize) -> Option<TensorInfo<'_>> {
+        None
+    }
+    fn find(&self, _: &str) -> Option<usize> {
+        None
+    }
+    fn location(&self, tensor: usize) -> Result<Location, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read_into(&self, tensor: usize, _: u64, _: &mut [u8]) -> Result<(), AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read_into_checked(&self, tensor: usize, _: u64, _: &mut [u8], _: &Claims) -> Result<(), AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read_file(&self, _: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        self.read.fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.bytes.read_into(at, out).map_err(|source| Error::Io { at, len: out.len() as u64, source })
+    }
+    fn claims(&self, _: &[usize]) -> Result<Claims, AnyError> {
+        Ok(Claims::new())
+    }
+    fn metadata(&self) -> Result<Value, AnyError> {
+        Ok(Value::Null)
+    }
+    fn details(&self) -> Result<Value, AnyError> {
+        Ok(Value::Null)
+    }
+    fn verify(&self, level: Level, _: &Work<'_>) -> Report {
+        Report::new(level)
+    }
+}
+
+fn claim(bytes: &[u8], range: Range<u64>, what: usize) -> Claim<u64, usize> {
+    let extent = Extent::new(range.start, range.end - range.start, bytes.len() as u64).unwrap();
+    Claim { extent, expected: digest(slice(bytes, &range)), what }
+}
+
+fn slice<'b>(bytes: &'b [u8], range: &Range<u64>) -> &'b [u8] {
+    &bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
+}
+
+fn add(claims: &mut Claims, list: Vec<Claim<u64, usize>>, times: usize) -> Vec<Claim<u64, usize>> {
+    claims.of_file().add::<Bytewise, usize>(list, times, |claim, _| AnyError::Malformed {
+        part: Part::entry("claim", claim.what as u64),
+        at: claim.extent.offset(),
+        fault: Fault::Utf8.into(),
+    })
+}
+
+fn range_in(len: u64) -> impl Strategy<Value = Range<u64>> {
+    (0..=len, 0..=len).prop_map(|(a, b)| a.min(b)..a.max(b))
+}
+
+proptest! {
+    /// Whatever is read, in whatever pieces and order, by whatever threads: intact bytes pass, a changed one does not.
+    #[test]
+    fn a_changed_byte_is_found_and_none_else(
+        bytes in proptest::collection::vec(any::<u8>(), 1..300),
+        ranges in proptest::collection::vec(range_in(300), 1..20),
+        reads in proptest::collection::vec(range_in(300), 0..40),
+        flip in any::<prop::sample::Index>(),
+        times in 1usize..4,
+    ) {
+        let len = bytes.len() as u64;
+        let within = |range: Range<u64>| range.start.min(len)..range.end.min(len);
+        let list: Vec<_> = ranges.into_iter().enumerate().map(|(n, r)| claim(&bytes, within(r), n)).collect();
+        let mut damaged = bytes.clone();
+        let at = flip.index(bytes.len());
+        damaged[at] ^= 1;
+        for (file, is_damaged) in [(bytes, false), (damaged, true)] {
+            let mut claims = Claims::new();
+            let left = add(&mut claims, list.clone(), times);
+            let covers = |claim: &&Claim<u64, usize>| claim.extent.range().contains(&(at as u64));
+            let covered = list.iter().filter(covers).filter(|claim| !left.contains(claim)).count();
+            let container = File::new(file);
+            let (first, second) = reads.split_at(reads.len() / 2);
+            std::thread::scope(|scope| {
+                for reads in [first, second] {
+                    scope.spawn(|| reads.iter().cloned().for_each(|read| {
+                        let read = within(read);
+                        claims.saw(0, read.start, slice(&container.bytes, &read));
+                    }));
+                }
+            });
+            let found = claims.finish(&container, &Work { threads: 2, progress: None });
+            prop_assert_eq!(found.is_err(), is_damaged && covered > 0, "{:?} {}", found, covered);
+        }
+    }
+
+    #[test]
+    fn ranges_are_merged(ranges in proptest::collection::vec(range_in(40), 0..12)) {
+        let merged = merged(ranges.clone());
+        prop_assert!(merged.windows(2).all(|pair| pair[0].end < pair[1].start));
+        for at in 0..40 {
+            let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(&at));
+            prop_assert_eq!(is_in(&ranges), is_in(&merged));
+        }
+    }
+}
+
+#[test]
+fn only_what_was_not_seen_is_read_at_the_end() {
+    let container = File::new((0..200).collect());
+    let bytes = container.bytes.clone();
+    let mut claims = Claims::new();
+    assert!(add(&mut claims, vec![claim(&bytes, 10..110, 0), claim(&bytes, 120..130, 1)], 1).is_empty());
+    claims.saw(0, 0, &bytes[0..50]);
+    claims.saw(0, 40, &bytes[40..60]);
+    claims.saw(0, 70, &bytes[70..125]);
+    claims.finish(&container, &Work::sequential()).unwrap();
+    assert_eq!(container.read.load(Ordering::Relaxed), 10 + 5);
+}
+
+#[test]
+fn a_claim_fails_as_soon_as_it_is_complete() {
+    let bytes: Vec<u8> = (0..100).collect();
+    let mut claims = Claims::new();
+    let mut wrong = claim(&bytes, 5..10, 7);
+    wrong.expected ^= 1;
+    add(&mut claims, vec![wrong, claim(&bytes, 20..90, 8)], 1);
+    claims.saw(0, 0, &bytes[0..9]);
+    assert!(claims.failure().is_none());
+    claims.saw(1, 0, &bytes);
+    assert!(claims.failure().is_none(), "another file");
+    claims.saw(0, 9, &bytes[9..11]);
+    assert_eq!(claims.failure().unwrap().to_string(), "claim 7 at byte 5: is not valid UTF-8");
+    // Of no bytes, it fails at once.
+    let mut claims = Claims::new();
+    let mut empty = claim(&bytes, 50..50, 0);
+    empty.expected ^= 1;
+    add(&mut claims, vec![empty], 1);
+    assert!(claims.failure().is_some());
+}
+
+#[test]
+fn no_byte_is_hashed_more_often_than_was_said() {
+    let bytes = vec![3u8; 1000];
+    let list: Vec<_> = (0..500).map(|n| claim(&bytes, n as u64..n as u64 + 500, n)).collect();
+    for times in [1, 2, 3] {
+        let mut claims = Claims::new();
+        assert_eq!(add(&mut claims, list.clone(), times).len(), 500 - times);
+    }
+    // The same range twice is one claim, unless it says two things.
+    let (one, mut two) = (claim(&bytes, 0..100, 0), claim(&bytes, 0..100, 1));
+    assert!(add(&mut Claims::new(), vec![one, two], 1).is_empty());
+    two.expected ^= 1;
+    assert_eq!(add(&mut Claims::new(), vec![one, two], 1).len(), 1);
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let count = MAX_RUNS as u64 * 2;
+    let container = File::new((0..count * 2).map(|n| (n % 251) as u8).collect());
+    let mut claims = Claims::new();
+    add(&mut claims, vec![claim(&container.bytes, 0..count * 2, 0)], 1);
+    for at in 0..count {
+        let range = at * 2..at * 2 + 1;
+        claims.saw(0, range.start, slice(&container.bytes, &range));
+    }
+    assert_eq!(claims.missing().len(), MAX_RUNS + 1 - 1, "those between the runs, and the rest in one");
+    claims.finish(&container, &Work::sequential()).unwrap();
+    assert_eq!(container.read.load(Ordering::Relaxed), count * 2 - MAX_RUNS as u64);
+}
+
+#[test]
+fn what_is_too_much_to_read_is_noted() {
+    let mut claims = Claims::new();
+    let part = || Part::named("part", "a");
+    assert!(claims.of_set_file(2, part()).is_worth("the whole", 64 << 20, 1));
+    assert!(claims.of_set_file(2, part()).is_worth("the whole", 1 << 30, 1 << 29));
+    assert!(claims.notes().is_empty());
+    assert!(!claims.of_set_file(2, part()).is_worth("the whole", 1 << 30, (1 << 29) - 1));
+    let note = &claims.notes()[0];
+    assert!(
+        note.starts_with("part \"a\": the whole covers 1073741824 bytes, of which 536870911 are read"),
+        "{note}"
+    );
+}

@@ -1,0 +1,91 @@
+//! What every format's reader can do, whatever the format.
+
+use crate::claims::Claims;
+use crate::error::AnyError;
+use crate::report::{Level, Report};
+use crate::table::Location;
+use crate::value::Value;
+use crate::work::Work;
+use tensor_core::Bytes;
+use tensor_core::TensorInfo;
+
+/// An open model file, or set of files, of any format. Object-safe; each format's `Reader` implements it.
+///
+/// Tensors are numbered from 0 in the file's own order. Asking for a number that does not exist is an error like
+/// any other, never a panic.
+pub trait Container {
+    /// The version that the file states, such as `0.1`; `None` for formats without.
+    fn version(&self) -> Option<String>;
+
+    /// The size in bytes; of a set, that of all its files.
+    fn file_size(&self) -> u64;
+
+    /// The number of tensors.
+    fn tensor_count(&self) -> usize;
+
+    /// The tensor of that number.
+    fn info(&self, tensor: usize) -> Option<TensorInfo<'_>>;
+
+    /// The number of the tensor of that name.
+    fn find(&self, name: &str) -> Option<usize>;
+
+    /// Where a tensor's values lie. A set may have to open one of its files to know.
+    ///
+    /// # Errors
+    /// If there is no such tensor, or the file that has it is missing or broken.
+    fn location(&self, tensor: usize) -> Result<Location, AnyError>;
+
+    /// A tensor's values, decompressed, little-endian and row-major; borrowed where they are in memory as they are.
+    ///
+    /// # Errors
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
+    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError>;
+
+    /// Fills `out` with a tensor's values from byte `offset` on, decompressed. Pieces that begin at multiples of
+    /// [`PIECE`](crate::work::PIECE) never decompress a block twice.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); also if the tensor has fewer bytes.
+    fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// As [`read_into`](Self::read_into), and has `claims`, which were made by [`claims`](Self::claims), see all that is read.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into). Whether a claim fails is for [`Claims::failure`] and [`Claims::finish`] to say.
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError>;
+
+    /// Fills `out` with bytes of a file as they are, from byte `at` on; the files of a set are numbered as in
+    /// [`Claims::saw`], and one that stands alone is number 0.
+    ///
+    /// # Errors
+    /// If there is no such file or range, or it cannot be read.
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// What the files state of the bytes that are read for these tensors, each by the smallest digest that covers it:
+    /// nothing, for formats without digests of values.
+    ///
+    /// # Errors
+    /// If what they state cannot be read or understood.
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError>;
+
+    /// The format's own metadata, as the tree that `inspect --json` prints.
+    ///
+    /// # Errors
+    /// If it has to be read first and cannot be, or does not decode.
+    fn metadata(&self) -> Result<Value, AnyError>;
+
+    /// What is peculiar to the format (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    fn details(&self) -> Result<Value, AnyError>;
+
+    /// Checks the file and reports every finding, not only the first.
+    fn verify(&self, level: Level, work: &Work<'_>) -> Report;
+}

@@ -1,0 +1,473 @@
+//! One shape of error for all format crates: which part of the file, where, and which rule it breaks.
+
+use std::fmt;
+use std::io;
+
+use tensor_core::{ShapeError, TensorInfo};
+
+/// A part of a file, as errors name it: `tensor record 3 "w", numel`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// The record, section or chunk, in the words of the specification.
+    pub what: &'static str,
+    /// Which one, counted from 0, where there are several.
+    pub entry: Option<u64>,
+    /// The name or key that it carries, once known.
+    pub name: Option<Box<str>>,
+    /// The field inside it.
+    pub field: Option<&'static str>,
+}
+
+impl Part {
+    /// A part of which there is one.
+    #[must_use]
+    pub const fn new(what: &'static str) -> Self {
+        Self { what, entry: None, name: None, field: None }
+    }
+
+    /// The `entry`-th of several, counted from 0.
+    #[must_use]
+    pub const fn entry(what: &'static str, entry: u64) -> Self {
+        Self { what, entry: Some(entry), name: None, field: None }
+    }
+
+    /// The part that carries this name.
+    #[must_use]
+    pub fn named(what: &'static str, name: &str) -> Self {
+        Self { what, entry: None, name: Some(name.into()), field: None }
+    }
+
+    /// The same part, with its name.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The same part, narrowed to a field.
+    #[must_use]
+    pub const fn with_field(mut self, field: &'static str) -> Self {
+        self.field = Some(field);
+        self
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)?;
+        if let Some(entry) = self.entry {
+            write!(f, " {entry}")?;
+        }
+        if let Some(name) = &self.name {
+            // Names are hostile: Debug escapes control characters, and a message stays a line.
+            write!(f, " {:?}", Shortened(name))?;
+        }
+        if let Some(field) = self.field {
+            write!(f, ", {field}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A name from a file, quoted and cut to a length that a line of text can carry.
+pub struct Shortened<'a>(pub &'a str);
+
+impl fmt::Debug for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MAX: usize = 120;
+        match self.0.char_indices().nth(MAX) {
+            Some((end, _)) => write!(f, "{:?}…", self.0.get(..end).unwrap_or_default()),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}
+
+/// The rules that every format shares. Each format's own `Fault` carries these among its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A range does not lie within the file.
+    #[error("covers {len} bytes from byte {offset}, but the file ends at byte {end}")]
+    OutOfBounds {
+        /// Where the range begins.
+        offset: u64,
+        /// How long it claims to be.
+        len: u64,
+        /// Where the bytes that exist end.
+        end: u64,
+    },
+    /// Text is not UTF-8.
+    #[error("is not valid UTF-8")]
+    Utf8,
+    /// The name stands for an earlier entry already.
+    #[error("the name {0:?} is used twice")]
+    Duplicate(String),
+    /// There is more text or there are more entries than an index holds.
+    #[error("there are more than 4 GiB of names, or more entries than an index holds")]
+    TooManyNames,
+    /// The product of the dimensions, or the bytes they imply, is beyond what the format allows.
+    #[error("the shape {0} has more elements than a file can hold")]
+    TooManyElements(String),
+    /// A block type whose blocks do not divide the number of elements.
+    #[error("the shape {shape} does not divide into whole blocks of {dtype}")]
+    PartialBlock {
+        /// The block type.
+        dtype: tensor_core::DType,
+        /// The shape, as text.
+        shape: String,
+    },
+    /// The length that the file states is not the one that dtype and shape imply.
+    #[error("is {found} bytes long, but dtype and shape imply {expected}")]
+    Nbytes {
+        /// What the file says.
+        found: u64,
+        /// What dtype and shape imply.
+        expected: u64,
+    },
+    /// JSON or MessagePack that does not decode, or lacks what the format asks for.
+    #[error("{0}")]
+    Metadata(String),
+    /// The tensor cannot be had without a copy.
+    #[error("{0}; read it with `tensor` instead")]
+    NotBorrowed(&'static str),
+    /// A file of a set has another size than the index of the set says.
+    #[error("the file has {found} bytes, but the index of the set says {stated}")]
+    ShardSize {
+        /// The file's size.
+        found: u64,
+        /// What the index says.
+        stated: u64,
+    },
+    /// A file of a set lacks a tensor that the index of the set looks for in it.
+    #[error("the index of the set says that it has tensor {0:?}, but it does not")]
+    NotInShard(String),
+    /// A file of a set breaks a rule by itself.
+    #[error("{part}: {fault}")]
+    InFile {
+        /// The part of the file.
+        part: Box<Part>,
+        /// The rule, in its own words.
+        fault: String,
+    },
+}
+
+/// What the shared pieces report (cursor, extents, limits); it becomes the [`Error`] of a format by `?`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Basic {
+    /// See [`Error::Truncated`].
+    Truncated {
+        /// What was being read.
+        part: Part,
+        /// Where it begins.
+        at: u64,
+        /// How many bytes it needs.
+        need: u64,
+        /// How many there are.
+        have: u64,
+    },
+    /// See [`Error::Malformed`].
+    Malformed {
+        /// What is wrong.
+        part: Part,
+        /// Where it stands.
+        at: u64,
+        /// The rule that it breaks.
+        fault: Fault,
+    },
+    /// See [`Error::Limit`].
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// What the file claims.
+        found: u64,
+        /// The cap.
+        max: u64,
+    },
+}
+
+impl From<ShapeError> for Fault {
+    fn from(error: ShapeError) -> Self {
+        match error {
+            ShapeError::PartialBlock { dtype, shape } => Self::PartialBlock { dtype, shape },
+            ShapeError::TooManyElements { shape } => Self::TooManyElements(shape),
+            other => Self::TooManyElements(other.to_string()),
+        }
+    }
+}
+
+impl<F: From<Fault>> From<Basic> for Error<F> {
+    fn from(basic: Basic) -> Self {
+        match basic {
+            Basic::Truncated { part, at, need, have } => Self::Truncated { part, at, need, have },
+            Basic::Malformed { part, at, fault } => Self::Malformed { part, at, fault: fault.into() },
+            Basic::Limit { what, found, max } => Self::Limit { what, found, max },
+        }
+    }
+}
+
+/// An error of a format crate; `F` is that format's `Fault`, the list of its rules.
+///
+/// It says what and where in the file; which file is the business of who opened it.
+/// `Display` speaks of its own level, `source()` carries the cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<F> {
+    /// The source could not be read.
+    #[error("cannot read {len} bytes at byte {at}")]
+    Io {
+        /// Where the range begins.
+        at: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be opened, or a file of a set is missing.
+    #[error("cannot open {path:?}")]
+    Open {
+        /// The file, as it was named.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The output could not be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// What was written to.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The bytes end before the part does.
+    #[error(
+        "{part} at byte {at} needs {need} bytes, but {have} are left: the file is cut short or not of this format"
+    )]
+    Truncated {
+        /// What was being read.
+        part: Part,
+        /// Where it begins.
+        at: u64,
+        /// How many bytes it needs.
+        need: u64,
+        /// How many there are.
+        have: u64,
+    },
+    /// A part breaks a rule of its format.
+    #[error("{part} at byte {at}: {fault}")]
+    Malformed {
+        /// What is wrong.
+        part: Part,
+        /// Where it stands.
+        at: u64,
+        /// The rule that it breaks.
+        fault: F,
+    },
+    /// A number is larger than [`Limits`](crate::Limits) allow; the file may be good.
+    #[error("{what} is {found}, the limit is {max}: raise it in Limits if the file is trusted")]
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// What the file claims.
+        found: u64,
+        /// The cap.
+        max: u64,
+    },
+    /// There is no tensor of that name.
+    #[error("no tensor is named {:?}", Shortened(name))]
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The tensor is declared and has no data.
+    #[error("tensor {:?} is declared without data", Shortened(name))]
+    NoData {
+        /// The tensor.
+        name: String,
+    },
+    /// A verified read was asked for, and the file has nothing to verify the tensor by. It may be good.
+    #[error("tensor {:?} cannot be verified: the file has no hash of its bytes", Shortened(name))]
+    NoHash {
+        /// The tensor.
+        name: String,
+    },
+    /// A byte range outside a tensor was asked for.
+    #[error("bytes {offset}..{offset}+{len} are outside tensor {:?} of {nbytes} bytes", Shortened(name))]
+    OutOfRange {
+        /// The tensor.
+        name: String,
+        /// Where the range begins, from the start of the tensor.
+        offset: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// The tensor's length in bytes.
+        nbytes: u64,
+    },
+    /// What is to be written does not fit the format.
+    #[error("{part}: {fault}")]
+    Unfit {
+        /// What does not fit.
+        part: Part,
+        /// The rule in its way.
+        fault: F,
+    },
+    /// The values of a tensor that is being written could not be had.
+    #[error("cannot get the values of tensor {:?}", Shortened(name))]
+    Data {
+        /// The tensor.
+        name: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The caller's progress callback asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+}
+
+impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
+    /// The same error without the format's own type, for code that serves all formats.
+    #[must_use]
+    pub fn erase(self) -> AnyError {
+        match self {
+            Self::Io { at, len, source } => Error::Io { at, len, source },
+            Self::Open { path, source } => Error::Open { path, source },
+            Self::Write { path, source } => Error::Write { path, source },
+            Self::Truncated { part, at, need, have } => Error::Truncated { part, at, need, have },
+            Self::Malformed { part, at, fault } => {
+                Error::Malformed { part, at, fault: AnyFault(Box::new(fault)) }
+            }
+            Self::Limit { what, found, max } => Error::Limit { what, found, max },
+            Self::NotFound { name } => Error::NotFound { name },
+            Self::NoData { name } => Error::NoData { name },
+            Self::NoHash { name } => Error::NoHash { name },
+            Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
+            Self::Unfit { part, fault } => Error::Unfit { part, fault: AnyFault(Box::new(fault)) },
+            Self::Data { name, source } => Error::Data { name, source },
+            Self::Cancelled => Error::Cancelled,
+        }
+    }
+}
+
+impl<F: From<Fault> + fmt::Display> Error<F> {
+    /// The same error as one of a set, of which `file` is the part that it speaks of.
+    #[must_use]
+    pub fn in_file(self, file: &Part) -> Self {
+        let within = |part, at, fault: String| {
+            let fault = Fault::InFile { part: Box::new(part), fault }.into();
+            Self::Malformed { part: file.clone(), at, fault }
+        };
+        match self {
+            Self::Malformed { part, at, fault } => within(part, at, fault.to_string()),
+            Self::Truncated { part, at, need, have } => {
+                let end = at.saturating_add(have);
+                within(part, at, Fault::OutOfBounds { offset: at, len: need, end }.to_string())
+            }
+            Self::Io { at, len, source } => {
+                let path = file.name.as_deref().unwrap_or_default();
+                Self::Io { at, len, source: io::Error::new(source.kind(), format!("{path}: {source}")) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl<F: Clone> Error<F> {
+    /// The same error once more, for what is tried once and asked for again. Causes become their text.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let io = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Self::Io { at, len, source } => Self::Io { at: *at, len: *len, source: io(source) },
+            Self::Open { path, source } => Self::Open { path: path.clone(), source: io(source) },
+            Self::Write { path, source } => Self::Write { path: path.clone(), source: io(source) },
+            Self::Truncated { part, at, need, have } => {
+                Self::Truncated { part: part.clone(), at: *at, need: *need, have: *have }
+            }
+            Self::Malformed { part, at, fault } => {
+                Self::Malformed { part: part.clone(), at: *at, fault: fault.clone() }
+            }
+            Self::Limit { what, found, max } => Self::Limit { what, found: *found, max: *max },
+            Self::NotFound { name } => Self::NotFound { name: name.clone() },
+            Self::NoData { name } => Self::NoData { name: name.clone() },
+            Self::NoHash { name } => Self::NoHash { name: name.clone() },
+            Self::OutOfRange { name, offset, len, nbytes } => {
+                Self::OutOfRange { name: name.clone(), offset: *offset, len: *len, nbytes: *nbytes }
+            }
+            Self::Unfit { part, fault } => Self::Unfit { part: part.clone(), fault: fault.clone() },
+            Self::Data { name, source } => {
+                Self::Data { name: name.clone(), source: source.to_string().into() }
+            }
+            Self::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl<F> Error<F> {
+    /// There is no tensor at that position.
+    #[must_use]
+    pub fn no_such_position(position: usize) -> Self {
+        Self::NotFound { name: format!("number {position}") }
+    }
+
+    /// A range that reaches beyond the values of a tensor.
+    #[cold]
+    #[must_use]
+    pub fn out_of_range(tensor: &TensorInfo<'_>, offset: u64, len: u64) -> Self {
+        Self::OutOfRange { name: tensor.name.to_owned(), offset, len, nbytes: tensor.nbytes }
+    }
+
+    /// Whether the fault lies in the environment (an I/O error), not in the bytes.
+    #[must_use]
+    pub const fn is_io(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Open { .. } | Self::Write { .. })
+    }
+}
+
+trait AnyRule: fmt::Display + fmt::Debug + Send + Sync {}
+impl<F: fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
+
+/// The fault of some format.
+pub struct AnyFault(Box<dyn AnyRule>);
+
+impl From<Fault> for AnyFault {
+    fn from(fault: Fault) -> Self {
+        Self(Box::new(fault))
+    }
+}
+
+impl fmt::Display for AnyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for AnyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The error of some format.
+pub type AnyError = Error<AnyFault>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_where_and_why() {
+        let part = Part::entry("tensor record", 3).with_name("w\u{1b}[0m").with_field("numel");
+        let error: Error<Fault> = Error::Malformed { part, at: 40, fault: Fault::Utf8 };
+        let text = "tensor record 3 \"w\\u{1b}[0m\", numel at byte 40: is not valid UTF-8";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(error.erase().to_string(), text);
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let text = Part::named("tensor", &"é".repeat(5000)).to_string();
+        assert!(text.chars().count() < 140, "{text}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Memory maps. The only module of the library with `unsafe` in it.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, Range};
+use std::path::Path;
+
+use super::Source;
+use tensor_core::Bytes;
+
+/// A file mapped into memory: reading it copies nothing.
+#[derive(Debug)]
+pub struct Mmap(Option<memmap2::Mmap>);
+
+impl Mmap {
+    /// Maps a regular file.
+    ///
+    /// # Safety
+    /// A map shows what other processes do to the file. While the map lives, nobody may write to the file or make it
+    /// shorter: a write changes bytes behind a `&[u8]`, and a read past a new end ends the process with SIGBUS.
+    /// Rust cannot check that; the caller promises it.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or mapped, or is not a regular file.
+    pub unsafe fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        // SAFETY: this function's own contract, which its caller promises.
+        unsafe { Self::new(&file) }
+    }
+
+    /// Maps an open file. An empty file makes an empty map.
+    ///
+    /// # Safety
+    /// As [`Mmap::open`].
+    ///
+    /// # Errors
+    /// If it cannot be mapped.
+    pub unsafe fn new(file: &File) -> io::Result<Self> {
+        if file.metadata()?.len() == 0 {
+            return Ok(Self(None)); // mmap(2) refuses a length of zero
+        }
+        // SAFETY: this function's own contract, which its caller promises.
+        Ok(Self(Some(unsafe { memmap2::Mmap::map(file)? })))
+    }
+}
+
+impl Deref for Mmap {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Source for Mmap {
+    fn len(&self) -> u64 {
+        Source::len(&**self)
+    }
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        (**self).read_into(offset, out)
+    }
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        (**self).read(range)
+    }
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        Some(self)
+    }
+}

@@ -1,0 +1,301 @@
+//! Where bytes come from: memory, files, maps, or whatever answers "give me this range".
+
+#[cfg(not(target_arch = "wasm32"))]
+mod file;
+mod files;
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+mod map;
+#[cfg(not(target_arch = "wasm32"))]
+mod pool;
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tensor_core::{AlignedBuf, Bytes};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use file::read_exact_at;
+#[cfg(not(target_arch = "wasm32"))]
+pub use file::{FileSource, Folder};
+pub use files::{AnyFiles, Files, MemoryFiles, PathFault, SetPaths, any_files, check_relative};
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use map::Mmap;
+
+/// Random-access bytes of a fixed length.
+///
+/// A reader asks for the ranges that it needs and for no others. Implement this for a browser's file handle, an
+/// HTTP client or an object store; only [`len`](Source::len) and [`read_into`](Source::read_into) are needed.
+///
+/// The contract, which [`contract_test`] checks: a range must lie within `0..len`, else the
+/// answer is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is good anywhere up to
+/// and including the end; nothing panics.
+pub trait Source {
+    /// The number of bytes, which never changes.
+    fn len(&self) -> u64;
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// If the range is not within the source, or cannot be read.
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// The bytes of `range`: borrowed where they are in memory, else read into an aligned buffer.
+    ///
+    /// # Errors
+    /// As [`read_into`](Source::read_into); also if the range is longer than memory can hold.
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        let len = checked_len(&range, self.len())?;
+        let mut buffer = AlignedBuf::zeroed(len)?;
+        self.read_into(range.start, &mut buffer)?;
+        Ok(Bytes::Owned(buffer))
+    }
+
+    /// All bytes, if they are in memory already.
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// This source, if threads may share it; work is done on several cores only then.
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        None
+    }
+
+    /// The file behind it, if there is one that the system can tell from others. Two sources with the same hold the same bytes.
+    fn id(&self) -> Option<FileId> {
+        None
+    }
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A file of this machine, whatever path leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    volume: u64,
+    number: u64,
+}
+
+impl FileId {
+    /// The file of that number on that volume.
+    #[must_use]
+    pub const fn new(volume: u64, number: u64) -> Self {
+        Self { volume, number }
+    }
+
+    /// The file that has these properties; `None` where the system does not say.
+    #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn of(metadata: &std::fs::Metadata) -> Option<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            Some(Self::new(metadata.dev(), metadata.ino()))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = metadata;
+            None
+        }
+    }
+}
+
+/// A source that can be kept, sent and shared, whatever it is.
+pub type AnySource = Box<dyn Source + Send + Sync>;
+
+/// The length of `range` if it lies within `0..end`, by the contract of [`Source`].
+///
+/// # Errors
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if it cannot be addressed.
+pub fn checked_len(range: &Range<u64>, end: u64) -> io::Result<usize> {
+    match range.end.checked_sub(range.start) {
+        Some(len) if range.end <= end => usize::try_from(len).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!("{len} bytes are more than this machine can address"),
+            )
+        }),
+        _ => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("bytes {}..{} are not within the {end} bytes of the source", range.start, range.end),
+        )),
+    }
+}
+
+fn slice_of(bytes: &[u8], range: Range<u64>) -> io::Result<&[u8]> {
+    let len = checked_len(&range, bytes.len() as u64)?;
+    // `range.start` is at most `bytes.len()`, so it fits.
+    let start = usize::try_from(range.start).unwrap_or(usize::MAX);
+    bytes.get(start..).and_then(|rest| rest.get(..len)).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+impl Source for [u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(slice_of(self, offset..end)?);
+        Ok(())
+    }
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        Ok(Bytes::Borrowed(slice_of(self, range)?))
+    }
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+macro_rules! in_memory {
+    ($($type:ty)*) => { $(
+        impl Source for $type {
+            fn len(&self) -> u64 { Source::len(&self[..]) }
+            fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> { self[..].read_into(offset, out) }
+            fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> { self[..].read(range) }
+            fn as_slice(&self) -> Option<&[u8]> { Some(self) }
+            fn shared(&self) -> Option<&(dyn Source + Sync)> { Some(self) }
+        }
+    )* };
+}
+in_memory!(Vec<u8> AlignedBuf Arc<[u8]>);
+
+macro_rules! forward {
+    ($([$($generics:tt)*] $type:ty;)*) => { $(
+        impl<$($generics)*> Source for $type {
+            fn len(&self) -> u64 { (**self).len() }
+            fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> { (**self).read_into(offset, out) }
+            fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> { (**self).read(range) }
+            fn as_slice(&self) -> Option<&[u8]> { (**self).as_slice() }
+            fn shared(&self) -> Option<&(dyn Source + Sync)> { (**self).shared() }
+            fn id(&self) -> Option<FileId> { (**self).id() }
+        }
+    )* };
+}
+forward! {
+    [S: Source] &S;
+    [S: Source + ?Sized] Box<S>;
+    [S: Source] Arc<S>;
+}
+
+impl Source for &[u8] {
+    fn len(&self) -> u64 {
+        Source::len(*self)
+    }
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        (**self).read_into(offset, out)
+    }
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        (**self).read(range)
+    }
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        Some(self)
+    }
+}
+
+/// Checks that a source keeps the contract of [`Source`] and holds `expected`; for the tests of who implements one.
+///
+/// # Errors
+/// A sentence that says which clause it breaks.
+pub fn contract_test(source: &dyn Source, expected: &[u8]) -> Result<(), String> {
+    let len = source.len();
+    let clause = |good: bool, text: &str| if good { Ok(()) } else { Err(text.to_owned()) };
+    clause(len == expected.len() as u64, "len() is the number of bytes")?;
+    clause(source.read(0..len).is_ok_and(|b| *b == *expected), "read(0..len) gives every byte")?;
+    for start in 0..=len {
+        let tail = usize::try_from(start).ok().and_then(|s| expected.get(s..));
+        clause(source.read(start..len).is_ok_and(|b| Some(&*b) == tail), "read(start..len) gives the tail")?;
+        clause(
+            source.read(start..start).is_ok_and(|b| b.is_empty()),
+            "an empty range is good up to the end",
+        )?;
+    }
+    let past = |range: Range<u64>| {
+        let read = source.read(range.clone());
+        let into = source.read_into(range.start, &mut [0; 1]);
+        [read.map(|_| ()), into]
+            .into_iter()
+            .all(|r| r.is_err_and(|e| e.kind() == io::ErrorKind::UnexpectedEof))
+    };
+    clause(past(len..len.saturating_add(1)), "a range past the end is UnexpectedEof")?;
+    clause(past(len.saturating_add(1)..len.saturating_add(2)), "a range beyond the end is UnexpectedEof")?;
+    clause(past(u64::MAX - 1..u64::MAX), "a range near 2^64 is UnexpectedEof")?;
+    #[expect(clippy::reversed_empty_ranges, reason = "a caller's mistake must be an error, not a panic")]
+    let reversed = source.read(1..0);
+    clause(reversed.is_err(), "a range that ends before it begins is an error")?;
+    if let Ok(Bytes::Owned(buffer)) = source.read(0..len) {
+        clause(buffer.as_ptr().addr().is_multiple_of(tensor_core::ALIGNMENT), "owned bytes are aligned")?;
+    }
+    let Some(shared) = source.shared() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let same = || shared.read(0..len).is_ok_and(|b| *b == *expected);
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(same)).collect();
+        clause(threads.into_iter().all(|t| t.join().unwrap_or(false)), "threads read the same bytes")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"the quick brown fox";
+
+    #[test]
+    fn memory_keeps_the_contract() {
+        contract_test(&TEXT, TEXT).unwrap();
+        contract_test(&TEXT.to_vec(), TEXT).unwrap();
+        contract_test(&AlignedBuf::copy_of(TEXT).unwrap(), TEXT).unwrap();
+        contract_test(&Arc::<[u8]>::from(TEXT), TEXT).unwrap();
+        let boxed: AnySource = Box::new(TEXT.to_vec());
+        contract_test(&boxed, TEXT).unwrap();
+        contract_test(&Vec::new(), b"").unwrap();
+    }
+
+    #[test]
+    fn a_source_of_ones_own_needs_two_methods() {
+        struct Ranges;
+        impl Source for Ranges {
+            fn len(&self) -> u64 {
+                TEXT.len() as u64
+            }
+            fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+                TEXT.read_into(offset, out)
+            }
+        }
+        contract_test(&Ranges, TEXT).unwrap();
+        assert!(!Ranges.read(0..3).unwrap().is_borrowed());
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    #[test]
+    fn files_and_maps_keep_the_contract() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, TEXT).unwrap();
+        contract_test(&FileSource::open(&path).unwrap(), TEXT).unwrap();
+        assert!(FileSource::open(folder.path()).is_err(), "a folder is no source");
+        #[cfg(feature = "mmap")]
+        #[allow(unsafe_code)]
+        // SAFETY: nobody else knows this temporary file.
+        let map = unsafe { Mmap::open(&path) }.unwrap();
+        #[cfg(feature = "mmap")]
+        contract_test(&map, TEXT).unwrap();
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    #[test]
+    fn a_file_that_shrinks_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, TEXT).unwrap();
+        let source = FileSource::open(&path).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4).unwrap();
+        assert_eq!(source.read(0..10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(&*source.read(0..4).unwrap(), b"the ");
+    }
+}

@@ -1,0 +1,300 @@
+//! What tensors there are: names, dtypes and shapes in a few flat vectors, and a name table.
+
+use std::ops::Range;
+
+use tensor_core::{DType, TensorInfo, implied_nbytes};
+
+use crate::error::Fault;
+use crate::extent::Extent;
+use crate::names::NameTable;
+
+/// How the values of a tensor are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// As they are.
+    Raw,
+    /// In LZ4 blocks.
+    Lz4,
+}
+
+impl Encoding {
+    /// `raw` or `lz4`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// Whether the values have to be decompressed.
+    #[must_use]
+    pub const fn is_compressed(self) -> bool {
+        !matches!(self, Self::Raw)
+    }
+}
+
+/// Where the values of a tensor lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file of a set, as its index names it; `None` for the file itself.
+    pub file: Option<String>,
+    /// Where they begin in that file; `None` for a tensor without data.
+    pub offset: Option<u64>,
+    /// The bytes that they take there.
+    pub stored_nbytes: u64,
+    /// How they are stored.
+    pub encoding: Encoding,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    offset: u64,
+    nbytes: u64,
+    dims_start: u32,
+    rank: u16,
+    dtype: DType,
+}
+
+/// No byte of a file can have this offset, so it marks tensors without data.
+const NO_DATA: u64 = u64::MAX;
+
+/// A tensor to be listed in a [`TensorTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct NewTensor<'a> {
+    /// Its name, which must be new.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Where its values begin; `None` for a tensor without data.
+    pub offset: Option<u64>,
+    /// The length of a [`DType::Packed`] tensor; that of others follows from dtype and shape.
+    pub packed_nbytes: u64,
+}
+
+/// The tensors of a model in their order, found by position or by name.
+///
+/// Names, dimensions and entries lie in a few flat vectors: about 32 bytes, the name, 8 bytes a dimension and 7 bytes of
+/// hash table for each tensor.
+#[derive(Clone, Debug, Default)]
+pub struct TensorTable {
+    entries: Vec<Entry>,
+    names: NameTable,
+    dims: Vec<u64>,
+}
+
+impl TensorTable {
+    /// A table with room for `tensors`, which the caller has bounded by bytes that exist.
+    #[must_use]
+    pub fn with_capacity(tensors: usize) -> Self {
+        let names = NameTable::with_capacity(tensors);
+        // Few have no dimension.
+        Self { entries: Vec::with_capacity(tensors), names, dims: Vec::with_capacity(tensors) }
+    }
+
+    /// Lists a tensor with its dimensions and returns its number of bytes.
+    ///
+    /// # Errors
+    /// [`Fault::Duplicate`], [`Fault::TooManyElements`], [`Fault::PartialBlock`] or [`Fault::TooManyNames`]; the table is as
+    /// it was before.
+    #[inline]
+    pub fn push(&mut self, tensor: NewTensor<'_>, dims: impl IntoIterator<Item = u64>) -> Result<u64, Fault> {
+        let dims_start = self.dims.len();
+        self.dims.extend(dims);
+        let pushed = self.push_entry(tensor, dims_start);
+        if pushed.is_err() {
+            self.dims.truncate(dims_start);
+        }
+        pushed
+    }
+
+    #[inline]
+    fn push_entry(&mut self, tensor: NewTensor<'_>, dims_start: usize) -> Result<u64, Fault> {
+        let shape = self.dims.get(dims_start..).unwrap_or_default();
+        let nbytes = match tensor.dtype {
+            DType::Packed => tensor.packed_nbytes,
+            dtype => implied_nbytes(dtype, shape)?,
+        };
+        let entry = Entry {
+            offset: tensor.offset.unwrap_or(NO_DATA),
+            nbytes,
+            dims_start: u32::try_from(dims_start).map_err(|_| Fault::TooManyNames)?,
+            rank: u16::try_from(shape.len()).map_err(|_| Fault::TooManyNames)?,
+            dtype: tensor.dtype,
+        };
+        self.names.push(tensor.name)?;
+        self.entries.push(entry);
+        Ok(nbytes)
+    }
+
+    /// Gives back memory that was reserved and not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        self.names.shrink_to_fit();
+        self.dims.shrink_to_fit();
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The position of the tensor of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        let entry = self.entries.get(position)?;
+        let dims_start = entry.dims_start as usize;
+        let shape = self.dims.get(dims_start..dims_start + usize::from(entry.rank))?;
+        let has_data = entry.offset != NO_DATA;
+        Some(TensorInfo::with_nbytes(self.names.name(position)?, entry.dtype, shape, entry.nbytes, has_data))
+    }
+
+    /// Where the values of the tensor at a position begin; `None` if there is none there, or it has no data.
+    #[must_use]
+    pub fn offset(&self, position: usize) -> Option<u64> {
+        self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
+    }
+
+    /// Where the values of the tensor at a position lie, in a file where they stand as they are.
+    #[must_use]
+    pub fn location(&self, position: usize) -> Option<Location> {
+        let entry = self.entries.get(position)?;
+        let offset = Some(entry.offset).filter(|&offset| offset != NO_DATA);
+        let stored_nbytes = offset.map_or(0, |_| entry.nbytes);
+        Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
+    }
+
+    /// The bytes that the values of the tensor at a position take, in a file of `file_len` bytes where they stand as they
+    /// are; `None` if there is none there, it has no data, or they would not lie within the file.
+    #[must_use]
+    pub fn extent(&self, position: usize, file_len: u64) -> Option<Extent> {
+        let entry = self.entries.get(position).filter(|entry| entry.offset != NO_DATA)?;
+        Extent::new(entry.offset, entry.nbytes, file_len).ok()
+    }
+
+    /// Moves the values of the tensor at a position, for planners that lay out after listing.
+    pub fn set_offset(&mut self, position: usize, offset: u64) {
+        if let Some(entry) = self.entries.get_mut(position) {
+            entry.offset = offset;
+        }
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
+        self.info(self.find(name)?)
+    }
+
+    /// The tensors in their order.
+    #[must_use]
+    pub fn iter(&self) -> TableIter<'_> {
+        TableIter { table: self, positions: 0..self.len() }
+    }
+
+    /// Bytes of heap that the table holds.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+            + self.names.heap_size()
+            + self.dims.capacity() * size_of::<u64>()
+    }
+}
+
+impl<'a> IntoIterator for &'a TensorTable {
+    type Item = TensorInfo<'a>;
+    type IntoIter = TableIter<'a>;
+
+    fn into_iter(self) -> TableIter<'a> {
+        self.iter()
+    }
+}
+
+/// The tensors of a [`TensorTable`] in their order.
+#[derive(Clone, Debug)]
+pub struct TableIter<'a> {
+    table: &'a TensorTable,
+    positions: Range<usize>,
+}
+
+impl<'a> Iterator for TableIter<'a> {
+    type Item = TensorInfo<'a>;
+
+    fn next(&mut self) -> Option<TensorInfo<'a>> {
+        self.table.info(self.positions.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.positions.size_hint()
+    }
+
+    fn nth(&mut self, n: usize) -> Option<TensorInfo<'a>> {
+        self.table.info(self.positions.nth(n)?)
+    }
+}
+
+impl DoubleEndedIterator for TableIter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.table.info(self.positions.next_back()?)
+    }
+}
+
+impl ExactSizeIterator for TableIter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(name: &str, dtype: DType) -> NewTensor<'_> {
+        NewTensor { name, dtype, offset: Some(64), packed_nbytes: 7 }
+    }
+
+    #[test]
+    fn tensors_are_found_by_name_and_position() {
+        let mut table = TensorTable::with_capacity(2);
+        assert_eq!(table.push(tensor("a", DType::F32), [2, 3]), Ok(24));
+        assert_eq!(table.push(NewTensor { offset: None, ..tensor("b", DType::I16) }, []), Ok(2));
+        assert_eq!(table.push(tensor("c", DType::Packed), [9]), Ok(7));
+        assert_eq!((table.find("b"), table.find("z"), table.len()), (Some(1), None, 3));
+        let a = table.info(0).unwrap();
+        assert_eq!((a.name, a.shape, a.nbytes, a.has_data, a.elements()), ("a", &[2, 3][..], 24, true, 6));
+        assert!(!table.info(1).unwrap().has_data);
+        assert_eq!((table.offset(0), table.offset(1), table.offset(9)), (Some(64), None, None));
+        assert!(table.iter().map(|t| t.name).eq(["a", "b", "c"]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_leaves_no_trace() {
+        let mut table = TensorTable::default();
+        table.push(tensor("a", DType::F32), [2]).unwrap();
+        assert_eq!(table.push(tensor("a", DType::F32), [2]), Err(Fault::Duplicate("a".to_owned())));
+        let huge = table.push(tensor("b", DType::F32), [1 << 62, 2]);
+        assert_eq!(huge, Err(Fault::TooManyElements("[4611686018427387904, 2]".to_owned())));
+        assert!(matches!(table.push(tensor("b", DType::Q8_0), [33]), Err(Fault::PartialBlock { .. })));
+        assert_eq!(table.push(tensor("b", DType::U8), [5]), Ok(5));
+        assert_eq!(table.info(1).unwrap().shape, [5]);
+    }
+
+    #[test]
+    fn a_million_tensors_stay_below_100_mib() {
+        let mut table = TensorTable::with_capacity(1_000_000);
+        for i in 0..1_000_000 {
+            table.push(tensor(&format!("model.layers.{i:07}"), DType::F32), [4, 4]).unwrap();
+        }
+        table.shrink_to_fit();
+        assert!(table.heap_size() < 100 << 20, "{}", table.heap_size());
+    }
+}

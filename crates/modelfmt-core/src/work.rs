@@ -1,0 +1,267 @@
+//! Heavy work in pieces: on several cores where that is allowed, with progress, and stopped when asked.
+
+mod order;
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use self::order::Order;
+use crate::error::Error;
+use crate::source::Source;
+use tensor_core::AlignedBuf;
+
+/// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, and small enough
+/// to stay in a core's own cache from being read to being written.
+pub const PIECE: u64 = 512 << 10;
+
+/// Pieces that each thread may be ahead of the one that comes next.
+const AHEAD: u64 = 4;
+
+/// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
+pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
+
+/// How heavy work is done: on how many threads, and who is told of it.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
+    pub threads: usize,
+    /// Told of every piece that is done.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl Default for Work<'_> {
+    /// All cores, at most 8, and nobody is told.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads: cores.min(8), progress: None }
+    }
+}
+
+impl std::fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Work {{ threads: {}, progress: {} }}", self.threads, self.progress.is_some())
+    }
+}
+
+impl Work<'_> {
+    /// On the calling thread, and nobody is told.
+    #[must_use]
+    pub const fn sequential() -> Self {
+        Self { threads: 1, progress: None }
+    }
+
+    /// Tells of `nbytes` that are done; says whether to go on.
+    pub fn advance(&self, nbytes: u64) -> ControlFlow<()> {
+        self.progress.map_or(ControlFlow::Continue(()), |tell| tell(nbytes))
+    }
+
+    /// Runs `run` for every number below `count` and returns the results in order. Each thread has a state of its own,
+    /// such as a buffer. After an error no new piece begins; the error of the smallest number is returned.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn map<S, T: Send, E: Send>(
+        &self,
+        count: u64,
+        state: impl Fn() -> S + Sync,
+        run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let mut results = Vec::new();
+        let take = |result| {
+            results.push(result);
+            Ok(())
+        };
+        self.each(count, state, run, take)?;
+        Ok(results)
+    }
+
+    /// As [`map`](Self::map), but gives the results to `take`, in order and as soon as all before them are there. No thread
+    /// is ever more than a few pieces ahead, so memory does not grow with `count`.
+    ///
+    /// # Errors
+    /// Those of `run` and of `take`.
+    pub fn each<S, T: Send, E: Send>(
+        &self,
+        count: u64,
+        state: impl Fn() -> S + Sync,
+        run: impl Fn(&mut S, u64) -> Result<T, E> + Sync,
+        mut take: impl FnMut(T) -> Result<(), E> + Send,
+    ) -> Result<(), E> {
+        let threads =
+            if cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) { self.threads } else { 1 };
+        let threads = u64::try_from(threads).unwrap_or(1).min(count);
+        if threads <= 1 {
+            let mut state = state();
+            return (0..count).try_for_each(|number| take(run(&mut state, number)?));
+        }
+        let order = Order::new(count, threads.saturating_mul(AHEAD), take);
+        let worker = || {
+            let mut state = state();
+            let _stop = order.stop_on_panic();
+            while let Some(number) = order.claim() {
+                order.put(number, run(&mut state, number));
+            }
+        };
+        std::thread::scope(|scope| {
+            // Where no more threads can be had, those that there are do the work.
+            let helpers: Vec<_> = (1..threads).map_while(|_| spawn(scope, worker)).collect();
+            worker();
+            for helper in helpers {
+                helper.join().unwrap_or_else(|panic| resume_unwind(panic));
+            }
+        });
+        order.finish()
+    }
+
+    /// Runs both, at once if another thread is allowed and can be had, else one after the other.
+    pub fn both<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
+        if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
+            return (a(), b());
+        }
+        std::thread::scope(|scope| {
+            let helper = spawn(scope, &a);
+            let b = b();
+            let a =
+                helper.map_or_else(&a, |helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            (a, b)
+        })
+    }
+
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
+    /// `look` is given the piece's offset in the source and its bytes.
+    ///
+    /// # Errors
+    /// [`ScanError`] if the source cannot be read or the progress callback stops the work.
+    pub fn scan<T: Send>(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        piece: u64,
+        look: impl Fn(u64, &[u8]) -> T + Sync,
+        mut take: impl FnMut(T) + Send,
+    ) -> Result<(), ScanError> {
+        let len = range.end.saturating_sub(range.start);
+        let piece = piece.max(1);
+        let count = len.div_ceil(piece);
+        let one = |source: &dyn Source, buffer: &mut AlignedBuf, number: u64| {
+            let at = range.start + number * piece;
+            let len = piece.min(range.end - at);
+            let fail = |source| ScanError::Io { at, len, source };
+            let result = if source.as_slice().is_some() {
+                look(at, &source.read(at..at + len).map_err(fail)?)
+            } else {
+                let size = usize::try_from(len).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
+                buffer.resize(size).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
+                source.read_into(at, buffer).map_err(fail)?;
+                look(at, buffer)
+            };
+            if self.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(result) }
+        };
+        if let Some(shared) = source.shared() {
+            let one = |buffer: &mut AlignedBuf, number| one(shared, buffer, number);
+            return self.each(count, AlignedBuf::default, one, |seen| {
+                take(seen);
+                Ok(())
+            });
+        }
+        let mut buffer = AlignedBuf::default();
+        (0..count).try_for_each(|number| one(source, &mut buffer, number).map(&mut take))
+    }
+}
+
+/// A thread that helps, if one can be had: the system may have no more for this user or no memory for its stack, and then the
+/// work is done without it.
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let builder = Builder::new();
+    #[cfg(test)]
+    let builder = if tests::NO_THREADS.get() { builder.stack_size(usize::MAX / 4) } else { builder };
+    builder.spawn_scoped(scope, run).ok()
+}
+
+/// Why [`Work::scan`] ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The source could not be read.
+    #[error("cannot read {len} bytes at byte {at}")]
+    Io {
+        /// Where the piece begins.
+        at: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The progress callback asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+}
+
+impl<F> From<ScanError> for Error<F> {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Io { at, len, source } => Self::Io { at, len, source },
+            ScanError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        /// Threads that this one begins ask for a stack that no system has.
+        pub(super) static NO_THREADS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    #[test]
+    fn work_is_done_where_there_are_no_more_threads() {
+        NO_THREADS.set(true);
+        std::thread::scope(|scope| assert!(spawn(scope, || ()).is_none()));
+        let work = Work { threads: 4, progress: None };
+        let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
+        assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
+        let here = std::thread::current().id();
+        assert_eq!(work.both(|| std::thread::current().id(), || 7), (here, 7));
+        NO_THREADS.set(false);
+        assert_ne!(work.both(|| std::thread::current().id(), || 7).0, here);
+    }
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 2, 7] {
+            let work = Work { threads, progress: None };
+            let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
+            assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_error_stops_the_work() {
+        let work = Work { threads: 3, progress: None };
+        let result: Result<Vec<u64>, u64> =
+            work.map(1000, || (), |(), n| if n == 5 { Err(n) } else { Ok(n) });
+        assert_eq!(result, Err(5));
+    }
+
+    #[test]
+    fn a_scan_reads_everything_once_and_can_be_stopped() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
+        let mut total = 0;
+        Work::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
+        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
+        let stop = |_| ControlFlow::Break(());
+        let work = Work { threads: 2, progress: Some(&stop) };
+        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum, drop), Err(ScanError::Cancelled)));
+        assert!(matches!(
+            Work::default().scan(&bytes, 0..10_001, 64, sum, drop),
+            Err(ScanError::Io { at: 9984, .. })
+        ));
+    }
+}

@@ -1,0 +1,132 @@
+//! What a tensor is: its name, dtype, shape and length.
+
+use std::fmt;
+
+use crate::dtype::DType;
+use crate::shape::{DisplayShape, element_count};
+
+/// What a tensor is: name, dtype, shape and the length of its values. It says nothing of where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorInfo<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its dimensions in elements, slowest first; empty for a scalar.
+    pub shape: &'a [u64],
+    /// The bytes that its values take as dtype and shape imply, not as a file stores them.
+    pub nbytes: u64,
+    /// Whether it has values. Some formats can declare a tensor without.
+    pub has_data: bool,
+}
+
+impl<'a> TensorInfo<'a> {
+    /// A tensor with values, whose length follows from its dtype and shape. [`DType::Packed`] has 0 bytes here.
+    ///
+    /// # Errors
+    /// [`ShapeError`] if dtype and shape imply no length.
+    pub fn new(name: &'a str, dtype: DType, shape: &'a [u64]) -> Result<Self, ShapeError> {
+        Ok(Self { name, dtype, shape, nbytes: implied_nbytes(dtype, shape)?, has_data: true })
+    }
+
+    /// A tensor whose length is known already: from an index that was checked, or from a file that states the length of
+    /// a [`DType::Packed`] tensor.
+    #[inline]
+    #[must_use]
+    pub const fn with_nbytes(
+        name: &'a str,
+        dtype: DType,
+        shape: &'a [u64],
+        nbytes: u64,
+        has_data: bool,
+    ) -> Self {
+        Self { name, dtype, shape, nbytes, has_data }
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        element_count(self.shape).unwrap_or(0) // `new` has counted them
+    }
+}
+
+/// The bytes that values of a dtype and shape take; 0 for [`DType::Packed`], whose length only a file can state.
+///
+/// # Errors
+/// [`ShapeError`] if there are more than 2^63 − 1 of them, or if the shape does not divide into whole blocks.
+#[inline]
+pub fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, ShapeError> {
+    if dtype == DType::Packed {
+        return Ok(0);
+    }
+    match dtype.nbytes(shape) {
+        // File systems count offsets in signed numbers, so no file is longer.
+        Some(nbytes) if i64::try_from(nbytes).is_ok() => Ok(nbytes),
+        _ => Err(ShapeError::of(dtype, shape)),
+    }
+}
+
+/// Why a dtype and a shape imply no length in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The product of the dimensions, or the bytes they imply, is more than 2^63 − 1.
+    TooManyElements {
+        /// The shape, as text.
+        shape: String,
+    },
+    /// A block type whose blocks do not divide the number of elements.
+    PartialBlock {
+        /// The block type.
+        dtype: DType,
+        /// The shape, as text.
+        shape: String,
+    },
+}
+
+impl ShapeError {
+    #[cold]
+    fn of(dtype: DType, shape: &[u64]) -> Self {
+        let text = DisplayShape(shape).to_string();
+        let elements = dtype.block().map_or(1, |block| u64::from(block.elements));
+        match element_count(shape) {
+            Some(count) if count % elements != 0 => Self::PartialBlock { dtype, shape: text },
+            _ => Self::TooManyElements { shape: text },
+        }
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyElements { shape } => {
+                write!(f, "the shape {shape} has more elements than a file can hold")
+            }
+            Self::PartialBlock { dtype, shape } => {
+                write!(f, "the shape {shape} does not divide into whole blocks of {dtype}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_follow_from_dtype_and_shape() {
+        let info = TensorInfo::new("w", DType::F32, &[2, 3]).unwrap();
+        assert_eq!((info.nbytes, info.elements(), info.has_data), (24, 6, true));
+        assert_eq!(TensorInfo::new("w", DType::Packed, &[9]).unwrap().nbytes, 0);
+        let huge = TensorInfo::new("w", DType::F32, &[1 << 62, 2]).unwrap_err();
+        assert_eq!(
+            huge.to_string(),
+            "the shape [4611686018427387904, 2] has more elements than a file can hold"
+        );
+        let partial = TensorInfo::new("w", DType::Q8_0, &[33]).unwrap_err();
+        assert_eq!(partial.to_string(), "the shape [33] does not divide into whole blocks of q8_0");
+    }
+}

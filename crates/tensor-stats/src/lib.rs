@@ -1,0 +1,311 @@
+//! Statistics of a tensor's values, exact and in bounded memory: the values may be larger than memory.
+//!
+//! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass;
+//! wider ones need one pass for their range, their sum and a first narrowing of the median, a second for deviations,
+//! histogram and median, 64-bit ones now and then a third or fourth for the median alone, and integers beyond 2^53 two more. A thread takes about
+//! 2 MiB, 4 at most, whatever the tensor's size.
+//!
+//! The numbers are those that numpy computes from the values as `float64`: sums of the wider types are added in numpy's
+//! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads. Integers beyond
+//! 2^53, which `float64` rounds, are added exactly instead.
+//!
+//! ```
+//! use tensor_stats::{DType, Histogram, stats_of_bytes};
+//!
+//! let stats = stats_of_bytes(DType::U8, &[3, 1, 1, 5])?;
+//! assert_eq!((stats.min, stats.max, stats.mean, stats.median), (1.0, 5.0, 2.5, 2.0));
+//! assert_eq!(stats.histogram, Histogram::Values(vec![(1, 2), (2, 0), (3, 1), (4, 0), (5, 1)]));
+//! # Ok::<(), tensor_stats::Error>(())
+//! ```
+//!
+//! # Features
+//!
+//! - `parallel` (default): [`stats_parallel`] and [`stats_of_bytes_parallel`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod bins;
+mod element;
+mod exec;
+mod focus;
+mod gather;
+mod narrow;
+mod sum;
+mod wide;
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+#[cfg(feature = "parallel")]
+use std::sync::Mutex;
+
+pub use tensor_core::DType;
+
+use element::Element;
+use exec::{Exec, Halt, Shared};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// Histograms of floating-point values, and of integers of some span, have this many bins.
+pub const BINS: usize = 10;
+
+/// Integers are counted value by value as long as max − min is not larger than this.
+pub const MAX_VALUE_SPAN: u32 = 20;
+
+/// What the values of a tensor are like. NaN and infinities are left out of everything but `non_finite`.
+///
+/// If no value is finite, `count` is 0, the numbers are NaN and the histogram is [`Histogram::Empty`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Number of finite values.
+    pub count: u64,
+    /// The smallest value; −0 is smaller than +0.
+    pub min: f64,
+    /// The largest value; +0 is larger than −0.
+    pub max: f64,
+    /// Smallest and largest value of an integer tensor, which `f64` does not hold beyond 2^53.
+    pub exact: Option<(i128, i128)>,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The middle value; of an even number of values, the mean of the two in the middle.
+    pub median: f64,
+    /// Standard deviation of the population.
+    pub std: f64,
+    /// What was left out.
+    pub non_finite: NonFinite,
+    /// How the values are distributed.
+    pub histogram: Histogram,
+}
+
+impl Stats {
+    fn empty(non_finite: NonFinite) -> Self {
+        let nan = f64::NAN;
+        Self {
+            count: 0,
+            min: nan,
+            max: nan,
+            exact: None,
+            mean: nan,
+            median: nan,
+            std: nan,
+            non_finite,
+            histogram: Histogram::Empty,
+        }
+    }
+}
+
+/// How many values are not finite numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NonFinite {
+    /// NaN, of any sign and payload.
+    pub nan: u64,
+    /// Positive infinities.
+    pub pos_inf: u64,
+    /// Negative infinities.
+    pub neg_inf: u64,
+}
+
+impl NonFinite {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.nan.saturating_add(self.pos_inf).saturating_add(self.neg_inf)
+    }
+
+    fn add(&mut self, more: Self) {
+        self.nan += more.nan;
+        self.pos_inf += more.pos_inf;
+        self.neg_inf += more.neg_inf;
+    }
+
+    fn count<T: Element>(&mut self, values: &[T]) {
+        if !T::FLOAT || values.iter().fold(true, |all, value| all & value.is_finite()) {
+            return;
+        }
+        for value in values.iter().filter(|value| !value.is_finite()) {
+            let counter = match value.to_f64() {
+                number if number.is_nan() => &mut self.nan,
+                number if number > 0.0 => &mut self.pos_inf,
+                _ => &mut self.neg_inf,
+            };
+            *counter += 1;
+        }
+    }
+}
+
+/// How values are distributed between the smallest and the largest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Histogram {
+    /// Ten bins of equal width. Bin *i* counts the values from `edges[i]` (included) to `edges[i + 1]` (not included); the
+    /// last includes its end. The edges are numpy's, rounding included.
+    Bins {
+        /// From min to max, ascending.
+        edges: [f64; BINS + 1],
+        /// Values in each bin.
+        counts: [u64; BINS],
+    },
+    /// Floating-point values that are all the same.
+    Constant {
+        /// That value.
+        value: f64,
+        /// How often.
+        count: u64,
+    },
+    /// Integers with max − min ≤ [`MAX_VALUE_SPAN`]: each value from min to max and how often it occurs, also if never. A
+    /// constant has one entry.
+    Values(Vec<(i128, u64)>),
+    /// Booleans; any byte but 0 is true.
+    Bools {
+        /// How many are false.
+        zeros: u64,
+        /// How many are true.
+        ones: u64,
+    },
+    /// There is no finite value.
+    Empty,
+}
+
+/// Why there are no statistics.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<E = Infallible> {
+    /// Values of this type are not numbers that can be read one by one.
+    #[error("there are no statistics of {0} values")]
+    Unsupported(DType),
+    /// The bytes are not a whole number of elements.
+    #[error("{len} bytes are not a whole number of {dtype} values")]
+    Ragged {
+        /// The type of the values.
+        dtype: DType,
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// The caller's reader failed.
+    #[error("cannot read the values")]
+    Read(#[source] E),
+    /// The values were not the same when they were read again.
+    #[error("the values changed while their statistics were computed")]
+    Changed,
+}
+
+/// Statistics of `count` values that `read` fetches by range.
+///
+/// `read(first, buffer)` fills the buffer with the little-endian bytes of the elements from `first` on. It is asked for all
+/// of them several times, in ascending ranges of up to half a MiB, each time with the same result; a range begins at a multiple of
+/// 256 elements and ends at one or at `count`, and may overlap the one before by less than 512 elements.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] for other types than booleans, integers and floats of 16 to 64 bits, [`Error::Read`] as soon as
+/// `read` fails, [`Error::Changed`] if what it reads does not fit together.
+pub fn stats<E>(
+    dtype: DType,
+    count: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+) -> Result<Stats, Error<E>> {
+    let mut failure = None;
+    let mut read = |first: u64, buffer: &mut [u8]| {
+        read(first, buffer).map_err(|error| {
+            failure = Some(error);
+            Halt::Read
+        })
+    };
+    let outcome = dispatch(dtype, count, &mut Exec::Alone(&mut read));
+    outcome.map_err(|halt| explain(halt, dtype, failure))
+}
+
+/// Statistics of values that are in memory: little-endian, of any alignment.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] as [`stats`], [`Error::Ragged`] if the bytes end within an element.
+pub fn stats_of_bytes(dtype: DType, bytes: &[u8]) -> Result<Stats, Error> {
+    let count = count_of(dtype, bytes)?;
+    let mut exec = Exec::Together(Shared::Memory(bytes), 1);
+    dispatch(dtype, count, &mut exec).map_err(|halt| explain(halt, dtype, None))
+}
+
+/// [`stats`] on up to `threads` threads (at most 16), with the same result. Ranges are asked for in no fixed order.
+///
+/// # Errors
+///
+/// As [`stats`]; of several failures to read, that of the lowest range that was tried.
+#[cfg(feature = "parallel")]
+pub fn stats_parallel<E: Send>(
+    dtype: DType,
+    count: u64,
+    threads: usize,
+    read: impl Fn(u64, &mut [u8]) -> Result<(), E> + Sync,
+) -> Result<Stats, Error<E>> {
+    let failure = Mutex::new(None);
+    let shared = |first: u64, buffer: &mut [u8]| {
+        read(first, buffer).map_err(|error| {
+            let mut failure = failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|&(at, _)| first < at) {
+                *failure = Some((first, error));
+            }
+            Halt::Read
+        })
+    };
+    let outcome = dispatch(dtype, count, &mut Exec::Together(Shared::Read(&shared), threads));
+    let failure = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    outcome.map_err(|halt| explain(halt, dtype, failure.map(|(_, error)| error)))
+}
+
+/// [`stats_of_bytes`] on up to `threads` threads (at most 16), with the same result.
+///
+/// # Errors
+///
+/// As [`stats_of_bytes`].
+#[cfg(feature = "parallel")]
+pub fn stats_of_bytes_parallel(dtype: DType, bytes: &[u8], threads: usize) -> Result<Stats, Error> {
+    let count = count_of(dtype, bytes)?;
+    let mut exec = Exec::Together(Shared::Memory(bytes), threads);
+    dispatch(dtype, count, &mut exec).map_err(|halt| explain(halt, dtype, None))
+}
+
+fn dispatch(dtype: DType, count: u64, exec: &mut Exec<'_>) -> Result<Stats, Halt> {
+    match dtype {
+        DType::Bool => narrow::bools(exec, count),
+        DType::I8 => narrow::numbers::<i8>(exec, count),
+        DType::U8 => narrow::numbers::<u8>(exec, count),
+        DType::I16 => narrow::numbers::<i16>(exec, count),
+        DType::U16 => narrow::numbers::<u16>(exec, count),
+        DType::F16 => narrow::numbers::<half::f16>(exec, count),
+        DType::BF16 => narrow::numbers::<half::bf16>(exec, count),
+        DType::I32 => wide::numbers::<i32>(exec, count),
+        DType::U32 => wide::numbers::<u32>(exec, count),
+        DType::I64 => wide::numbers::<i64>(exec, count),
+        DType::U64 => wide::numbers::<u64>(exec, count),
+        DType::F32 => wide::numbers::<f32>(exec, count),
+        DType::F64 => wide::numbers::<f64>(exec, count),
+        _ => Err(Halt::Unsupported),
+    }
+}
+
+fn explain<E>(halt: Halt, dtype: DType, failure: Option<E>) -> Error<E> {
+    match (halt, failure) {
+        (Halt::Read, Some(error)) => Error::Read(error),
+        (Halt::Unsupported, _) => Error::Unsupported(dtype),
+        (Halt::Read | Halt::Changed, _) => Error::Changed,
+    }
+}
+
+fn count_of(dtype: DType, bytes: &[u8]) -> Result<u64, Error> {
+    let size = dtype.size().ok_or(Error::Unsupported(dtype))? as usize;
+    match (bytes.len().checked_div(size), bytes.len().checked_rem(size)) {
+        (Some(count), Some(0)) => Ok(count as u64),
+        _ => Err(Error::Ragged { dtype, len: bytes.len() }),
+    }
+}
+
+/// The mean of the two values in the middle, as numpy has it; also where their sum overflows.
+fn middle(lower: f64, upper: f64) -> f64 {
+    let sum = lower + upper;
+    // Adding +0 turns -0 into +0, as numpy's mean does.
+    (if sum.is_finite() { sum / 2.0 } else { lower / 2.0 + upper / 2.0 }) + 0.0
+}
