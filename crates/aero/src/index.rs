@@ -29,7 +29,7 @@ impl Index {
     /// # Errors
     /// If it breaks a rule of AERO 0.1, or its tensor index does not match its hash.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
     }
 
     /// The file's identity.

@@ -77,7 +77,7 @@ impl OpenOptions {
 
     pub(crate) fn index_of(&self, source: &impl Source) -> Result<Arc<Index>> {
         let parser = IndexParser::new(source.len(), self.limits.clone()).one_in(self.set_files);
-        modelfmt_core::drive(parser, source).map(Arc::new)
+        modelfmt_core::parse_source(parser, source).map(Arc::new)
     }
 }
 

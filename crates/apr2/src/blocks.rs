@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::{AlignedBuf, Bytes, PIECE, Source, Work};
+use modelfmt_core::{AlignedBuf, Bytes, Fetch, PIECE, Work};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Stored;
@@ -74,9 +74,9 @@ impl Compressed<'_> {
 
     /// Walks over the block headers from the `block`-th, which begins at `at`, to the `until`-th; tells `see` where each
     /// block begins, and returns where the last of them ends.
-    pub(crate) fn walk(
+    pub(crate) async fn walk(
         &self,
-        source: &(impl Source + ?Sized),
+        source: &impl Fetch,
         mut block: u64,
         mut at: u64,
         until: u64,
@@ -86,7 +86,7 @@ impl Compressed<'_> {
             see(block, at);
             self.room_for_header(block, at)?;
             let mut header = [0; 4];
-            source.read_into(at, &mut header).map_err(|source| Error::Io {
+            source.fetch_into(at, &mut header).await.map_err(|source| Error::Io {
                 at,
                 len: BLOCK_HEADER,
                 source,
@@ -148,14 +148,14 @@ impl Compressed<'_> {
     }
 
     /// All values. Nothing is allocated for them before every block header has been seen to be good.
-    pub(crate) fn read(
+    pub(crate) async fn read(
         &self,
-        source: &(impl Source + ?Sized),
+        source: &impl Fetch,
         starts: &BlockStarts,
         work: &Work<'_>,
     ) -> Result<AlignedBuf> {
         let blocks = 0..self.count();
-        let bytes = self.fetch(source, starts, blocks.clone(), self.stored.offset)?;
+        let bytes = self.fetch(source, starts, blocks.clone(), self.stored.offset).await?;
         let data = self.blocks(&bytes, blocks, self.stored.offset, starts)?;
         let nbytes = self.stored.nbytes;
         let failed = |source| Error::Io { at: self.stored.offset, len: nbytes, source };
@@ -166,9 +166,9 @@ impl Compressed<'_> {
     }
 
     /// Fills `out` with the values from byte `offset` on; they exist. Only blocks that hold some of them are decoded.
-    pub(crate) fn read_into(
+    pub(crate) async fn read_into(
         &self,
-        source: &(impl Source + ?Sized),
+        source: &impl Fetch,
         starts: &BlockStarts,
         offset: u64,
         out: &mut [u8],
@@ -180,24 +180,24 @@ impl Compressed<'_> {
         let end = offset.saturating_add(out.len() as u64);
         let blocks = offset / BLOCK..end.div_ceil(BLOCK);
         let first = blocks.start;
-        let at = starts.find(self, source, first)?;
-        let bytes = self.fetch(source, starts, blocks.clone(), at)?;
+        let at = starts.find(self, source, first).await?;
+        let bytes = self.fetch(source, starts, blocks.clone(), at).await?;
         let data = self.blocks(&bytes, blocks, at, starts)?;
         self.decode(&data, first, offset, out, work)
     }
 
     /// The stored bytes of some blocks, the first of which begins at byte `at`: in one read where the end is known.
-    fn fetch<'s>(
+    async fn fetch<'s>(
         &self,
-        source: &'s (impl Source + ?Sized),
+        source: &'s impl Fetch,
         starts: &BlockStarts,
         blocks: Range<u64>,
         at: u64,
     ) -> Result<Bytes<'s>> {
         let end = self.stored.end();
-        let in_memory = source.as_slice().is_some();
+        let in_memory = source.memory().is_some();
         if let Some(end) = if in_memory { Some(end) } else { starts.known(self, blocks.end) } {
-            return source.read(at..end).map_err(|source| Error::Io { at, len: end - at, source });
+            return source.fetch(at..end).await.map_err(|source| Error::Io { at, len: end - at, source });
         }
         // The end is not known yet: as much as these blocks take on average, and more until they are all there.
         let wanted = blocks.end - blocks.start;
@@ -217,7 +217,7 @@ impl Compressed<'_> {
             let len = usize::try_from(have + more).map_err(|_| out_of_memory())?;
             let old = bytes.as_slice().len();
             bytes.resize(len).map_err(|_| out_of_memory())?;
-            source.read_into(at + have, bytes.get_mut(old..).unwrap_or_default()).map_err(failed)?;
+            source.fetch_into(at + have, bytes.get_mut(old..).unwrap_or_default()).await.map_err(failed)?;
         }
     }
 
@@ -348,9 +348,9 @@ struct Known {
 
 impl BlockStarts {
     /// Where a block begins; walks over the headers from the nearest one that is known.
-    fn find(&self, tensor: &Compressed<'_>, source: &(impl Source + ?Sized), block: u64) -> Result<u64> {
+    async fn find(&self, tensor: &Compressed<'_>, source: &impl Fetch, block: u64) -> Result<u64> {
         let (from, at) = self.nearest(tensor, block);
-        tensor.walk(source, from, at, block, |number, at| self.remember(tensor, number, at, false))
+        tensor.walk(source, from, at, block, |number, at| self.remember(tensor, number, at, false)).await
     }
 
     /// The nearest block at or before `block` whose beginning is known.

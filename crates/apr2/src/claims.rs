@@ -1,7 +1,7 @@
 //! The CRC of the footer, which covers every byte before it, as a claim.
 
 use modelfmt_core::claims::{Claim, DigestKind, FileClaims, merged};
-use modelfmt_core::{Cursor, Extent, Part, Source};
+use modelfmt_core::{Cursor, Extent, Fetch, Part};
 
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, malformed};
@@ -29,10 +29,10 @@ impl DigestKind for Crc32 {
 }
 
 /// The CRC that the footer states. It is read now: the index may be older than the file.
-pub(crate) fn stated(index: &Index, source: &impl Source) -> Result<u32> {
-    let (at, end) = (index.sections().data.end(), source.len());
+pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
+    let (at, end) = (index.sections().data.end(), source.size());
     let len = end.saturating_sub(at);
-    let footer = source.read(at..end).map_err(|source| Error::Io { at, len, source })?;
+    let footer = source.fetch(at..end).await.map_err(|source| Error::Io { at, len, source })?;
     let mut c = Cursor::new(&footer, at);
     Ok(match index.generation() {
         Generation::Apr2 => Footer::decode(&mut c, end)?.crc32,
@@ -41,9 +41,9 @@ pub(crate) fn stated(index: &Index, source: &impl Source) -> Result<u32> {
 }
 
 /// Adds the CRC, if enough of what it covers is read with the tensors at these positions.
-pub(crate) fn claims(
+pub(crate) async fn claims(
     index: &Index,
-    source: &impl Source,
+    source: &impl Fetch,
     positions: &[usize],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
@@ -56,7 +56,7 @@ pub(crate) fn claims(
     if out.is_worth("the CRC of the file", end, nbytes) {
         let whole = Extent::new(0, end, index.file_len())
             .map_err(|fault| malformed(Part::new("footer"), end, fault))?;
-        let claim = Claim { extent: whole, expected: stated(index, source)?, what: () };
+        let claim = Claim { extent: whole, expected: stated(index, source).await?, what: () };
         out.add::<Crc32, ()>(vec![claim], 1, |claim: &Claim<u32, ()>, found| {
             let fault = Fault::Crc { found, stated: claim.expected };
             malformed(Part::new("footer").with_field("crc32"), claim.extent.end(), fault).erase()

@@ -1,7 +1,7 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
 use modelfmt_core::{
-    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up, drive,
+    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up, parse_source,
 };
 
 use crate::blocks::BlockStarts;
@@ -50,7 +50,7 @@ impl Index {
     /// # Errors
     /// The first rule that the file breaks.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        drive(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+        parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
     }
 
     /// Whether the file is APR1 or APR2.

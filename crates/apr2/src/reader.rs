@@ -2,7 +2,7 @@
 
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, FileIndex, Level, Location, Report, Source, TensorTable, Work};
+use modelfmt_core::{Bytes, Fetch, FileIndex, Level, Location, Report, TensorTable, Work};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
@@ -37,21 +37,32 @@ impl FileIndex for Index {
         self.location(position)
     }
 
-    fn read<'s, S: Source>(
+    async fn read<'s, S: Fetch>(
         &self,
         source: &'s S,
         position: usize,
         work: Option<&Work<'_>>,
     ) -> Result<Bytes<'s>> {
-        self.tensors.read(source, position, work)
+        self.tensors.read(source, position, work).await
     }
 
-    fn read_into<S: Source>(&self, source: &S, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.tensors.read_into(source, position, offset, out)
+    async fn read_into<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.tensors.read_into(source, position, offset, out).await
     }
 
-    fn claims<S: Source>(&self, source: &S, positions: &[usize], claims: &mut FileClaims<'_>) -> Result<()> {
-        crate::claims::claims(self, source, positions, claims)
+    async fn claims<S: Fetch>(
+        &self,
+        source: &S,
+        positions: &[usize],
+        claims: &mut FileClaims<'_>,
+    ) -> Result<()> {
+        crate::claims::claims(self, source, positions, claims).await
     }
 
     fn version_text(&self) -> Option<String> {
@@ -73,7 +84,7 @@ impl FileIndex for Index {
         details
     }
 
-    fn verify<S: Source>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
-        crate::verify::report(self, source, level, work)
+    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+        crate::verify::report(self, source, level, work).await
     }
 }

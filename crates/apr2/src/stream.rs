@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Bytes, Cursor, Source, TensorTable, TensorView};
+use modelfmt_core::{Bytes, Cursor, Source, TensorTable, TensorView, now};
 
 use crate::apr1;
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl<S: Source> StreamingLoader<S> {
         let position = self.tensors.position(name)?;
         let info = self.tensors.table().info(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = || self.tensors.table().offset(position).unwrap_or(0);
-        modelfmt_core::view_of_source(info, self.tensors.read(&self.source, position, None)?, at)
+        modelfmt_core::view_of_source(info, now(self.tensors.read(&self.source, position, None))?, at)
     }
 
     /// Fills `out` with the values of a tensor from byte `offset` on; loads the index first, if need be.
@@ -100,7 +100,7 @@ impl<S: Source> StreamingLoader<S> {
     /// As [`Reader::read_into`](crate::Reader::read_into), and as [`load_index`](Self::load_index).
     pub fn load_into(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.load_index()?;
-        self.tensors.read_into(&self.source, self.tensors.position(name)?, offset, out)
+        now(self.tensors.read_into(&self.source, self.tensors.position(name)?, offset, out))
     }
 
     /// Reads these tensors now, neighbours together, and keeps their stored bytes until [`forget`](Self::forget).

@@ -1,6 +1,6 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
 
-use modelfmt_core::{Bytes, Extent, Source, TensorInfo, Work};
+use modelfmt_core::{Bytes, Extent, Fetch, TensorInfo, Work};
 
 use crate::blocks::Compressed;
 use crate::error::{Error, Result};
@@ -15,9 +15,9 @@ impl Tensors {
     }
 
     /// The values of a tensor; decompressed on as many threads as `work` says, or as its size deserves.
-    pub(crate) fn read<'s>(
+    pub(crate) async fn read<'s>(
         &self,
-        source: &'s impl Source,
+        source: &'s impl Fetch,
         position: usize,
         work: Option<&Work<'_>>,
     ) -> Result<Bytes<'s>> {
@@ -25,19 +25,21 @@ impl Tensors {
         if stored.compressed {
             let threads = work.map_or_else(|| default_threads(stored.nbytes), |work| work.threads);
             let work = Work { threads, progress: None };
-            return Ok(Bytes::Owned(compressed(position, info, stored).read(source, &self.starts, &work)?));
+            return Ok(Bytes::Owned(
+                compressed(position, info, stored).read(source, &self.starts, &work).await?,
+            ));
         }
         if stored.len == 0 {
             return Ok(Bytes::Borrowed(&[])); // it may stand beyond the last byte
         }
         let (at, len) = (stored.offset, stored.len);
-        source.read(at..stored.end()).map_err(|source| Error::Io { at, len, source })
+        source.fetch(at..stored.end()).await.map_err(|source| Error::Io { at, len, source })
     }
 
     /// Fills `out` with the values of a tensor from byte `offset` on.
-    pub(crate) fn read_into(
+    pub(crate) async fn read_into(
         &self,
-        source: &impl Source,
+        source: &impl Fetch,
         position: usize,
         offset: u64,
         out: &mut [u8],
@@ -51,10 +53,12 @@ impl Tensors {
         }
         if stored.compressed {
             let work = Work { threads: default_threads(len), progress: None };
-            return compressed(position, info, stored).read_into(source, &self.starts, offset, out, &work);
+            return compressed(position, info, stored)
+                .read_into(source, &self.starts, offset, out, &work)
+                .await;
         }
         let at = stored.offset + offset; // within the file, as the index has checked
-        source.read_into(at, out).map_err(|source| Error::Io { at, len, source })
+        source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Stored)> {

@@ -2,7 +2,7 @@
 
 mod pass;
 
-use modelfmt_core::{Extent, Level, Part, Report, Source, Work, overlaps};
+use modelfmt_core::{Extent, Fetch, Level, Part, Report, Work, overlaps};
 
 use crate::error::Error;
 use crate::index::{Generation, Index, Stored};
@@ -20,19 +20,15 @@ pub(crate) struct Findings {
 }
 
 /// The checks of one file.
-pub(crate) fn findings(index: &Index, source: &impl Source, level: Level, work: &Work<'_>) -> Findings {
-    Findings {
-        structure: structure(index),
-        extents: extents(index),
-        signature: signature(index),
-        pass: (level >= Level::Full).then(|| pass::run(index, source, work)),
-    }
+pub(crate) async fn findings(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Findings {
+    let pass = if level >= Level::Full { Some(pass::run(index, source, work).await) } else { None };
+    Findings { structure: structure(index), extents: extents(index), signature: signature(index), pass }
 }
 
 /// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
 /// [`Level::Control`] looks at no more than [`Level::Header`].
-pub(crate) fn report(index: &Index, source: &impl Source, level: Level, work: &Work<'_>) -> Report {
-    let Findings { structure, extents, signature, pass } = findings(index, source, level, work);
+pub(crate) async fn report(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
+    let Findings { structure, extents, signature, pass } = findings(index, source, level, work).await;
     let mut report = Report::new(level);
     let tensors = format!("{} tensors", index.tensors().len());
     report.add("structure", structure, tensors.clone());

@@ -6,7 +6,7 @@ mod common;
 
 use apr2::{Error, Fault, Index, IndexParser, Level, Limits, OpenOptions, Reader, Source, StreamingLoader};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
-use modelfmt_core::drive;
+use modelfmt_core::parse_source;
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -483,7 +483,7 @@ fn the_parser_takes_whatever_it_is_fed_at_once() {
     }
     assert!(IndexParser::new(0, Limits::default()).finish().is_err());
     assert_eq!(
-        drive(IndexParser::new(file.len() as u64, Limits::default()), &file).unwrap().tensors().len(),
+        parse_source(IndexParser::new(file.len() as u64, Limits::default()), &file).unwrap().tensors().len(),
         2
     );
     assert_eq!(Index::parse(&file).unwrap().tensors().len(), 2);

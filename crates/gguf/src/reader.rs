@@ -1,7 +1,7 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{FileIndex, Level, Limits, Report, Source, TensorTable, Work};
+use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work};
 
 use crate::error::Fault;
 use crate::index::{Index, default_limits};
@@ -47,7 +47,7 @@ impl FileIndex for Index {
         Object::from_iter([("alignment", Value::from(self.alignment()))])
     }
 
-    fn verify<S: Source>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
-        crate::verify::verify(self, source, level, work)
+    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+        crate::verify::verify(self, source, level, work).await
     }
 }

@@ -1,15 +1,15 @@
 //! What `verify` looks at: rules that leave every byte readable. Those that do not are checked when a file is opened.
 
-use std::cell::RefCell;
+use std::ops::Range;
 
-use modelfmt_core::{Extent, Level, Part, Report, Source, Work, align_up, overlaps};
+use modelfmt_core::{Extent, Fetch, Level, Part, Report, ScanRange, Work, align_up, overlaps};
 
 use crate::error::Error;
 use crate::index::Index;
 use crate::wire;
 
 /// The report on a file that has been opened.
-pub(crate) fn verify(index: &Index, source: &dyn Source, level: Level, work: &Work<'_>) -> Report {
+pub(crate) async fn verify(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
     let mut report = Report::new(level);
     let looked_at = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
     report.add("structure", structure(index), looked_at);
@@ -19,7 +19,7 @@ pub(crate) fn verify(index: &Index, source: &dyn Source, level: Level, work: &Wo
         report.add("values", values(index), looked_at);
     }
     if level >= Level::Full {
-        let (findings, nbytes) = padding(index, source, work);
+        let (findings, nbytes) = padding(index, source, work).await;
         report.add("padding", findings, format!("{nbytes} bytes of padding"));
     }
     report
@@ -78,36 +78,43 @@ fn values(index: &Index) -> Vec<String> {
 
 /// GGUF, "File Structure": padding is zero, before the data and behind each tensor up to the next multiple of the alignment.
 /// Also returns how many bytes of it there are.
-fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>, u64) {
-    let (findings, stopped) = (RefCell::new(Vec::new()), RefCell::new(false));
-    let mut looked_at = 0u64;
-    let mut look = |begin: u64, end: u64, after: &str| {
-        let end = end.min(index.file_len());
-        if begin >= end || *stopped.borrow() {
-            return;
-        }
-        looked_at += end - begin;
+async fn padding(index: &Index, source: &impl Fetch, work: &Work<'_>) -> (Vec<String>, u64) {
+    let (mut findings, mut looked_at) = (Vec::new(), 0);
+    for Gap { range, after } in gaps(index) {
+        looked_at += range.end - range.start;
         // Padding is shorter than the alignment, but that may be gigabytes.
         let filled = |at: u64, bytes: &[u8]| {
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
         };
         let mut first = None;
-        match work.scan(source, begin..end, modelfmt_core::PIECE, filled, |at| first = first.or(at)) {
-            Ok(()) => {
-                let finding = first.map(|at| format!("padding after {after} at byte {at}: is not zero"));
-                findings.borrow_mut().extend(finding);
-            }
-            Err(error) => {
-                findings.borrow_mut().push(Error::from(error).to_string());
-                stopped.replace(true);
-            }
+        let scan = ScanRange::new(range, modelfmt_core::PIECE, filled);
+        if let Err(error) = source.scan(&scan, work, |at| first = first.or(at)).await {
+            findings.push(Error::from(error).to_string());
+            break;
         }
-    };
-    look(index.listing_end(), index.data_start(), "the tensors' records");
+        if let Some(at) = first {
+            let after = after.and_then(|number| Some((number, index.tensors().info(number)?.name)));
+            let after = after
+                .map_or("the tensors' records".to_owned(), |(number, name)| part(number, name).to_string());
+            findings.push(format!("padding after {after} at byte {at}: is not zero"));
+        }
+    }
+    (findings, looked_at)
+}
+
+/// Padding, and the number of the tensor before it; none before the data.
+struct Gap {
+    range: Range<u64>,
+    after: Option<usize>,
+}
+
+fn gaps(index: &Index) -> Vec<Gap> {
     let mut order: Vec<(Extent, usize)> = (0..index.tensors().len())
         .filter_map(|number| Some((index.tensors().extent(number, index.file_len())?, number)))
         .collect();
     order.sort_unstable();
+    let data_start = index.data_start().min(index.file_len());
+    let mut gaps = vec![Gap { range: index.listing_end()..data_start, after: None }];
     let mut reach = index.data_start();
     for (at, (extent, number)) in order.iter().enumerate() {
         reach = reach.max(extent.end());
@@ -117,10 +124,10 @@ fn padding(index: &Index, source: &dyn Source, work: &Work<'_>) -> (Vec<String>,
             .and_then(|end| end.checked_add(index.data_start()));
         let next = order.get(at + 1).map(|(next, _)| next.offset());
         let end = aligned.unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
-        let name = index.tensors().info(*number).map_or("", |tensor| tensor.name);
-        look(reach, end, &part(*number, name).to_string());
+        gaps.push(Gap { range: reach..end.min(index.file_len()), after: Some(*number) });
     }
-    (findings.into_inner(), looked_at)
+    gaps.retain(|gap| gap.range.start < gap.range.end);
+    gaps
 }
 
 fn part(number: usize, name: &str) -> Part {

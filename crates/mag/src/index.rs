@@ -30,7 +30,7 @@ impl Index {
     /// # Errors
     /// If it breaks a rule of MAG 1 or does not match its checksum.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
+        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
     }
 
     /// The tensors in file order.

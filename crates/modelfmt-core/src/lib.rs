@@ -118,6 +118,7 @@ mod container;
 mod cursor;
 mod error;
 mod extent;
+mod fetch;
 mod limits;
 mod names;
 mod parse;
@@ -126,6 +127,7 @@ mod reader;
 mod report;
 mod set;
 pub mod source;
+mod steps;
 mod table;
 pub mod value;
 mod work;
@@ -135,21 +137,23 @@ pub use container::Container;
 pub use cursor::Cursor;
 pub use error::{AnyError, AnyFault, Basic, Error, Fault, Part, Shortened};
 pub use extent::{Extent, Overlap, align_up, overlaps};
+pub use fetch::{Fetch, Scan, ScanError, ScanRange, now, poll_once};
 pub use limits::Limits;
 pub use names::NameTable;
-pub use parse::{Parser, drive, require_len};
+pub use parse::{Parser, parse_fetched, parse_source, require_len};
 pub use reader::{FileIndex, OpenOptions, Reader, view_of_source};
 pub use report::{Check, Level, Report, Status, VerifyError};
 pub use set::{MapError, SetReader, ShardMap};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
 pub use source::Source;
+pub use steps::{Fed, Step, Steps};
 pub use table::{Encoding, Location, NewTensor, TableIter, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, TensorInfo,
     TensorView, UnknownDType, ViewError, bf16, element_count, f16, implied_nbytes,
 };
-pub use work::{PIECE, Progress, ScanError, Work};
+pub use work::{PIECE, Progress, Work};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

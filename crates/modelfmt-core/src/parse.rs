@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Basic, Error, Part};
+use crate::fetch::{Fetch, now};
 use crate::source::Source;
 
 /// Turns the bytes of a file into an index without reading anything itself, so that it serves a source, a fuzzer or an
@@ -35,18 +36,32 @@ pub trait Parser: Sized {
 ///
 /// # Errors
 /// Those of the parser, and of the source.
-pub fn drive<P: Parser>(mut parser: P, source: &(impl Source + ?Sized)) -> Result<P::Index, Error<P::Fault>> {
+pub async fn parse_fetched<P: Parser>(
+    mut parser: P,
+    source: &(impl Fetch + ?Sized),
+) -> Result<P::Index, Error<P::Fault>> {
     while let Some(range) = parser.need() {
-        let in_memory = source.as_slice().and_then(|all| all.get(usize::try_from(range.start).ok()?..));
+        let in_memory = source.memory().and_then(|all| all.get(usize::try_from(range.start).ok()?..));
         if let Some(rest) = in_memory {
             parser.feed(rest)?;
             continue;
         }
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
-        let bytes = source.read(range).map_err(|source| Error::Io { at, len, source })?;
+        let bytes = source.fetch(range).await.map_err(|source| Error::Io { at, len, source })?;
         parser.feed(&bytes)?;
     }
     parser.finish()
+}
+
+/// [`parse_fetched`] over a source that is never waited for.
+///
+/// # Errors
+/// As [`parse_fetched`].
+pub fn parse_source<P: Parser>(
+    parser: P,
+    source: &(impl Source + ?Sized),
+) -> Result<P::Index, Error<P::Fault>> {
+    now(parse_fetched(parser, source))
 }
 
 /// Whether a source is as long as the file that an index was made of.

@@ -1,6 +1,7 @@
 //! One reader for all formats whose files are an index and values: an index that is known, over a source of bytes.
 
 use std::fmt;
+use std::future::{Future, ready};
 use std::io;
 use std::marker::PhantomData;
 #[cfg(not(target_arch = "wasm32"))]
@@ -11,8 +12,9 @@ use crate::claims::{Claims, FileClaims, Watched};
 use crate::container::Container;
 use crate::error::{AnyError, Error, Fault, Part};
 use crate::extent::Extent;
+use crate::fetch::{Fetch, now, poll_once};
 use crate::limits::Limits;
-use crate::parse::{Parser, drive, require_len};
+use crate::parse::{Parser, parse_source, require_len};
 use crate::report::{Level, Report};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::FileSource;
@@ -58,34 +60,38 @@ pub trait FileIndex: Sized {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if they do not decompress.
-    fn read<'s, S: Source>(
+    fn read<'s, S: Fetch>(
         &self,
         source: &'s S,
         position: usize,
         work: Option<&Work<'_>>,
-    ) -> Result<Bytes<'s>, Error<Self::Fault>> {
+    ) -> impl Future<Output = Result<Bytes<'s>, Error<Self::Fault>>> {
         let _ = work;
-        let (_, extent) = placed(self, position)?;
-        let (at, len) = (extent.offset(), extent.len());
-        source.read(extent.range()).map_err(|source| Error::Io { at, len, source })
+        async move {
+            let (_, extent) = placed(self, position)?;
+            let (at, len) = (extent.offset(), extent.len());
+            source.fetch(extent.range()).await.map_err(|source| Error::Io { at, len, source })
+        }
     }
 
     /// Fills `out` with the values of the tensor at a position from byte `offset` on.
     ///
     /// # Errors
     /// As [`read`](Self::read); [`Error::OutOfRange`] if the tensor has fewer bytes.
-    fn read_into<S: Source>(
+    fn read_into<S: Fetch>(
         &self,
         source: &S,
         position: usize,
         offset: u64,
         out: &mut [u8],
-    ) -> Result<(), Error<Self::Fault>> {
-        let (info, extent) = placed(self, position)?;
-        let len = out.len() as u64;
-        let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
-        let at = part.offset();
-        source.read_into(at, out).map_err(|source| Error::Io { at, len, source })
+    ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
+        async move {
+            let (info, extent) = placed(self, position)?;
+            let len = out.len() as u64;
+            let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
+            let at = part.offset();
+            source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+        }
     }
 
     /// Adds what the file states of the bytes that are read for the tensors at these positions. Formats without digests of
@@ -93,14 +99,14 @@ pub trait FileIndex: Sized {
     ///
     /// # Errors
     /// If what it states cannot be read.
-    fn claims<S: Source>(
+    fn claims<S: Fetch>(
         &self,
         source: &S,
         positions: &[usize],
         claims: &mut FileClaims<'_>,
-    ) -> Result<(), Error<Self::Fault>> {
+    ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
         let _ = (source, positions, claims);
-        Ok(())
+        ready(Ok(()))
     }
 
     /// What [`Container::version`] says.
@@ -113,7 +119,7 @@ pub trait FileIndex: Sized {
     fn details(&self) -> Object;
 
     /// Checks the file and reports every finding.
-    fn verify<S: Source>(&self, source: &S, level: Level, work: &Work<'_>) -> Report;
+    fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> impl Future<Output = Report>;
 }
 
 /// The tensor at a position, and the bytes that it takes in a file where values stand as they are.
@@ -208,7 +214,7 @@ impl<I: FileIndex> OpenOptions<I> {
     /// # Errors
     /// As [`open_source`](Self::open_source).
     pub fn index_of<S: Source>(&self, source: &S) -> Result<Arc<I>, Error<I::Fault>> {
-        drive(I::parser(source.len(), self), source).map(Arc::new)
+        parse_source(I::parser(source.len(), self), source).map(Arc::new)
     }
 }
 
@@ -323,7 +329,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         if self.source.as_slice().is_none() {
             return Err(refused("the source is not in memory"));
         }
-        match self.index.read(&self.source, position, None)? {
+        match now(self.index.read(&self.source, position, None))? {
             Bytes::Borrowed(bytes) => Ok(bytes),
             Bytes::Owned(_) => Err(refused("the source is not in memory")),
         }
@@ -335,7 +341,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), Error<I::Fault>> {
-        self.index.read_into(&self.source, position, offset, out)
+        now(self.index.read_into(&self.source, position, offset, out))
     }
 
     /// Checks the file, on all cores, and reports every finding.
@@ -345,7 +351,8 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
     pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
-        self.index.verify(&self.source, level, work)
+        poll_once(self.index.verify(&self.source, level, work))
+            .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
     }
 
     fn position(&self, name: &str) -> Result<usize, Error<I::Fault>> {
@@ -353,7 +360,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     }
 
     fn view(&self, position: usize, work: Option<&Work<'_>>) -> Result<TensorView<'_>, Error<I::Fault>> {
-        let bytes = self.index.read(&self.source, position, work)?;
+        let bytes = now(self.index.read(&self.source, position, work))?;
         let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = || self.index.location(position).and_then(|location| location.offset).unwrap_or(0);
         view_of_source(info, bytes, at)
@@ -403,7 +410,7 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
     }
 
     fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.index.read(&self.source, tensor, None).map_err(Error::erase)
+        now(self.index.read(&self.source, tensor, None)).map_err(Error::erase)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
@@ -418,7 +425,7 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
         claims: &Claims,
     ) -> Result<(), AnyError> {
         let source = Watched::new(&self.source, 0, claims);
-        self.index.read_into(&source, tensor, offset, out).map_err(Error::erase)
+        now(self.index.read_into(&source, tensor, offset, out)).map_err(Error::erase)
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
@@ -431,7 +438,7 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let mut claims = Claims::new();
-        self.index.claims(&self.source, tensors, &mut claims.of_file()).map_err(Error::erase)?;
+        now(self.index.claims(&self.source, tensors, &mut claims.of_file())).map_err(Error::erase)?;
         Ok(claims)
     }
 

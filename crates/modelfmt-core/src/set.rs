@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::claims::{Claims, Watched};
 use crate::container::Container;
 use crate::error::{AnyError, Error, Fault, Part};
+use crate::fetch::now;
 use crate::limits::Limits;
 use crate::names::NameTable;
 use crate::parts::Parts;
@@ -329,7 +330,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         let (shard, there, number) = self.known(tensor).map_err(Error::erase)?;
         let source = Watched::new(shard.source(), number, claims);
         let read = shard.index().read_into(&source, there, offset, out);
-        read.map_err(|error| self.within(number, error).erase())
+        now(read).map_err(|error| self.within(number, error).erase())
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
@@ -353,7 +354,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
             let positions: Vec<usize> = of_file.iter().map(|&(_, there)| there).collect();
             let shard = self.shard(number).map_err(Error::erase)?;
             let mut of_file = claims.of_set_file(number, self.part(number));
-            let found = shard.index().claims(shard.source(), &positions, &mut of_file);
+            let found = now(shard.index().claims(shard.source(), &positions, &mut of_file));
             found.map_err(|error| self.within(number, error).erase())?;
         }
         Ok(claims)

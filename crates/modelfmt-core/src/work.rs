@@ -2,15 +2,11 @@
 
 mod order;
 
-use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use self::order::Order;
-use crate::error::Error;
-use crate::source::Source;
-use tensor_core::AlignedBuf;
 
 /// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, and small enough
 /// to stay in a core's own cache from being read to being written.
@@ -128,47 +124,6 @@ impl Work<'_> {
             (a, b)
         })
     }
-
-    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
-    /// `look` is given the piece's offset in the source and its bytes.
-    ///
-    /// # Errors
-    /// [`ScanError`] if the source cannot be read or the progress callback stops the work.
-    pub fn scan<T: Send>(
-        &self,
-        source: &dyn Source,
-        range: Range<u64>,
-        piece: u64,
-        look: impl Fn(u64, &[u8]) -> T + Sync,
-        mut take: impl FnMut(T) + Send,
-    ) -> Result<(), ScanError> {
-        let len = range.end.saturating_sub(range.start);
-        let piece = piece.max(1);
-        let count = len.div_ceil(piece);
-        let one = |source: &dyn Source, buffer: &mut AlignedBuf, number: u64| {
-            let at = range.start + number * piece;
-            let len = piece.min(range.end - at);
-            let fail = |source| ScanError::Io { at, len, source };
-            let result = if source.as_slice().is_some() {
-                look(at, &source.read(at..at + len).map_err(fail)?)
-            } else {
-                let size = usize::try_from(len).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
-                buffer.resize(size).map_err(|_| fail(io::ErrorKind::OutOfMemory.into()))?;
-                source.read_into(at, buffer).map_err(fail)?;
-                look(at, buffer)
-            };
-            if self.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(result) }
-        };
-        if let Some(shared) = source.shared() {
-            let one = |buffer: &mut AlignedBuf, number| one(shared, buffer, number);
-            return self.each(count, AlignedBuf::default, one, |seen| {
-                take(seen);
-                Ok(())
-            });
-        }
-        let mut buffer = AlignedBuf::default();
-        (0..count).try_for_each(|number| one(source, &mut buffer, number).map(&mut take))
-    }
 }
 
 /// A thread that helps, if one can be had: the system may have no more for this user or no memory for its stack, and then the
@@ -181,33 +136,6 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     #[cfg(test)]
     let builder = if tests::NO_THREADS.get() { builder.stack_size(usize::MAX / 4) } else { builder };
     builder.spawn_scoped(scope, run).ok()
-}
-
-/// Why [`Work::scan`] ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum ScanError {
-    /// The source could not be read.
-    #[error("cannot read {len} bytes at byte {at}")]
-    Io {
-        /// Where the piece begins.
-        at: u64,
-        /// Its length in bytes.
-        len: u64,
-        /// Why.
-        source: io::Error,
-    },
-    /// The progress callback asked to stop.
-    #[error("stopped on request")]
-    Cancelled,
-}
-
-impl<F> From<ScanError> for Error<F> {
-    fn from(error: ScanError) -> Self {
-        match error {
-            ScanError::Io { at, len, source } => Self::Io { at, len, source },
-            ScanError::Cancelled => Self::Cancelled,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -247,21 +175,5 @@ mod tests {
         let result: Result<Vec<u64>, u64> =
             work.map(1000, || (), |(), n| if n == 5 { Err(n) } else { Ok(n) });
         assert_eq!(result, Err(5));
-    }
-
-    #[test]
-    fn a_scan_reads_everything_once_and_can_be_stopped() {
-        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
-        let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
-        let mut total = 0;
-        Work::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
-        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
-        let stop = |_| ControlFlow::Break(());
-        let work = Work { threads: 2, progress: Some(&stop) };
-        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum, drop), Err(ScanError::Cancelled)));
-        assert!(matches!(
-            Work::default().scan(&bytes, 0..10_001, 64, sum, drop),
-            Err(ScanError::Io { at: 9984, .. })
-        ));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable, drive};
+use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable, parse_source};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{Entries, Entry, MetaValue, Metadata};
@@ -36,7 +36,7 @@ impl Index {
     /// # Errors
     /// If the bytes are not an OINF 1 file, or one that breaks a rule which makes it unreadable or ambiguous.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        drive(IndexParser::new(bytes.len() as u64, &Limits::default()), &bytes)
+        parse_source(IndexParser::new(bytes.len() as u64, &Limits::default()), &bytes)
     }
 
     /// The length of the file.

@@ -1,7 +1,7 @@
 //! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{FileIndex, Level, Report, Source, TensorTable, Work};
+use modelfmt_core::{Fetch, FileIndex, Level, Report, TensorTable, Work};
 
 use crate::error::Fault;
 use crate::index::{Index, IndexParser};
@@ -44,7 +44,7 @@ impl FileIndex for Index {
 
     /// `structure` at every level, `padding`, `values` and `extents` at [`Level::Full`]. OINF has no checksums, so
     /// [`Level::Control`] looks no deeper than [`Level::Header`].
-    fn verify<S: Source>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
-        crate::verify::verify(self, source, level, work)
+    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+        crate::verify::verify(self, source, level, work).await
     }
 }

@@ -1,7 +1,8 @@
 //! Checks that report every finding; one small function each.
 
 use modelfmt_core::{
-    DType, Extent, Level, Overlap, Part, Report, ScanError, Source, Work, align_up, drive, overlaps,
+    DType, Extent, Fetch, Level, Overlap, Part, Report, ScanError, ScanRange, Work, align_up, overlaps,
+    parse_fetched,
 };
 
 use crate::error::{Error, Fault, Result};
@@ -10,9 +11,9 @@ use crate::metadata::{MetaValue, bool_fault};
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
 /// The report on a file; the file itself is read again, whatever index it was opened with.
-pub(crate) fn verify(known: &Index, source: &dyn Source, level: Level, work: &Work<'_>) -> Report {
-    let parser = NotedParser(IndexParser::noting(source.len(), &known.limits));
-    let (index, notes) = match drive(parser, source) {
+pub(crate) async fn verify(known: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
+    let parser = NotedParser(IndexParser::noting(source.size(), &known.limits));
+    let (index, notes) = match parse_fetched(parser, source).await {
         Ok(parsed) => parsed,
         Err(error) => return Report::unreadable(level, with_cause(&error)),
     };
@@ -22,8 +23,8 @@ pub(crate) fn verify(known: &Index, source: &dyn Source, level: Level, work: &Wo
         return report;
     }
     let file = File { index: &index, source, work };
-    add(&mut report, "padding", &file.padding(notes), "header, strings, sections and payloads");
-    let (findings, looked_at) = file.values();
+    add(&mut report, "padding", &file.padding(notes).await, "header, strings, sections and payloads");
+    let (findings, looked_at) = file.values().await;
     add(&mut report, "values", &findings, &looked_at);
     add(&mut report, "extents", &file.extents(), "sections and payloads");
     report
@@ -68,9 +69,9 @@ impl modelfmt_core::Parser for NotedParser {
 }
 
 /// What is being verified.
-struct File<'a> {
+struct File<'a, S> {
     index: &'a Index,
-    source: &'a dyn Source,
+    source: &'a S,
     work: &'a Work<'a>,
 }
 
@@ -87,16 +88,16 @@ enum Owner {
     Tensor(usize),
 }
 
-impl File<'_> {
+impl<S: Fetch> File<'_, S> {
     /// Padding must be zero (OINF 1, "High-Level Layout"; DECISIONS, OINF 1). `notes` are the parser's: strings and header.
-    fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
+    async fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
         let mut findings = notes;
         findings.extend(self.payload_padding());
         let mut covered = HEADER_LEN;
         for (end, what) in
             self.index.ends.into_iter().zip(["size variables", "metadata entries", "tensor entries"])
         {
-            self.zeros(Part::new(what), covered.max(end), &mut findings);
+            self.zeros(Part::new(what), covered.max(end), &mut findings).await;
             covered = covered.max(end);
         }
         let blobs = self.blobs();
@@ -105,7 +106,7 @@ impl File<'_> {
             // Where the next payload begins inside the padding it is an overlap, for `extents`.
             let next = blobs.get(position + 1).map_or(u64::MAX, |next| next.extent.offset());
             if next >= end {
-                self.zeros(self.part(blob.owner), end, &mut findings);
+                self.zeros(self.part(blob.owner), end, &mut findings).await;
             }
         }
         findings
@@ -124,13 +125,13 @@ impl File<'_> {
     }
 
     /// The bytes from `end` to the next multiple of 8.
-    fn zeros(&self, part: Part, end: u64, findings: &mut Vec<Error>) {
+    async fn zeros(&self, part: Part, end: u64, findings: &mut Vec<Error>) {
         let Some(to) = align_up(end, ALIGNMENT).filter(|&to| to > end) else { return };
         if to > self.index.file_len() {
             findings.push(malformed(part, end, Fault::CutPadding(to)));
             return;
         }
-        match self.source.read(end..to) {
+        match self.source.fetch(end..to).await {
             Ok(bytes) => {
                 if let Some((position, &byte)) = bytes.iter().enumerate().find(|&(_, &byte)| byte != 0) {
                     findings.push(malformed(part, end + position as u64, Fault::Padding(byte)));
@@ -141,7 +142,7 @@ impl File<'_> {
     }
 
     /// Booleans are 0 or 1, and bitsets have no bits beyond their count (DECISIONS, OINF 1).
-    fn values(&self) -> (Vec<Error>, String) {
+    async fn values(&self) -> (Vec<Error>, String) {
         let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
             let fault = self.value_fault(position);
@@ -159,7 +160,7 @@ impl File<'_> {
         });
         for (extent, position) in bools {
             let name = self.index.tensors().info(position).map_or("", |info| info.name);
-            match self.bools(extent) {
+            match self.bools(extent).await {
                 Ok(None) => {}
                 Ok(Some((at, fault))) => {
                     findings.push(malformed(Part::named("tensor", name), at, fault));
@@ -199,7 +200,7 @@ impl File<'_> {
     }
 
     /// Where the first byte of a boolean tensor is that is neither 0 nor 1, and how many there are.
-    fn bools(&self, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
+    async fn bools(&self, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
         let look = |at: u64, bytes: &[u8]| {
             let first = bytes.iter().position(|&byte| byte > 1)?;
             let Fault::Bool { value, count } = bool_fault(bytes)? else { return None };
@@ -212,7 +213,8 @@ impl File<'_> {
                 found = Some((at, value, before + count));
             }
         };
-        self.work.scan(self.source, extent.range(), modelfmt_core::PIECE, look, add)?;
+        let scan = ScanRange::new(extent.range(), modelfmt_core::PIECE, look);
+        self.source.scan(&scan, self.work, add).await?;
         Ok(found.map(|(at, value, count)| (at, Fault::Bool { value, count })))
     }
 

@@ -27,7 +27,7 @@ impl Index {
     /// # Errors
     /// If they break a rule of the format.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::drive(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
     }
 
     /// The tensors, in the order of the header.

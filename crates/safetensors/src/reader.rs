@@ -1,7 +1,7 @@
 //! Opens safetensors files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{FileIndex, Level, Limits, Report, Source, TensorTable, Work};
+use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work};
 
 use crate::error::Fault;
 use crate::index::{Index, IndexParser, default_limits};
@@ -45,7 +45,7 @@ impl FileIndex for Index {
         Object::new()
     }
 
-    fn verify<S: Source>(&self, _: &S, level: Level, _: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, _: &S, level: Level, _: &Work<'_>) -> Report {
         crate::verify::file(self, level) // no rule covers the values
     }
 }

@@ -12,7 +12,7 @@
 mod common;
 
 use common::{Tensor, file, raw, strings, write};
-use modelfmt_core::drive;
+use modelfmt_core::parse_source;
 use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::{
     Error, Index, IndexParser, Level, Limits, OpenOptions, Reader, SetIndex, SetReader, Work, default_limits,
@@ -480,7 +480,7 @@ fn errors_of_the_source_say_where() {
         write(&[Tensor::counting("a", modelfmt_safetensors::DType::U8, &[9], 0)], None, &Work::default());
     let open = |broken| {
         let source = FaultySource::new(bytes.clone(), broken);
-        drive(IndexParser::new(bytes.len() as u64, default_limits()), &source).map(|_| source)
+        parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &source).map(|_| source)
     };
     assert_eq!(open(0..1).unwrap_err().to_string(), "cannot read 8 bytes at byte 0");
     assert_eq!(open(8..9).unwrap_err().to_string(), "cannot read 56 bytes at byte 8");

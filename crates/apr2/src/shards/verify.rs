@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Level, PIECE, Report, Shortened, Source, Work};
+use modelfmt_core::{Level, PIECE, Report, Shortened, Source, Work, poll_once};
 
 use super::{Manifest, SetReader, Shard};
 use crate::crc::Crc;
@@ -104,7 +104,8 @@ fn one_shard<S: Source>(
     let index = reader.index();
     let file = Shortened(shard.file);
     let named = |text: String| format!("shard {file:?}: {text}");
-    let of_shard = verify::findings(index, reader.source(), level, work);
+    // Over a source nothing has to be waited for.
+    let Some(of_shard) = poll_once(verify::findings(index, reader.source(), level, work)) else { return };
     found.structure.extend(of_shard.structure.into_iter().map(named));
     found.extents.extend(of_shard.extents.into_iter().map(named));
     found.signature.extend(of_shard.signature.into_iter().map(named));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
-use modelfmt_core::{AlignedBuf, Bytes, Cursor, Part, Source, Work};
+use modelfmt_core::{Bytes, Cursor, Fetch, Part, Scan, Work};
 
 use super::message;
 use crate::blocks::{BLOCK, Compressed};
@@ -32,25 +32,25 @@ pub(crate) struct Pass {
 }
 
 /// Reads the file once, on as many threads as `work` says.
-pub(super) fn run(index: &Index, source: &impl Source, work: &Work<'_>) -> Pass {
+pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Work<'_>) -> Pass {
     let mut pass = Pass::default();
-    let plan = Plan::new(index, source, &mut pass);
+    let plan = Plan::new(index, source, &mut pass).await;
     let take = |piece: Piece| {
         pass.seen = pass.seen.then(piece.crc);
         pass.lz4.extend(piece.lz4);
         pass.padding.extend(piece.padding);
     };
-    match plan.read(index, source, work, take) {
-        Ok(()) => check_crc(index, source, &mut pass),
-        Err(error) => pass.crc.push(message(&error)),
+    match source.scan(&plan, work, take).await {
+        Ok(()) => check_crc(index, source, &mut pass).await,
+        Err(error) => pass.crc.push(message(&error.into())),
     }
     pass
 }
 
 /// Compares with the CRC in the footer, which is read again: the index may be older than the file.
-fn check_crc(index: &Index, source: &impl Source, pass: &mut Pass) {
-    let (at, end) = (index.sections().data.end(), source.len());
-    let footer = match read(source, at..end) {
+async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
+    let (at, end) = (index.sections().data.end(), source.size());
+    let footer = match read(source, at..end).await {
         Ok(footer) => footer,
         Err(error) => return pass.crc.push(message(&error)),
     };
@@ -96,20 +96,21 @@ struct Piece {
 }
 
 /// The file, cut into units.
-struct Plan {
+struct Plan<'a> {
+    index: &'a Index,
     units: Vec<Unit>,
     groups: Vec<Group>,
     /// Ascending ranges that must be zero.
     gaps: Vec<Range<u64>>,
 }
 
-impl Plan {
+impl<'a> Plan<'a> {
     /// Cuts the file; walking over the block headers may show faults already.
-    fn new(index: &Index, source: &impl Source, pass: &mut Pass) -> Self {
-        let groups = groups(index, source, pass);
+    async fn new(index: &'a Index, source: &impl Fetch, pass: &mut Pass) -> Self {
+        let groups = groups(index, source, pass).await;
         pass.blocks = groups.iter().map(|group| group.count).sum();
         let gaps = gaps(index);
-        let mut plan = Self { units: Vec::new(), groups, gaps };
+        let mut plan = Self { index, units: Vec::new(), groups, gaps };
         plan.cut(index.sections().data.end());
         plan
     }
@@ -128,74 +129,8 @@ impl Plan {
         flush(&mut self.units, &mut unit, self.groups.len());
     }
 
-    /// Reads all units, and tells what they showed, in order.
-    fn read(
-        &self,
-        index: &Index,
-        source: &impl Source,
-        work: &Work<'_>,
-        mut take: impl FnMut(Piece) + Send,
-    ) -> Result<()> {
-        let one = |source: &dyn Source, state: &mut (AlignedBuf, Vec<u8>), number: u64| {
-            let Some(unit) = usize::try_from(number).ok().and_then(|number| self.units.get(number)) else {
-                return Ok(Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() });
-            };
-            let piece = self.look(index, source, unit, state)?;
-            if work.advance(unit.range.end - unit.range.start).is_break() {
-                Err(Error::Cancelled)
-            } else {
-                Ok(piece)
-            }
-        };
-        let count = self.units.len() as u64;
-        if let Some(shared) = source.shared() {
-            return work.each(
-                count,
-                Default::default,
-                |state, number| one(shared, state, number),
-                |piece| {
-                    take(piece);
-                    Ok(())
-                },
-            );
-        }
-        let mut state = Default::default();
-        (0..count).try_for_each(|number| one(source, &mut state, number).map(&mut take))
-    }
-
-    fn look(
-        &self,
-        index: &Index,
-        source: &dyn Source,
-        unit: &Unit,
-        (buffer, scratch): &mut (AlignedBuf, Vec<u8>),
-    ) -> Result<Piece> {
-        let Range { start, end } = unit.range;
-        let failed = |source| Error::Io { at: start, len: end - start, source };
-        let borrowed;
-        let bytes: &[u8] = if source.as_slice().is_some() {
-            borrowed = source.read(start..end).map_err(failed)?;
-            &borrowed
-        } else {
-            let out_of_memory = || failed(std::io::ErrorKind::OutOfMemory.into());
-            let len = usize::try_from(end - start).map_err(|_| out_of_memory())?;
-            buffer.resize(len).map_err(|_| out_of_memory())?;
-            source.read_into(start, buffer).map_err(failed)?;
-            buffer
-        };
-        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
-        self.check_gaps(start, bytes, &mut piece.padding);
-        let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
-        for group in self.groups.get(unit.groups.clone()).unwrap_or_default() {
-            let Some(tensor) = compressed(index, group.tensor) else { continue };
-            let blocks = part(bytes, start, &group.range);
-            let count = (group.first, group.count);
-            let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
-            piece.lz4.extend(faults.iter().map(message));
-        }
-        crc.go_on(end);
-        piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
-        Ok(piece)
+    fn unit(&self, number: u64) -> Option<&Unit> {
+        self.units.get(usize::try_from(number).ok()?)
     }
 
     /// DECISIONS, APR2, sections: gaps are zero.
@@ -212,6 +147,39 @@ impl Plan {
                 found.push(format!("padding at byte {}: is not zero", here.start + at as u64));
             }
         }
+    }
+}
+
+impl Scan for Plan<'_> {
+    type Seen = Piece;
+    /// Where blocks are decoded to.
+    type Scratch = Vec<u8>;
+
+    fn count(&self) -> u64 {
+        self.units.len() as u64
+    }
+
+    fn piece(&self, number: u64) -> Range<u64> {
+        self.unit(number).map_or(0..0, |unit| unit.range.clone())
+    }
+
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece {
+        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
+        let Some(Unit { range: Range { start, end }, groups }) = self.unit(number).cloned() else {
+            return piece;
+        };
+        self.check_gaps(start, bytes, &mut piece.padding);
+        let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
+        for group in self.groups.get(groups).unwrap_or_default() {
+            let Some(tensor) = compressed(self.index, group.tensor) else { continue };
+            let blocks = part(bytes, start, &group.range);
+            let count = (group.first, group.count);
+            let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
+            piece.lz4.extend(faults.iter().map(message));
+        }
+        crc.go_on(end);
+        piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
+        piece
     }
 }
 
@@ -257,7 +225,7 @@ fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
 ///
 /// Every byte belongs to one of them at most: tied tensors are decoded once, and one that begins inside another is a finding of
 /// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
-fn groups(index: &Index, source: &impl Source, pass: &mut Pass) -> Vec<Group> {
+async fn groups(index: &Index, source: &impl Fetch, pass: &mut Pass) -> Vec<Group> {
     let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed;
     let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
     tensors.sort_by_key(|(_, stored)| (stored.offset, stored.len));
@@ -273,7 +241,7 @@ fn groups(index: &Index, source: &impl Source, pass: &mut Pass) -> Vec<Group> {
         }
         last = Some(stored);
         if let Some(tensor) = compressed(index, number) {
-            match groups_of(&tensor, source) {
+            match groups_of(&tensor, source).await {
                 Ok(groups) => all.extend(groups),
                 Err(error) => pass.lz4.push(message(&error)),
             }
@@ -283,14 +251,15 @@ fn groups(index: &Index, source: &impl Source, pass: &mut Pass) -> Vec<Group> {
 }
 
 /// The groups of one tensor, from a walk over its block headers.
-fn groups_of(tensor: &Compressed<'_>, source: &impl Source) -> Result<Vec<Group>> {
+async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> Result<Vec<Group>> {
     let (mut groups, count) = (Vec::new(), tensor.count());
-    let mut next = tensor.walk(source, 0, tensor.stored.offset, count, |block, at| {
+    let see = |block: u64, at| {
         if block.is_multiple_of(GROUP) {
             let count = GROUP.min(count - block);
             groups.push(Group { tensor: tensor.number, first: block, count, range: at..at });
         }
-    })?;
+    };
+    let mut next = tensor.walk(source, 0, tensor.stored.offset, count, see).await?;
     // Each ends where the next one begins.
     for group in groups.iter_mut().rev() {
         group.range.end = next;
@@ -337,7 +306,7 @@ fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
     bytes.get(skip..).and_then(|rest| rest.get(..cut(range.end - range.start))).unwrap_or_default()
 }
 
-fn read<S: Source>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
+async fn read<S: Fetch>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
     let (at, len) = (range.start, range.end.saturating_sub(range.start));
-    source.read(range).map_err(|source| Error::Io { at, len, source })
+    source.fetch(range).await.map_err(|source| Error::Io { at, len, source })
 }

@@ -39,7 +39,7 @@ fn tables_are_read_in_windows_of_any_size() {
     for window in [1, 7, 16, 40, 100, 1000, 100_000] {
         let parser =
             IndexParser { window, wanted: window, ..IndexParser::new(file.len() as u64, &Limits::default()) };
-        let index = drive(parser, &Ranges(&file)).unwrap();
+        let index = parse_source(parser, &Ranges(&file)).unwrap();
         assert!(index.sizevars().iter().eq(whole.sizevars().iter()), "{window}");
         assert!(index.metadata().eq(whole.metadata()), "{window}");
         assert!(index.tensors().iter().eq(whole.tensors()), "{window}");

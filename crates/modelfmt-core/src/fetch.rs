@@ -1,0 +1,300 @@
+//! Reading without knowing where bytes come from: code asks for ranges, and a driver fetches them.
+//!
+//! Format crates read through [`Fetch`] alone, in `async` functions. The compiler turns these into state machines that stop
+//! where bytes are needed, so the same code has three drivers and no runtime:
+//!
+//! - over a [`Source`] (memory, a file, a map) a read never waits, and [`now`] runs the function to its end;
+//! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it;
+//! - [`Steps`](crate::Steps) hands out the ranges and takes their bytes, for code that cannot await.
+
+use std::future::{Future, ready};
+use std::io;
+use std::ops::Range;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tensor_core::{AlignedBuf, Bytes};
+
+use crate::error::Error;
+use crate::source::{Source, checked_len};
+use crate::work::Work;
+
+/// Random-access bytes of a fixed length that may have to be waited for.
+///
+/// Every [`Source`] is one that never waits. Implement it for an object store or a browser's file handle: only
+/// [`size`](Self::size) and [`fetch`](Self::fetch) are needed. The contract is that of [`Source`]: a range must lie within
+/// `0..size`, else the answer is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+pub trait Fetch {
+    /// The number of bytes, which never changes.
+    fn size(&self) -> u64;
+
+    /// The bytes of `range`: borrowed where they are in memory, else in an aligned buffer.
+    ///
+    /// # Errors
+    /// If the range is not within the source, or cannot be read.
+    fn fetch(&self, range: Range<u64>) -> impl Future<Output = io::Result<Bytes<'_>>>;
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    fn fetch_into(&self, offset: u64, out: &mut [u8]) -> impl Future<Output = io::Result<()>> {
+        async move {
+            let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let bytes = self.fetch(offset..end).await?;
+            if bytes.len() != out.len() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            out.copy_from_slice(&bytes);
+            Ok(())
+        }
+    }
+
+    /// All bytes, if they are in memory already.
+    fn memory(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Reads the pieces of a [`Scan`] once each and gives what they show to `take`, in order. A [`Source`] that threads
+    /// may share is scanned on as many of them as `work` says; any other piece after piece.
+    ///
+    /// # Errors
+    /// [`ScanError`] if a piece cannot be read, or the progress callback stops the work.
+    fn scan<C: Scan>(
+        &self,
+        scan: &C,
+        work: &Work<'_>,
+        mut take: impl FnMut(C::Seen) + Send,
+    ) -> impl Future<Output = Result<(), ScanError>> {
+        async move {
+            let mut scratch = C::Scratch::default();
+            for number in 0..scan.count() {
+                let range = scan.piece(number);
+                let (at, len) = (range.start, range.end.saturating_sub(range.start));
+                let bytes = self.fetch(range).await.map_err(|source| ScanError::Io { at, len, source })?;
+                let seen = scan.look(number, &bytes, &mut scratch);
+                if work.advance(len).is_break() {
+                    return Err(ScanError::Cancelled);
+                }
+                take(seen);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A pass over parts of a file: which pieces it has, and what each of them shows.
+pub trait Scan: Sync {
+    /// What one piece shows.
+    type Seen: Send;
+    /// What a thread keeps from piece to piece, such as a buffer.
+    type Scratch: Default;
+
+    /// The number of pieces.
+    fn count(&self) -> u64;
+
+    /// The range of a piece, for numbers below [`count`](Self::count).
+    fn piece(&self, number: u64) -> Range<u64>;
+
+    /// Looks at the bytes of a piece.
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
+}
+
+/// One range in pieces of equal length, each of which a function looks at: it is given the piece's offset and bytes.
+#[derive(Clone, Debug)]
+pub struct ScanRange<L> {
+    range: Range<u64>,
+    piece: u64,
+    look: L,
+}
+
+impl<T: Send, L: Fn(u64, &[u8]) -> T + Sync> ScanRange<L> {
+    /// Cuts `range` into pieces of `piece` bytes; the last may be shorter.
+    pub fn new(range: Range<u64>, piece: u64, look: L) -> Self {
+        Self { range, piece: piece.max(1), look }
+    }
+}
+
+impl<T: Send, L: Fn(u64, &[u8]) -> T + Sync> Scan for ScanRange<L> {
+    type Seen = T;
+    type Scratch = ();
+
+    fn count(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start).div_ceil(self.piece)
+    }
+
+    fn piece(&self, number: u64) -> Range<u64> {
+        let at = self.range.start + number * self.piece;
+        at..at.saturating_add(self.piece).min(self.range.end)
+    }
+
+    fn look(&self, number: u64, bytes: &[u8], (): &mut ()) -> T {
+        (self.look)(self.range.start + number * self.piece, bytes)
+    }
+}
+
+impl<S: Source + ?Sized> Fetch for S {
+    fn size(&self) -> u64 {
+        self.len()
+    }
+
+    fn fetch(&self, range: Range<u64>) -> impl Future<Output = io::Result<Bytes<'_>>> {
+        ready(self.read(range))
+    }
+
+    fn fetch_into(&self, offset: u64, out: &mut [u8]) -> impl Future<Output = io::Result<()>> {
+        ready(self.read_into(offset, out))
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        self.as_slice()
+    }
+
+    fn scan<C: Scan>(
+        &self,
+        scan: &C,
+        work: &Work<'_>,
+        take: impl FnMut(C::Seen) + Send,
+    ) -> impl Future<Output = Result<(), ScanError>> {
+        ready(match self.shared() {
+            Some(shared) => on_threads(shared, scan, work, take),
+            None => in_order(self, scan, work, take),
+        })
+    }
+}
+
+fn on_threads<C: Scan>(
+    source: &(dyn Source + Sync),
+    scan: &C,
+    work: &Work<'_>,
+    mut take: impl FnMut(C::Seen) + Send,
+) -> Result<(), ScanError> {
+    let one = |state: &mut _, number| one_piece(source, scan, work, state, number);
+    work.each(scan.count(), Default::default, one, |seen| {
+        take(seen);
+        Ok(())
+    })
+}
+
+fn in_order<C: Scan>(
+    source: &(impl Source + ?Sized),
+    scan: &C,
+    work: &Work<'_>,
+    mut take: impl FnMut(C::Seen),
+) -> Result<(), ScanError> {
+    let mut state = Default::default();
+    (0..scan.count()).try_for_each(|number| one_piece(source, scan, work, &mut state, number).map(&mut take))
+}
+
+/// Reads a piece, into the thread's own buffer unless it is in memory, and looks at it.
+fn one_piece<C: Scan>(
+    source: &(impl Source + ?Sized),
+    scan: &C,
+    work: &Work<'_>,
+    (buffer, scratch): &mut (AlignedBuf, C::Scratch),
+    number: u64,
+) -> Result<C::Seen, ScanError> {
+    let range = scan.piece(number);
+    let (at, len) = (range.start, range.end.saturating_sub(range.start));
+    let failed = |source| ScanError::Io { at, len, source };
+    let seen = if source.as_slice().is_some() {
+        scan.look(number, &source.read(range).map_err(failed)?, scratch)
+    } else {
+        let size = checked_len(&range, source.len()).map_err(failed)?;
+        buffer.resize(size).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+        source.read_into(at, buffer).map_err(failed)?;
+        scan.look(number, buffer, scratch)
+    };
+    if work.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(seen) }
+}
+
+/// Runs a future that never waits, as any over a [`Source`] is.
+///
+/// # Errors
+/// Those of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits all the same.
+pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T, Error<F>> {
+    match poll_once(future) {
+        Some(result) => result,
+        None => {
+            let text = "the source has to be waited for; read it with an async driver";
+            Err(Error::Io { at: 0, len: 0, source: io::Error::new(io::ErrorKind::WouldBlock, text) })
+        }
+    }
+}
+
+/// What a future gives, if it gives it at once.
+pub fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+impl Work<'_> {
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
+    /// `look` is given the piece's offset in the source and its bytes.
+    ///
+    /// # Errors
+    /// [`ScanError`] if the source cannot be read or the progress callback stops the work.
+    pub fn scan<T: Send>(
+        &self,
+        source: &dyn Source,
+        range: Range<u64>,
+        piece: u64,
+        look: impl Fn(u64, &[u8]) -> T + Sync,
+        take: impl FnMut(T) + Send,
+    ) -> Result<(), ScanError> {
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        let waits = || Err(ScanError::Io { at, len, source: io::ErrorKind::WouldBlock.into() });
+        poll_once(source.scan(&ScanRange::new(range, piece, look), self, take)).unwrap_or_else(waits)
+    }
+}
+
+/// Why [`Work::scan`] ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The source could not be read.
+    #[error("cannot read {len} bytes at byte {at}")]
+    Io {
+        /// Where the piece begins.
+        at: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The progress callback asked to stop.
+    #[error("stopped on request")]
+    Cancelled,
+}
+
+impl<F> From<ScanError> for Error<F> {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::Io { at, len, source } => Self::Io { at, len, source },
+            ScanError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::ControlFlow;
+
+    #[test]
+    fn a_scan_reads_everything_once_and_can_be_stopped() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
+        let mut total = 0;
+        Work::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
+        assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
+        let stop = |_| ControlFlow::Break(());
+        let work = Work { threads: 2, progress: Some(&stop) };
+        assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum, drop), Err(ScanError::Cancelled)));
+        assert!(matches!(
+            Work::default().scan(&bytes, 0..10_001, 64, sum, drop),
+            Err(ScanError::Io { at: 9984, .. })
+        ));
+    }
+}

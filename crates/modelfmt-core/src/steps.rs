@@ -1,0 +1,286 @@
+//! Reading driven from outside: a task says which ranges it needs, and whoever drives it feeds their bytes.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tensor_core::{AlignedBuf, Bytes};
+
+use crate::fetch::Fetch;
+use crate::source::checked_len;
+
+/// What a task says when it is asked to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// It needs the bytes of these ranges, in any order and in pieces of any length.
+    Need(Vec<Range<u64>>),
+    /// It is done.
+    Done(T),
+}
+
+/// A task over [`Fetch`] that is driven by hand: while [`step`](Self::step) says [`Step::Need`], [`feed`](Self::feed) the
+/// bytes.
+///
+/// ```
+/// use modelfmt_core::{Fetch, Step, Steps};
+///
+/// let file = b"\x03\0\0\0abc";
+/// let mut steps = Steps::new(file.len() as u64, async |bytes| {
+///     let head = bytes.fetch(0..4).await?;
+///     let len = u64::from(head[0]);
+///     std::io::Result::Ok(bytes.fetch(4..4 + len).await?.to_vec())
+/// });
+/// let text = loop {
+///     match steps.step() {
+///         Step::Need(ranges) => {
+///             for range in ranges {
+///                 let (at, end) = (range.start as usize, range.end as usize);
+///                 steps.feed(range.start, &file[at..end]); // from wherever they come
+///             }
+///         }
+///         Step::Done(text) => break text?,
+///     }
+/// };
+/// assert_eq!(text, b"abc");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Steps<'a, T> {
+    task: Option<Pin<Box<dyn Future<Output = T> + 'a>>>,
+    needs: Arc<Mutex<Needs>>,
+}
+
+impl<T> fmt::Debug for Steps<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Steps {{ needs: {:?} }}", lock(&self.needs).missing())
+    }
+}
+
+impl<'a, T> Steps<'a, T> {
+    /// A task over `size` bytes that nobody has read yet.
+    pub fn new<F: AsyncFnOnce(Fed) -> T + 'a>(size: u64, task: F) -> Self
+    where
+        T: 'a,
+    {
+        let needs = Arc::default();
+        let fed = Fed { size, needs: Arc::clone(&needs) };
+        Self { task: Some(Box::pin(async move { task(fed).await })), needs }
+    }
+
+    /// Goes on as far as the bytes that were fed allow. After [`Step::Done`] there is nothing more to do: then it needs
+    /// nothing for ever.
+    pub fn step(&mut self) -> Step<T> {
+        if let Some(task) = &mut self.task
+            && let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        {
+            self.task = None;
+            return Step::Done(value);
+        }
+        Step::Need(lock(&self.needs).missing())
+    }
+
+    /// Gives the bytes of the file from `at` on. What is not needed now is ignored.
+    pub fn feed(&mut self, at: u64, bytes: &[u8]) {
+        lock(&self.needs).feed(at, bytes);
+    }
+
+    /// Says that the bytes that are needed cannot be had: each read that waits ends with such an error.
+    pub fn fail(&mut self, kind: io::ErrorKind) {
+        for need in &mut lock(&self.needs).0 {
+            need.failed = Some(kind);
+        }
+    }
+}
+
+/// The bytes that a task of [`Steps`] is fed with.
+#[derive(Clone)]
+pub struct Fed {
+    size: u64,
+    needs: Arc<Mutex<Needs>>,
+}
+
+impl fmt::Debug for Fed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fed({} bytes)", self.size)
+    }
+}
+
+impl Fetch for Fed {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn fetch(&self, range: Range<u64>) -> impl Future<Output = io::Result<Bytes<'_>>> {
+        let mut ticket = None;
+        poll_fn(move |_| {
+            let mut needs = lock(&self.needs);
+            let number = match ticket {
+                Some(number) => number,
+                None => match needs.ask(range.clone(), self.size) {
+                    Ok(number) => *ticket.insert(number),
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
+            };
+            needs.take(number).map(|result| result.map(Bytes::Owned))
+        })
+    }
+}
+
+/// The reads that wait for bytes.
+#[derive(Debug, Default)]
+struct Needs(Vec<Need>, u64);
+
+#[derive(Debug)]
+struct Need {
+    number: u64,
+    start: u64,
+    buffer: AlignedBuf,
+    /// Parts of the buffer that have not been fed, ascending.
+    missing: Vec<Range<usize>>,
+    failed: Option<io::ErrorKind>,
+}
+
+impl Needs {
+    fn ask(&mut self, range: Range<u64>, size: u64) -> io::Result<u64> {
+        let len = checked_len(&range, size)?;
+        let missing = if len == 0 { Vec::new() } else { Vec::from([0..len]) };
+        self.1 += 1;
+        let buffer = AlignedBuf::zeroed(len)?;
+        self.0.push(Need { number: self.1, start: range.start, buffer, missing, failed: None });
+        Ok(self.1)
+    }
+
+    fn take(&mut self, number: u64) -> Poll<io::Result<AlignedBuf>> {
+        let Some(position) = self.0.iter().position(|need| need.number == number) else {
+            return Poll::Ready(Err(io::ErrorKind::Other.into())); // polled after it was ready
+        };
+        match self.0.get(position) {
+            Some(need) if need.failed.is_none() && !need.missing.is_empty() => Poll::Pending,
+            _ => {
+                let need = self.0.remove(position);
+                Poll::Ready(need.failed.map_or(Ok(need.buffer), |kind| Err(kind.into())))
+            }
+        }
+    }
+
+    fn missing(&self) -> Vec<Range<u64>> {
+        let of = |need: &Need| {
+            let start = need.start;
+            need.missing
+                .clone()
+                .into_iter()
+                .map(move |part| start + part.start as u64..start + part.end as u64)
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    fn feed(&mut self, at: u64, bytes: &[u8]) {
+        for need in &mut self.0 {
+            need.feed(at, bytes);
+        }
+    }
+}
+
+impl Need {
+    /// Copies what it lacks, and remembers what it still does.
+    fn feed(&mut self, at: u64, bytes: &[u8]) {
+        let end = at.saturating_add(bytes.len() as u64);
+        let within = |n: u64| usize::try_from(n.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let (from, to) = (within(at), within(end));
+        let skipped = usize::try_from(self.start.saturating_sub(at)).unwrap_or(usize::MAX);
+        let mut left = Vec::new();
+        for part in std::mem::take(&mut self.missing) {
+            let (begin, stop) = (part.start.max(from), part.end.min(to));
+            if begin >= stop {
+                left.push(part);
+                continue;
+            }
+            // `bytes` begins at `from` of the buffer, or `skipped` bytes before it.
+            let source =
+                bytes.get(skipped.saturating_add(begin - from)..).and_then(|rest| rest.get(..stop - begin));
+            if let Some((out, source)) = self.buffer.get_mut(begin..stop).zip(source) {
+                out.copy_from_slice(source);
+            }
+            left.extend([part.start..begin, stop..part.end].into_iter().filter(|part| part.start < part.end));
+        }
+        self.missing = left;
+    }
+}
+
+fn lock(needs: &Mutex<Needs>) -> MutexGuard<'_, Needs> {
+    needs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn file() -> Vec<u8> {
+        (0..=255).cycle().take(1000).collect()
+    }
+
+    /// Two ranges, of which the second depends on the first, and an empty one.
+    fn task() -> Steps<'static, io::Result<Vec<u8>>> {
+        Steps::new(1000, async |bytes: Fed| {
+            let head = bytes.fetch(3..7).await?.to_vec();
+            assert!(bytes.fetch(1000..1000).await?.is_empty());
+            let tail = bytes.fetch(u64::from(head[0])..500).await?;
+            Ok([&head[..], &tail].concat())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_come_in_any_pieces_and_order(cuts in prop::collection::vec((0u64..1000, 1u64..400), 0..60)) {
+            let (file, mut steps) = (file(), task());
+            let mut cuts = cuts.into_iter();
+            loop {
+                match steps.step() {
+                    Step::Done(found) => {
+                        prop_assert_eq!(found.unwrap(), [&file[3..7], &file[3..500]].concat());
+                        break;
+                    }
+                    Step::Need(ranges) => {
+                        prop_assert!(!ranges.is_empty());
+                        // First whatever the cuts say, then what is needed.
+                        let (at, end) = match cuts.next() {
+                            Some((at, len)) => (at, (at + len).min(1000)),
+                            None => (ranges[0].start, ranges[0].end),
+                        };
+                        steps.feed(at, &file[at as usize..end as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_beyond_the_end_and_a_failure_are_errors() {
+        let mut steps = Steps::new(10, async |bytes: Fed| bytes.fetch(5..11).await.map(|b| b.len()));
+        match steps.step() {
+            Step::Done(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof),
+            other => panic!("{other:?}"),
+        }
+        let mut steps = task();
+        assert_eq!(need(&mut steps), [3..7]);
+        steps.feed(5, &[0; 100]);
+        assert_eq!(need(&mut steps), [3..5]);
+        steps.fail(io::ErrorKind::TimedOut);
+        match steps.step() {
+            Step::Done(Err(error)) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(need(&mut steps), []);
+    }
+
+    fn need(steps: &mut Steps<'_, io::Result<Vec<u8>>>) -> Vec<Range<u64>> {
+        match steps.step() {
+            Step::Need(ranges) => ranges,
+            Step::Done(done) => panic!("{done:?}"),
+        }
+    }
+}
