@@ -198,6 +198,8 @@ mod pages;
 mod parser;
 mod reader;
 mod runs;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;
@@ -213,6 +215,8 @@ pub use layout::{DEFAULT_SHARD_SIZE, Plan, WriteOptions};
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
 pub use parser::IndexParser;
 pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
 #[cfg(feature = "set")]
 pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tidx::Entry;
@@ -224,7 +228,7 @@ pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -183,6 +183,8 @@ mod metadata;
 mod parser;
 mod prefetch;
 mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 pub mod shards;
 mod stream;
 mod values;
@@ -197,6 +199,8 @@ pub use metadata::{MelFilterbank, Metadata, Quantization};
 pub use parser::IndexParser;
 pub use prefetch::{Prefetched, prefetch};
 pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
 pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, dtypes};
@@ -207,7 +211,7 @@ pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

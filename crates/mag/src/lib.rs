@@ -169,6 +169,8 @@ mod error;
 mod index;
 mod layout;
 mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 mod verify;
 mod wire;
 mod writer;
@@ -178,6 +180,8 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, Metadata};
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
 pub use wire::Number;
 
 // What every format crate has of modelfmt-core.
@@ -186,7 +190,7 @@ pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

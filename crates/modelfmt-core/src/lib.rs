@@ -151,7 +151,7 @@ pub use steps::{Fed, Step, Steps};
 pub use table::{Encoding, Location, NewTensor, TableIter, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, TensorInfo,
-    TensorView, UnknownDType, ViewError, bf16, element_count, f16, implied_nbytes,
+    TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
 };
 pub use work::{PIECE, Progress, Work};
 

@@ -176,6 +176,8 @@ mod index;
 mod layout;
 mod metadata;
 mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 mod sizevars;
 mod verify;
 mod wire;
@@ -186,6 +188,8 @@ pub use index::{Index, IndexParser};
 pub use layout::{Plan, WriteOptions, can_hold, is_string};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
 pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
 pub use sizevars::SizeVars;
 pub use wire::ValueType;
 
@@ -195,7 +199,7 @@ pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -175,6 +175,8 @@ mod index;
 mod layout;
 mod metadata;
 mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 mod set;
 mod text;
 mod verify;
@@ -185,6 +187,8 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, default_limits};
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
 pub use set::{SetIndex, SetPlan, SetReader};
 pub use wire::MAX_HEADER_LEN;
 
@@ -194,7 +198,7 @@ pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value, write,
+    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -55,7 +55,7 @@ pub use dtype::{Block, DType, Kind, UnknownDType};
 pub use half::{bf16, f16};
 pub use info::{ShapeError, TensorInfo, implied_nbytes};
 pub use shape::{DisplayShape, element_count};
-pub use view::{Element, TensorView, ViewError};
+pub use view::{Element, TensorView, View, ViewError};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

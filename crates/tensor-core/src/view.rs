@@ -1,5 +1,6 @@
 //! The values of one tensor: typed slices without a copy, or copies that always work.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use half::{bf16, f16};
@@ -229,6 +230,83 @@ impl<'a> TensorView<'a> {
     }
 }
 
+/// Values in memory with their shape, to be written: little-endian bytes whose dtype comes from a slice.
+///
+/// ```
+/// use tensor_core::{DType, View, bf16};
+///
+/// let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+/// assert_eq!((w.dtype(), w.shape(), w.bytes().len()), (DType::F32, &[2, 2][..], 16));
+/// let scale = View::new(&[bf16::ONE], [])?; // a scalar
+/// assert_eq!(scale.dtype(), DType::BF16);
+/// # Ok::<(), tensor_core::ViewError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    dtype: DType,
+    shape: Vec<u64>,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> View<'a> {
+    /// Values of a Rust type, row-major. They are not copied, but on a big-endian machine.
+    ///
+    /// # Errors
+    /// [`ViewError::Length`] if there are not as many values as the shape has elements.
+    pub fn new<T: Element>(values: &'a [T], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
+        let bytes = if cfg!(target_endian = "big") && size_of::<T>() > 1 {
+            let swapped: Vec<T> = values.iter().map(|value| value.to_native()).collect();
+            Cow::Owned(bytemuck::cast_slice(&swapped).to_vec())
+        } else {
+            Cow::Borrowed(bytemuck::cast_slice(values))
+        };
+        Self::with_dtype(T::DTYPE, bytes, shape)
+    }
+
+    /// Booleans, row-major.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
+        Self::with_dtype(DType::Bool, bytemuck::cast_slice(values), shape)
+    }
+
+    /// Bytes of any type, blocks included: little-endian and row-major.
+    ///
+    /// # Errors
+    /// [`ViewError::Length`] if they are not as many as dtype and shape imply.
+    pub fn with_dtype(
+        dtype: DType,
+        bytes: impl Into<Cow<'a, [u8]>>,
+        shape: impl Into<Vec<u64>>,
+    ) -> Result<Self, ViewError> {
+        let (bytes, shape) = (bytes.into(), shape.into());
+        let found = bytes.len() as u64;
+        match dtype.nbytes(&shape) {
+            Some(expected) if expected == found => Ok(Self { dtype, shape, bytes }),
+            expected => Err(ViewError::Length { found, expected: expected.unwrap_or(u64::MAX) }),
+        }
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its dimensions in elements, slowest first; empty for a scalar.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Its values as bytes, little-endian and row-major.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,5 +346,18 @@ mod tests {
         let blocks = view(DType::Q8_0, &[32], Bytes::Borrowed(&[0; 34]));
         assert_eq!(blocks.to_f32(), Err(ViewError::Blocks(DType::Q8_0)));
         assert_eq!(blocks.to_f64(), Err(ViewError::Blocks(DType::Q8_0)));
+    }
+
+    #[test]
+    fn views_to_be_written_know_their_type() {
+        let values = [1.5f32, -2.0];
+        let written = View::new(&values, [1, 2]).unwrap();
+        assert_eq!(written.bytes(), [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
+        let wrong = View::new(&values, [3]).unwrap_err();
+        assert_eq!(wrong, ViewError::Length { found: 8, expected: 12 });
+        assert_eq!(View::of_bools(&[true, false], [2]).unwrap().bytes(), [1, 0]);
+        let blocks = View::with_dtype(DType::Q8_0, vec![0; 34], [32]).unwrap();
+        assert_eq!((blocks.dtype(), blocks.shape()), (DType::Q8_0, &[32][..]));
+        assert!(View::with_dtype(DType::Q8_0, vec![0; 34], [33]).is_err());
     }
 }

@@ -16,6 +16,7 @@ mod partial;
 mod pending;
 mod set;
 mod sink;
+mod views;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
@@ -29,3 +30,4 @@ pub use identity::InputFiles;
 pub use pending::{Appearing, Halted, appearing, remove_unfinished};
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
+pub use views::Views;
