@@ -113,6 +113,7 @@
 //! ([`ViewError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod async_reader;
 pub mod claims;
 mod container;
 mod cursor;
@@ -133,6 +134,7 @@ pub mod value;
 mod work;
 pub mod write;
 
+pub use async_reader::AsyncReader;
 pub use container::Container;
 pub use cursor::Cursor;
 pub use error::{AnyError, AnyFault, Basic, Error, Fault, Part, Shortened};

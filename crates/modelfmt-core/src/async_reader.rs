@@ -1,0 +1,123 @@
+//! The reader of files that have to be waited for: an object store, a web server, a browser's file handle.
+
+use std::sync::Arc;
+
+use tensor_core::{TensorInfo, TensorView};
+
+use crate::error::Error;
+use crate::fetch::Fetch;
+use crate::parse::{parse_fetched, require_len};
+use crate::reader::{FileIndex, OpenOptions, view_of_source};
+use crate::report::{Level, Report};
+use crate::table::TensorTable;
+use crate::work::Work;
+
+/// An open file over bytes that may have to be waited for. It has the words of [`Reader`](crate::Reader), as `async`
+/// functions, and runs the same code; your executor drives it.
+#[derive(Debug)]
+pub struct AsyncReader<I, S> {
+    index: Arc<I>,
+    source: S,
+}
+
+impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
+    /// Opens what a source holds with the default options; only the index is read.
+    ///
+    /// # Errors
+    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    pub async fn from_source(source: S) -> Result<Self, Error<I::Fault>> {
+        Self::open_with(source, &OpenOptions::new()).await
+    }
+
+    /// As [`from_source`](Self::from_source), with options of your own.
+    ///
+    /// # Errors
+    /// As [`from_source`](Self::from_source).
+    pub async fn open_with(source: S, options: &OpenOptions<I>) -> Result<Self, Error<I::Fault>> {
+        let index = parse_fetched(I::parser(source.size(), options), &source).await?;
+        Ok(Self { index: Arc::new(index), source })
+    }
+
+    /// Puts a source under the index that was made of the same bytes before; reads nothing.
+    ///
+    /// # Errors
+    /// If the source is not as long as the file that the index was made of.
+    pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
+        require_len(source.size(), index.file_len())?;
+        Ok(Self { index, source })
+    }
+
+    /// What the file holds. Keep it to open the same file again without reading.
+    #[must_use]
+    pub const fn index(&self) -> &Arc<I> {
+        &self.index
+    }
+
+    /// Where the bytes come from.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The source, without the reader.
+    #[must_use]
+    pub fn into_source(self) -> S {
+        self.source
+    }
+
+    /// The tensors in the order of the file.
+    #[must_use]
+    pub fn tensors(&self) -> &TensorTable {
+        self.index.tensors()
+    }
+
+    /// The tensor of that name with its values: as [`Reader::tensor`](crate::Reader::tensor).
+    ///
+    /// # Errors
+    /// As [`Reader::tensor`](crate::Reader::tensor).
+    pub async fn tensor(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.tensor_at(position).await,
+            None => Err(Error::NotFound { name: name.to_owned() }),
+        }
+    }
+
+    /// The tensor at a position with its values.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    pub async fn tensor_at(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
+        let bytes = self.index.read(&self.source, position, None).await?;
+        let info = self.info(position)?;
+        let at = || self.index.location(position).and_then(|location| location.offset).unwrap_or(0);
+        view_of_source(info, bytes, at)
+    }
+
+    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on: as
+    /// [`Reader::read_into`](crate::Reader::read_into).
+    ///
+    /// # Errors
+    /// As [`Reader::read_into`](crate::Reader::read_into).
+    pub async fn read_into(
+        &self,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), Error<I::Fault>> {
+        self.index.read_into(&self.source, position, offset, out).await
+    }
+
+    /// Checks the file and reports every finding.
+    pub async fn verify(&self, level: Level) -> Report {
+        self.verify_with(level, &Work::sequential()).await
+    }
+
+    /// As [`verify`](Self::verify), with progress as `work` says.
+    pub async fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+        self.index.verify(&self.source, level, work).await
+    }
+
+    fn info(&self, position: usize) -> Result<TensorInfo<'_>, Error<I::Fault>> {
+        self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))
+    }
+}

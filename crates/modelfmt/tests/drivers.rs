@@ -1,0 +1,219 @@
+//! Every golden file through every driver: a source that never waits, a future over one that does, and bytes fed by hand in
+//! any pieces and order. All see the same tensors, values, reports and errors.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, FileIndex, Reader, Step, Steps};
+use modelfmt::{Level, Work};
+
+/// What a reader sees of a file.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    tensors: Vec<String>,
+    values: Vec<Result<Vec<u8>, String>>,
+    /// A few bytes from the middle of each tensor.
+    slices: Vec<Result<Vec<u8>, String>>,
+    report: Vec<String>,
+}
+
+type Outcome = Result<Seen, String>;
+
+fn middle(nbytes: u64) -> (u64, usize) {
+    (nbytes / 3, usize::try_from(nbytes / 2).unwrap().min(100_000))
+}
+
+fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
+    let reader = Reader::<I, _>::from_source(bytes).map_err(text)?;
+    let positions = 0..reader.tensors().len();
+    let slice = |position: usize| {
+        let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
+        let mut out = vec![0; len];
+        reader.read_into(position, offset, &mut out).map(|()| out).map_err(text)
+    };
+    Ok(Seen {
+        tensors: reader.tensors().iter().map(|info| format!("{info:?}")).collect(),
+        values: positions
+            .clone()
+            .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(text))
+            .collect(),
+        slices: positions.map(slice).collect(),
+        report: report(&reader.verify_with(Level::Full, &Work::default())),
+    })
+}
+
+async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
+    let reader = AsyncReader::<I, _>::from_source(source).await.map_err(text)?;
+    let (mut values, mut slices) = (Vec::new(), Vec::new());
+    for position in 0..reader.tensors().len() {
+        values.push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
+        let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
+        let mut out = vec![0; len];
+        slices.push(reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(text));
+    }
+    let tensors = reader.tensors().iter().map(|info| format!("{info:?}")).collect();
+    Ok(Seen { tensors, values, slices, report: report(&reader.verify(Level::Full).await) })
+}
+
+/// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.
+fn by_hand<I: FileIndex>(bytes: &[u8], piece: u64, mut order: impl FnMut(usize) -> usize) -> Outcome {
+    let mut steps = Steps::new(bytes.len() as u64, async |fed| by_future::<I, _>(fed).await);
+    loop {
+        match steps.step() {
+            Step::Done(outcome) => return outcome,
+            Step::Need(ranges) => {
+                let mut pieces: Vec<Range<u64>> =
+                    ranges.into_iter().flat_map(|range| cut(range, piece)).collect();
+                while !pieces.is_empty() {
+                    let Range { start, end } = pieces.remove(order(pieces.len()) % pieces.len());
+                    steps.feed(start, &bytes[index(start)..index(end)]);
+                }
+            }
+        }
+    }
+}
+
+fn cut(range: Range<u64>, piece: u64) -> impl Iterator<Item = Range<u64>> {
+    let Range { start, end } = range;
+    (start..end).step_by(index(piece)).map(move |at| at..(at + piece).min(end))
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap()
+}
+
+fn text(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn report(report: &modelfmt::Report) -> Vec<String> {
+    let checks = report.checks.iter().map(|check| format!("{check:?}"));
+    checks.chain(report.errors.iter().cloned()).collect()
+}
+
+/// A source that makes the reader wait twice for every range, and keeps count of what was asked for.
+struct Slow<'a> {
+    bytes: &'a [u8],
+    asked: RefCell<Vec<Range<u64>>>,
+}
+
+impl Fetch for Slow<'_> {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        self.asked.borrow_mut().push(range.clone());
+        for _ in 0..2 {
+            let mut waited = false;
+            std::future::poll_fn(|_| {
+                if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        self.bytes.fetch(range).await
+    }
+}
+
+/// An executor of one future.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// The drivers agree on a file, whole and damaged.
+fn agree<I: FileIndex>(name: &str, bytes: &[u8]) {
+    let expected = by_source::<I>(bytes);
+    let slow = Slow { bytes, asked: RefCell::default() };
+    assert_eq!(block_on(by_future::<I, _>(slow)), expected, "{name}: a future");
+    let small = bytes.len() < 1500;
+    assert_eq!(by_hand::<I>(bytes, if small { 1 } else { 997 }, |_| 0), expected, "{name}: ascending pieces");
+    assert_eq!(
+        by_hand::<I>(bytes, if small { 3 } else { 4096 }, |left| left - 1),
+        expected,
+        "{name}: descending"
+    );
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let random = |left: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % left as u64).unwrap()
+    };
+    assert_eq!(by_hand::<I>(bytes, if small { 7 } else { 1500 }, random), expected, "{name}: random order");
+}
+
+/// The golden files of a format.
+fn golden(folder: &str, endings: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
+    let mut found: Vec<_> = std::fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.is_file() && path.extension().is_some_and(|end| endings.iter().any(|e| end == *e))
+        })
+        .map(|path| (path.clone(), std::fs::read(&path).unwrap()))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no files in {}", root.display());
+    found
+}
+
+fn check<I: FileIndex>(folder: &str, endings: &[&str]) {
+    for (path, bytes) in golden(folder, endings) {
+        let name = path.display().to_string();
+        agree::<I>(&name, &bytes);
+        for damage in 1..6 {
+            let mut damaged = bytes.clone();
+            let at = damaged.len() * damage / 6;
+            if let Some(byte) = damaged.get_mut(at) {
+                *byte ^= 0x41;
+            }
+            agree::<I>(&format!("{name} with byte {at} changed"), &damaged);
+            damaged.truncate(at);
+            agree::<I>(&format!("{name} cut at {at}"), &damaged);
+        }
+    }
+}
+
+#[test]
+fn every_driver_reads_mag() {
+    check::<mag::Index>("mag", &["mag"]);
+}
+
+#[test]
+fn every_driver_reads_oinf() {
+    check::<oinf::Index>("oinf", &["oinf"]);
+}
+
+#[test]
+fn every_driver_reads_apr2() {
+    check::<apr2::Index>("apr2", &["apr"]);
+}
+
+#[test]
+fn every_driver_reads_safetensors() {
+    check::<modelfmt::safetensors::Index>("safetensors", &["safetensors"]);
+}
+
+#[test]
+fn every_driver_reads_gguf() {
+    check::<modelfmt::gguf::Index>("gguf", &["gguf"]);
+}
