@@ -3,7 +3,7 @@
 use modelfmt_core::DType;
 use modelfmt_core::source::PathFault;
 
-use crate::wire::FourCC;
+use crate::fourcc::FourCC;
 
 /// An error of this crate.
 pub type Error = modelfmt_core::Error<Fault>;

@@ -189,6 +189,7 @@ mod claims;
 mod compress;
 mod control;
 mod error;
+mod fourcc;
 mod hashes;
 mod index;
 mod layout;

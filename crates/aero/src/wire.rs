@@ -1,10 +1,9 @@
 //! Records as they stand in the file: header, TOC entries, codes of dtypes and chunks.
 
-use std::fmt;
-
 use modelfmt_core::{Basic, Cursor, DType, Part};
 
 use crate::error::{Error, Fault, Result};
+pub use crate::fourcc::FourCC;
 
 /// AERO 0.1, "Limits": the most TOC entries of a file.
 pub const MAX_ENTRY_COUNT: u64 = 1_000_000;
@@ -19,43 +18,6 @@ pub(crate) const METADATA_ALIGNMENT: u64 = 16;
 pub(crate) const WEIGHT_ALIGNMENT: u64 = 64;
 /// AERO 0.1, "Design goals": what a shard needs.
 pub(crate) const SHARD_ALIGNMENT: u64 = 16;
-
-/// A chunk's type tag.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FourCC(pub [u8; 4]);
-
-impl FourCC {
-    /// Control integrity (AIP-0001).
-    pub const IHSH: Self = Self(*b"IHSH");
-    /// Metadata as JSON.
-    pub const MJSN: Self = Self(*b"MJSN");
-    /// The manifest, as MessagePack.
-    pub const MMSG: Self = Self(*b"MMSG");
-    /// Page hashes of a shard (AIP-0002).
-    pub const PHSH: Self = Self(*b"PHSH");
-    /// The tensor index.
-    pub const TIDX: Self = Self(*b"TIDX");
-    /// A weight shard.
-    pub const WTSH: Self = Self(*b"WTSH");
-
-    /// AERO 0.1, "Chunk Types": these are never compressed.
-    #[must_use]
-    pub const fn is_never_compressed(self) -> bool {
-        matches!(self, Self::IHSH | Self::PHSH | Self::WTSH)
-    }
-}
-
-impl fmt::Display for FourCC {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{}", byte.escape_ascii()))
-    }
-}
-
-impl fmt::Debug for FourCC {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// A chunk's flags. Unknown bits are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

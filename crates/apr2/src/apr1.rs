@@ -12,8 +12,7 @@ use modelfmt_core::{Cursor, Extent, Limits, NameTable, Part};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Fault, Result, malformed};
-use crate::index::{Claim, Generation, Sections, Tensors};
-use crate::parser::Head;
+use crate::index::{Claim, Generation, Head, Sections, Tensors};
 use crate::wire::{self, Flags};
 
 /// Tensor count and index length, which follow the metadata.

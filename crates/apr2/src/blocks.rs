@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use modelfmt_core::{AlignedBuf, Bytes, Fetch, PIECE, Work};
 
 use crate::error::{Error, Fault, Result, malformed};
-use crate::index::Stored;
+use crate::stored::Stored;
 use crate::wire;
 
 /// Every block but the last expands to this (DECISIONS, APR2: LZ4 blocks).

@@ -12,7 +12,7 @@ use crate::blocks::{BLOCK, BLOCK_HEADER};
 use crate::crc::Crc;
 use crate::error::{Error, Result, unfit};
 use crate::layout::Plan;
-use crate::writer::{Place, Written, put};
+use crate::written::{Place, Written, put};
 
 #[allow(clippy::cast_possible_truncation, reason = "64 KiB")]
 const BLOCK_LEN: usize = BLOCK as usize;

@@ -1,13 +1,11 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
-use modelfmt_core::{
-    Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up, parse_source,
-};
+use modelfmt_core::{Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up};
 
 use crate::blocks::BlockStarts;
 use crate::error::{Error, Fault, Result, malformed};
 use crate::metadata::Metadata;
-use crate::parser::IndexParser;
+use crate::stored::Stored;
 use crate::wire::{self, Entry, Flags};
 
 /// Which of the two generations of the format a file is of.
@@ -30,6 +28,17 @@ pub struct Sections {
     pub data: Extent,
 }
 
+/// What a header says, with the sections checked against the file's length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) generation: Generation,
+    pub(crate) version: (u16, u16),
+    pub(crate) flags: Flags,
+    pub(crate) sections: Sections,
+    /// The number of tensors, which an APR1 file states outside its index.
+    pub(crate) tensor_count: Option<u32>,
+}
+
 /// What an APR2 or APR1 file holds: owned, checked, and good for any number of readers.
 ///
 /// Every offset, length, name and shape in it has been checked against the specification and the length of the file.
@@ -45,14 +54,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// Parses a whole file in memory, with the default [`Limits`].
-    ///
-    /// # Errors
-    /// The first rule that the file breaks.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
-    }
-
     /// Whether the file is APR1 or APR2.
     #[must_use]
     pub const fn generation(&self) -> Generation {
@@ -132,24 +133,6 @@ struct Special {
     flags: u32,
     stored: u64,
     compressed: bool,
-}
-
-/// How the values of one tensor are stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
-    pub(crate) offset: u64,
-    /// The bytes that it takes in the file.
-    pub(crate) len: u64,
-    /// The bytes of its values.
-    pub(crate) nbytes: u64,
-    pub(crate) compressed: bool,
-    pub(crate) flags: u32,
-}
-
-impl Stored {
-    pub(crate) const fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len)
-    }
 }
 
 impl Tensors {

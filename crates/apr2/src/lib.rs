@@ -186,11 +186,13 @@ mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 pub mod shards;
+mod stored;
 mod stream;
 mod values;
 mod verify;
 mod wire;
 mod writer;
+mod written;
 
 pub use error::{Error, Fault, Result};
 pub use index::{Generation, Index, Sections};

@@ -6,9 +6,9 @@ use modelfmt_core::{Cursor, Extent, Limits, Parser, Part, Source};
 
 use crate::apr1;
 use crate::error::{Error, Fault, Result, malformed};
-use crate::index::{Generation, Index, Sections, Tensors};
+use crate::index::{Generation, Head, Index, Sections, Tensors};
 use crate::metadata::Metadata;
-use crate::wire::{self, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header};
+use crate::wire::{self, FOOTER_LEN, Footer, HEADER_LEN, Header};
 
 /// What is asked for first: most metadata and indexes fit, and a small file is read at once.
 const FIRST: u64 = 32 << 10;
@@ -42,17 +42,6 @@ enum State {
     Metadata(Head),
     /// The index: all.
     Index(Head),
-}
-
-/// What a header says, with the sections checked against the file's length.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) generation: Generation,
-    pub(crate) version: (u16, u16),
-    pub(crate) flags: Flags,
-    pub(crate) sections: Sections,
-    /// The number of tensors, which an APR1 file states outside its index.
-    pub(crate) tensor_count: Option<u32>,
 }
 
 impl IndexParser {

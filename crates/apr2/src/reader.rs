@@ -2,7 +2,9 @@
 
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Fetch, FileIndex, Level, Location, Report, TensorTable, Work};
+use modelfmt_core::{
+    Bytes, Fetch, FileIndex, Level, Limits, Location, Report, TensorTable, Work, parse_source,
+};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
@@ -16,6 +18,16 @@ pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 /// With a source in memory (a slice, a map) raw tensors are views of it, without a copy; with any other, one tensor is one
 /// read. Of a compressed tensor, reading piece after piece is linear.
 pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+
+impl Index {
+    /// Parses a whole file in memory, with the default [`Limits`].
+    ///
+    /// # Errors
+    /// The first rule that the file breaks.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
+    }
+}
 
 impl FileIndex for Index {
     type Fault = Fault;

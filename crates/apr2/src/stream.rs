@@ -7,9 +7,9 @@ use modelfmt_core::{Bytes, Cursor, Source, TensorTable, TensorView, now};
 
 use crate::apr1;
 use crate::error::{Error, Result};
-use crate::index::{Generation, Tensors};
+use crate::index::{Generation, Head, Tensors};
 use crate::metadata::Metadata;
-use crate::parser::{self, Head};
+use crate::parser;
 use crate::prefetch::Prefetched;
 use crate::reader::OpenOptions;
 use crate::wire::Footer;

@@ -4,7 +4,8 @@ use modelfmt_core::{Bytes, Extent, Fetch, TensorInfo, Work};
 
 use crate::blocks::Compressed;
 use crate::error::{Error, Result};
-use crate::index::{Stored, Tensors};
+use crate::index::Tensors;
+use crate::stored::Stored;
 
 /// From this size on, reading a compressed tensor uses more than one thread.
 const PARALLEL: u64 = 4 << 20;

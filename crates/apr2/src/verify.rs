@@ -5,7 +5,8 @@ mod pass;
 use modelfmt_core::{Extent, Fetch, Level, Part, Report, Work, overlaps};
 
 use crate::error::Error;
-use crate::index::{Generation, Index, Stored};
+use crate::index::{Generation, Index};
+use crate::stored::Stored;
 use crate::wire::{self, Flags};
 
 pub(crate) use pass::Pass;

@@ -9,31 +9,15 @@ use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{Extent, Work};
 
 use crate::crc::Crc;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::layout::{Compression, Plan};
 use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};
+use crate::written::{Place, Written, put};
 
 /// DECISIONS, APR2, sections: metadata begins right behind the header.
 const METADATA_OFFSET: u32 = 32;
 /// The index is written in pieces of about this size.
 const INDEX_PIECE: usize = 1 << 20;
-
-/// Where a tensor came to lie.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// From the start of the file.
-    pub(crate) offset: u64,
-    /// The bytes that it takes.
-    pub(crate) size: u64,
-    pub(crate) compressed: bool,
-}
-
-/// What was written before the index: the data section.
-pub(crate) struct Written {
-    pub(crate) crc: Crc,
-    /// Where each tensor lies; `None` if all lie as planned.
-    pub(crate) places: Option<Vec<Place>>,
-}
 
 impl Plan {
     /// Pulls every tensor's values, in order and in pieces, and writes the file; `data` numbers tensors as their
@@ -175,8 +159,4 @@ impl Pieces<'_> {
         }
         Ok(())
     }
-}
-
-pub(crate) fn put(sink: &dyn Sink, at: u64, bytes: &[u8]) -> Result<()> {
-    sink.write_at(at, bytes).map_err(|source| Error::Write { path: sink.name(), source })
 }

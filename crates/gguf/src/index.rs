@@ -4,7 +4,6 @@ use modelfmt_core::{Extent, Limits, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
-use crate::parser::IndexParser;
 use crate::wire;
 
 /// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
@@ -34,14 +33,6 @@ pub(crate) struct Listing {
 }
 
 impl Index {
-    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
-    ///
-    /// # Errors
-    /// If they break a rule of the format.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
-    }
-
     pub(crate) fn new(listing: Listing) -> Result<Self> {
         let Listing { file_len, version, metadata, alignment_at, mut tensors, end } = listing;
         let alignment = alignment(&metadata, alignment_at)?;

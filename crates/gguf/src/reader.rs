@@ -1,9 +1,9 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work};
+use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work, parse_source};
 
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::index::{Index, default_limits};
 use crate::parser::IndexParser;
 
@@ -12,6 +12,16 @@ pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open GGUF file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+
+impl Index {
+    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
+    ///
+    /// # Errors
+    /// If they break a rule of the format.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
+    }
+}
 
 impl FileIndex for Index {
     type Fault = Fault;

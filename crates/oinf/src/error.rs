@@ -2,7 +2,7 @@
 
 use modelfmt_core::DType;
 
-use crate::wire::ValueType;
+use crate::value_type::ValueType;
 
 /// An error of this crate.
 pub type Error = modelfmt_core::Error<Fault>;
@@ -143,15 +143,4 @@ pub enum Fault {
     /// The file would be longer than an offset can say.
     #[error("the file would be too long")]
     TooLong,
-}
-
-impl Fault {
-    /// The fault of the first character of `text` that OINF does not have, if there is one (OINF 1, "Strings").
-    pub(crate) fn of_text(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::EmptyString);
-        }
-        let (position, found) = text.char_indices().find(|&(_, c)| !crate::wire::is_string_char(c))?;
-        Some(Self::Character { found: format!("{found:?}"), position })
-    }
 }

@@ -7,7 +7,7 @@ use modelfmt_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, ali
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
-use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType};
+use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType, text_fault};
 
 /// How a file is written. Version 1 leaves nothing to choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub fn can_hold(dtype: DType) -> bool {
 /// Whether OINF can hold a text as a name, a key or a value: one or more of `A-Z a-z 0-9 . _ -`.
 #[must_use]
 pub fn is_string(text: &str) -> bool {
-    Fault::of_text(text).is_none()
+    text_fault(text).is_none()
 }
 
 /// Lists the tensors as they are described.
@@ -159,7 +159,7 @@ fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTab
     let mut table = TensorTable::default();
     for spec in specs {
         let unfit = |fault| Error::Unfit { part: Part::named("tensor", &spec.name), fault };
-        if let Some(fault) = Fault::of_text(&spec.name) {
+        if let Some(fault) = text_fault(&spec.name) {
             return Err(unfit(fault));
         }
         if ValueType::of(spec.dtype).is_none() {
@@ -184,7 +184,7 @@ fn sorted<'m, T>(what: &'static str, items: &'m [(Cow<'_, str>, T)]) -> Result<V
             return unfit(a, modelfmt_core::Fault::Duplicate((*a).to_owned()).into());
         }
     }
-    match sorted.iter().find_map(|&(name, _)| Some((name, Fault::of_text(name)?))) {
+    match sorted.iter().find_map(|&(name, _)| Some((name, text_fault(name)?))) {
         Some((name, fault)) => unfit(name, fault),
         None => Ok(sorted),
     }

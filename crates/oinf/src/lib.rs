@@ -179,6 +179,7 @@ mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 mod sizevars;
+mod value_type;
 mod verify;
 mod wire;
 mod writer;

@@ -1,10 +1,9 @@
 //! Records as they stand in the file, decoding and encoding side by side.
 
-use std::fmt;
-
 use modelfmt_core::{Cursor, DType, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
+pub use crate::value_type::ValueType;
 
 /// OINF 1, "FileHeader": `magic[5] = "OINF\0"`.
 pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
@@ -24,72 +23,26 @@ pub(crate) const fn is_string_char(c: char) -> bool {
     matches!(c, 'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | '-')
 }
 
+/// The fault of the first character of `text` that OINF does not have, if there is one (OINF 1, "Strings").
+pub(crate) fn text_fault(text: &str) -> Option<Fault> {
+    if text.is_empty() {
+        return Some(Fault::EmptyString);
+    }
+    let (position, found) = text.char_indices().find(|&(_, c)| !is_string_char(c))?;
+    Some(Fault::Character { found: format!("{found:?}"), position })
+}
+
 /// Bytes of zeros that bring `len` bytes to a multiple of 8.
 pub(crate) const fn padding(len: u64) -> u64 {
     (ALIGNMENT - len % ALIGNMENT) % ALIGNMENT
 }
 
-macro_rules! value_types {
-    ($($variant:ident = $code:literal, $name:literal, $dtype:expr;)*) => {
-        /// The type of a metadata value or of a tensor's elements (OINF 1, "ValueType Tags").
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u32)]
-        pub enum ValueType {
-            $(#[doc = concat!("`", $name, "`, number ", $code, ".")] $variant = $code,)*
-        }
+impl TryFrom<u32> for ValueType {
+    type Error = Fault;
 
-        impl ValueType {
-            /// Every type, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The name as the document prints it: `u8`, `f16`, `bool`, `bitset`, `str`, `ndarray`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// The number that stands for it in a file.
-            #[must_use]
-            pub const fn code(self) -> u32 {
-                self as u32
-            }
-
-            /// The element type, for numbers and booleans.
-            #[must_use]
-            pub const fn dtype(self) -> Option<DType> {
-                match self { $(Self::$variant => $dtype,)* }
-            }
-        }
-
-        impl TryFrom<u32> for ValueType {
-            type Error = Fault;
-
-            fn try_from(code: u32) -> Result<Self, Fault> {
-                match code {
-                    $($code => Ok(Self::$variant),)*
-                    _ => Err(unknown(code)),
-                }
-            }
-        }
-    };
-}
-
-value_types! {
-    I8 = 1, "i8", Some(DType::I8);
-    I16 = 2, "i16", Some(DType::I16);
-    I32 = 3, "i32", Some(DType::I32);
-    I64 = 4, "i64", Some(DType::I64);
-    U8 = 5, "u8", Some(DType::U8);
-    U16 = 6, "u16", Some(DType::U16);
-    U32 = 7, "u32", Some(DType::U32);
-    U64 = 8, "u64", Some(DType::U64);
-    F16 = 9, "f16", Some(DType::F16);
-    F32 = 10, "f32", Some(DType::F32);
-    F64 = 11, "f64", Some(DType::F64);
-    Bool = 12, "bool", Some(DType::Bool);
-    Bitset = 13, "bitset", None;
-    Str = 14, "str", None;
-    Ndarray = 15, "ndarray", None;
+    fn try_from(code: u32) -> Result<Self, Fault> {
+        Self::from_code(code).ok_or_else(|| unknown(code))
+    }
 }
 
 /// What later revisions call 16 and up, under the same version (DECISIONS, OINF 1).
@@ -99,20 +52,6 @@ const LATER: [&str; 10] = ["bf16", "f8", "i4", "i2", "i1", "u4", "u2", "u1", "t2
 fn unknown(code: u32) -> Fault {
     let later = code.checked_sub(16).and_then(|n| LATER.get(usize::try_from(n).ok()?));
     later.map_or(Fault::UnknownType(code), |name| Fault::LaterType { code, name })
-}
-
-impl ValueType {
-    /// The type whose elements are of this dtype; `None` for those that OINF lacks.
-    #[must_use]
-    pub fn of(dtype: DType) -> Option<Self> {
-        Self::ALL.iter().copied().find(|t| t.dtype() == Some(dtype))
-    }
-}
-
-impl fmt::Display for ValueType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// The file header.
@@ -219,7 +158,7 @@ fn character(bytes: &[u8]) -> Fault {
 
 /// OINF 1, "Strings".
 pub(crate) fn encode_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if let Some(fault) = Fault::of_text(text) {
+    if let Some(fault) = text_fault(text) {
         return Err(fault);
     }
     let len = u32::try_from(text.len()).map_err(|_| Fault::TooLong)?;

@@ -9,7 +9,8 @@ use super::message;
 use crate::blocks::{BLOCK, Compressed};
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, malformed};
-use crate::index::{Generation, Index, Stored};
+use crate::index::{Generation, Index};
+use crate::stored::Stored;
 use crate::wire::Footer;
 
 /// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
