@@ -1,5 +1,7 @@
 //! `cargo xtask ci`: everything that must hold before a commit is pushed.
 
+mod circles;
+mod code;
 mod deny;
 mod dependencies;
 mod features;
@@ -19,6 +21,7 @@ type Step = (&'static str, fn() -> Result);
 
 const STEPS: &[Step] = &[
     ("sources", sources::check),
+    ("circles", circles::check),
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", || test::all(&[])),

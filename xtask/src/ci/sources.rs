@@ -1,12 +1,11 @@
 //! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off, paths of somebody's
 //! machine, files that grow too long.
 
-mod code;
-
 use std::env;
 use std::fs;
 use std::path::Path;
 
+use super::code;
 use crate::run::{self, Result, step};
 use crate::workspace;
 
