@@ -136,7 +136,9 @@ proptest! {
             let mut claims = Claims::new();
             let left = add(&mut claims, list.clone(), times);
             let covers = |claim: &&Claim<u64, usize>| claim.extent.range().contains(&(at as u64));
-            let covered = list.iter().filter(covers).filter(|claim| !left.contains(claim)).count();
+            // Of equal claims one is kept, so what is left out is told by its range.
+            let is_left = |claim: &&Claim<u64, usize>| left.iter().any(|left| left.extent == claim.extent);
+            let covered = list.iter().filter(covers).filter(|claim| !is_left(claim)).count();
             let container = File::new(file);
             let (first, second) = reads.split_at(reads.len() / 2);
             std::thread::scope(|scope| {
