@@ -89,7 +89,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
         EXPANSION + 256 * bytes.len(),
         |b| options.open_source(b),
         |r| options.open_source(r),
-        aero::Reader::source,
+        |reader| reader.source(),
     );
 }
 

@@ -5,13 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::claims::{Claim, FileClaims, merged};
-use modelfmt_core::{AnyError, Extent, Part, Source};
+use modelfmt_core::{Extent, Fetch, Part};
 
 use crate::chunks::{Chunk, malformed};
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
-use crate::reader::Reader;
 use crate::runs::Blake3;
 
 /// How often a byte may be hashed for tensors: once for each of two that share it. Of more, which no good file has, the shard
@@ -41,13 +40,13 @@ enum What {
 type Stated = Claim<[u8; 32], What>;
 
 /// Adds the hashes that cover these tensors. `names` is the index that their positions are of.
-pub(crate) fn claims<S: Source>(
-    reader: &Reader<S>,
+pub(crate) async fn claims<S: Fetch>(
+    index: &Arc<Index>,
+    source: &S,
     names: &Arc<Index>,
     asked: &[Asked],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
-    let index = reader.index();
     let (here, names) = (Arc::clone(index), Arc::clone(names));
     let failed = move |claim: &Stated, found| error_of(&here, &names, claim, found).erase();
     let (mut tensors, mut bare) = (Vec::new(), Vec::new());
@@ -69,7 +68,7 @@ pub(crate) fn claims<S: Source>(
     for of_shard in bare.chunk_by(|(a, _), (b, _)| a == b) {
         let Some(&(shard, _)) = of_shard.first() else { continue };
         let read = merged(of_shard.iter().map(|(_, extent)| extent.range()).collect());
-        coarse.extend(of_shard_claims(reader, shard, &read, out)?);
+        coarse.extend(of_shard_claims(index, source, shard, &read, out).await?);
     }
     match out.add::<Blake3, What>(coarse, 1, failed).first() {
         Some(&Claim { extent, what: What::Shard(shard) | What::Page { shard, .. }, .. }) => {
@@ -81,16 +80,16 @@ pub(crate) fn claims<S: Source>(
 }
 
 /// The hashes of the pages that hold these ranges of the file, which lie in a shard, else that of the whole shard.
-fn of_shard_claims<S: Source>(
-    reader: &Reader<S>,
+async fn of_shard_claims<S: Fetch>(
+    index: &Index,
+    source: &S,
     shard: usize,
     read: &[Range<u64>],
     out: &mut FileClaims<'_>,
 ) -> Result<Vec<Stated>> {
-    let index = reader.index();
     let Some(chunk) = index.chunk(shard) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    let Some(pages) = reader.pages_of(shard)? else {
+    let Some(pages) = index.pages_of(source, shard).await? else {
         let nbytes = read.iter().map(|range| range.end - range.start).sum();
         if out.is_worth(format_args!("the hash of {}", chunk.part()), chunk.length, nbytes) {
             let extent = in_file(index, &chunk, 0, chunk.length)?;
@@ -149,21 +148,25 @@ fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Er
     malformed(part, claim.extent.offset(), fault)
 }
 
-impl<S: Source> Reader<S> {
-    /// The tensor at a position, with what this file says of it.
-    pub(crate) fn asked(&self, position: usize) -> Result<Asked> {
-        let place = self.index().place(position)?;
-        let at = place.offset();
-        let hash = place.hash.map_err(|fault| {
-            malformed(Part::named("tensor", place.info.name).with_field("hash_b3"), at, fault)
-        })?;
-        let extent = in_file(self.index(), &place.chunk, place.within.offset(), place.within.len())?;
-        Ok(Asked { position, shard: place.shard, extent, hashes: [hash, None] })
-    }
+/// The tensor at a position, with what its file says of it.
+pub(crate) fn asked(index: &Index, position: usize) -> Result<Asked> {
+    let place = index.place(position)?;
+    let at = place.offset();
+    let hash = place.hash.map_err(|fault| {
+        malformed(Part::named("tensor", place.info.name).with_field("hash_b3"), at, fault)
+    })?;
+    let extent = in_file(index, &place.chunk, place.within.offset(), place.within.len())?;
+    Ok(Asked { position, shard: place.shard, extent, hashes: [hash, None] })
+}
 
-    /// The hashes that cover the tensors at these positions.
-    pub(crate) fn claims_of(&self, positions: &[usize], out: &mut FileClaims<'_>) -> Result<(), AnyError> {
-        let asked: Result<Vec<Asked>> = positions.iter().map(|&position| self.asked(position)).collect();
-        asked.and_then(|asked| claims(self, self.index(), &asked, out)).map_err(Error::erase)
-    }
+/// Adds the hashes that cover the tensors at these positions of a file by itself.
+pub(crate) async fn of_tensors<S: Fetch>(
+    index: &Arc<Index>,
+    source: &S,
+    positions: &[usize],
+    out: &mut FileClaims<'_>,
+) -> Result<()> {
+    let asked: Vec<Asked> =
+        positions.iter().map(|&position| asked(index, position)).collect::<Result<_>>()?;
+    claims(index, source, index, &asked, out).await
 }

@@ -1,6 +1,6 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
 
-use modelfmt_core::{Source, Work};
+use modelfmt_core::{Fetch, Work};
 
 use crate::chunks::entry_at;
 use crate::error::{Error, Fault, Result};
@@ -112,8 +112,8 @@ fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Fault> {
 }
 
 /// BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
-pub(crate) fn digest(
-    source: &dyn Source,
+pub(crate) async fn digest(
+    source: &impl Fetch,
     toc: u64,
     entries: usize,
     ranges: &[(u64, u64)],
@@ -126,8 +126,8 @@ pub(crate) fn digest(
         while at < end {
             let len = STEP.min(end - at);
             let io = |source| Error::Io { at, len, source };
-            let mut bytes =
-                source.read(at..at + len).and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
+            let bytes = source.fetch(at..at + len).await;
+            let mut bytes = bytes.and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
             zero_hashes(&mut bytes, at, toc, entries);
             hasher.update(&bytes);
             at += len;

@@ -4,8 +4,8 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
 
 use crate::chunks::{Chunk, ChunkTable, malformed};
+use crate::contents::PageCache;
 use crate::error::{Error, Fault, Result};
-use crate::parser::IndexParser;
 use crate::tidx::{Entry, Tensors, metadata_error};
 use crate::wire::{FourCC, Header};
 
@@ -21,17 +21,10 @@ pub struct Index {
     pub(crate) tensors: Tensors,
     pub(crate) file_len: u64,
     pub(crate) limits: Limits,
+    pub(crate) pages: PageCache,
 }
 
 impl Index {
-    /// Parses a whole file in memory.
-    ///
-    /// # Errors
-    /// If it breaks a rule of AERO 0.1, or its tensor index does not match its hash.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
-    }
-
     /// The file's identity.
     #[must_use]
     pub const fn uuid(&self) -> [u8; 16] {

@@ -187,6 +187,7 @@ mod chunk_writer;
 mod chunks;
 mod claims;
 mod compress;
+mod contents;
 mod control;
 mod error;
 mod fourcc;
@@ -204,6 +205,7 @@ mod save;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;
+mod verified;
 mod verify;
 mod wire;
 mod writer;

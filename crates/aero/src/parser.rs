@@ -5,6 +5,7 @@ use std::ops::Range;
 use modelfmt_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
 
 use crate::chunks::{Chunk, ChunkTable, Content, Expansion, malformed};
+use crate::contents::PageCache;
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::manifest::Descriptors;
@@ -269,6 +270,7 @@ impl Parser for IndexParser {
                 tensors: *tensors,
                 file_len: self.file_len,
                 limits: self.limits,
+                pages: PageCache::default(),
             }),
             _ => Err(Error::Truncated {
                 part: Part::new("file"),

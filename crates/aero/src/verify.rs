@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use modelfmt_core::{Level, PIECE, Part, Report, ScanError, Source, Work};
+use modelfmt_core::{Fetch, Level, PIECE, Part, Report, ScanError, ScanRange, Work};
 
 use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control::{self, ControlHash};
@@ -12,24 +12,19 @@ use crate::error::{Error, Fault, Hex};
 use crate::hashes::{Hashes, Pass, Span, Wanted};
 use crate::index::Index;
 use crate::pages::{PageHashes, Payload};
-use crate::reader::Reader;
 use crate::wire::{FourCC, Header, SHARD_ALIGNMENT};
 
-pub(crate) fn verify<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Report {
-    findings(reader, level, work).report(level)
-}
-
-pub(crate) fn findings<S: Source>(reader: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
-    let index = &**reader.index();
+/// The checks of one file.
+pub(crate) async fn findings<S: Fetch>(index: &Index, source: &S, level: Level, work: &Work<'_>) -> Findings {
     let found = Findings::of(index);
     let has_shards = index.chunks.first(FourCC::WTSH).is_some();
-    let mut v = Verifier { reader, index, found, has_shards, skipped: chunk_overlaps(index), stopped: false };
+    let mut v = Verifier { source, index, found, has_shards, skipped: chunk_overlaps(index), stopped: false };
     v.header();
     if level >= Level::Control {
-        v.stopped = v.control(work).is_break() || v.metadata(level, work).is_break();
+        v.stopped = v.control(work).await.is_break() || v.metadata(level, work).await.is_break();
     }
-    if level >= Level::Full && !v.stopped && v.shards(work).is_ok() {
-        v.padding(work);
+    if level >= Level::Full && !v.stopped && v.shards(work).await.is_ok() {
+        v.padding(work).await;
     }
     v.found
 }
@@ -133,7 +128,7 @@ impl Findings {
 }
 
 struct Verifier<'a, S> {
-    reader: &'a Reader<S>,
+    source: &'a S,
     index: &'a Index,
     found: Findings,
     /// Whether there is any WTSH.
@@ -184,7 +179,7 @@ fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
     overlaps
 }
 
-impl<S: Source> Verifier<'_, S> {
+impl<S: Fetch> Verifier<'_, S> {
     /// DECISIONS, AERO: what opens and is wrong all the same. Nothing is read.
     fn header(&mut self) {
         self.reserved();
@@ -262,13 +257,13 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// DECISIONS, AERO, "IHSH payload".
-    fn control(&mut self, work: &Work<'_>) -> ControlFlow<()> {
+    async fn control(&mut self, work: &Work<'_>) -> ControlFlow<()> {
         let mut left = self.index.file_len();
         for (position, chunk) in self.index.chunks().enumerate() {
             if chunk.fourcc != FourCC::IHSH || self.is_skipped(position) {
                 continue;
             }
-            if let Err(error) = self.control_chunk(position, &chunk, &mut left, work) {
+            if let Err(error) = self.control_chunk(position, &chunk, &mut left, work).await {
                 self.found.ihsh.push(describe(&error));
                 if matches!(error, Error::Cancelled) {
                     return ControlFlow::Break(());
@@ -280,14 +275,14 @@ impl<S: Source> Verifier<'_, S> {
 
     /// `left` is how many bytes may still be covered: those of the file, by all control hashes together, or many small
     /// chunks could ask for any amount of hashing.
-    fn control_chunk(
+    async fn control_chunk(
         &self,
         position: usize,
         chunk: &Chunk<'_>,
         left: &mut u64,
         work: &Work<'_>,
     ) -> Result<(), Error> {
-        let content = self.reader.chunk_at(position)?;
+        let content = self.index.content(self.source, position).await?;
         let stated = ControlHash::parse(&content).map_err(|fault| chunk.malformed(fault))?;
         let covered = stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
         stated.check_regions(control_region(self.index)).map_err(|fault| chunk.malformed(fault))?;
@@ -298,7 +293,7 @@ impl<S: Source> Verifier<'_, S> {
             chunk.malformed(Fault::Control(text))
         })?;
         let (toc, entries) = (self.index.header.toc_offset, self.index.chunks().len());
-        let found = control::digest(self.reader.source(), toc, entries, &stated.ranges, work)?;
+        let found = control::digest(self.source, toc, entries, &stated.ranges, work).await?;
         if found == stated.digest {
             return Ok(());
         }
@@ -308,7 +303,7 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
-    fn metadata(&mut self, level: Level, work: &Work<'_>) -> ControlFlow<()> {
+    async fn metadata(&mut self, level: Level, work: &Work<'_>) -> ControlFlow<()> {
         let mut expansion = Expansion::default();
         for (position, chunk) in self.index.chunks().enumerate() {
             let at = match chunk.fourcc {
@@ -324,9 +319,10 @@ impl<S: Source> Verifier<'_, S> {
                 self.found.chunks.push(Error::Cancelled.to_string());
                 return ControlFlow::Break(());
             }
-            let content = chunk
-                .check_budget(&self.index.limits, &mut expansion)
-                .and_then(|_| self.reader.chunk_at(position));
+            let content = match chunk.check_budget(&self.index.limits, &mut expansion) {
+                Ok(_) => self.index.content(self.source, position).await,
+                Err(error) => Err(error),
+            };
             if let Err(error) = content {
                 self.found.chunks.push(describe(&error));
                 continue;
@@ -335,9 +331,10 @@ impl<S: Source> Verifier<'_, S> {
                 self.found.unhashed.get_or_insert_with(|| (chunk.part().to_string(), 0)).1 += 1;
             }
             let decoded = match chunk.fourcc {
-                FourCC::MJSN => self.reader.json_at(position).map(|_| ()),
+                FourCC::MJSN => self.index.json_at(self.source, position).await.map(|_| ()),
                 FourCC::MMSG => {
-                    self.reader.manifest_at(position).map(|manifest| self.listed_shards(&chunk, &manifest))
+                    let manifest = self.index.manifest_at(self.source, position).await;
+                    manifest.map(|manifest| self.listed_shards(&chunk, &manifest))
                 }
                 _ => Ok(()),
             };
@@ -359,8 +356,8 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// All hashes over each shard, in one pass over it. An error if the work was stopped.
-    fn shards(&mut self, work: &Work<'_>) -> Result<(), ()> {
-        let pages = self.page_hashes();
+    async fn shards(&mut self, work: &Work<'_>) -> Result<(), ()> {
+        let pages = self.page_hashes().await;
         let mut tensors: BTreeMap<usize, ShardTensors> =
             tensors_by_shard(self.index).into_iter().map(|shard| (shard.chunk, shard)).collect();
         self.malformed_hashes();
@@ -369,12 +366,12 @@ impl<S: Source> Verifier<'_, S> {
                 continue;
             }
             let shard = tensors.remove(&position).unwrap_or_default();
-            self.shard(&chunk, shard, pages.get(&position).map(|pages| &**pages), work)?;
+            self.shard(&chunk, shard, pages.get(&position).map(|pages| &**pages), work).await?;
         }
         Ok(())
     }
 
-    fn shard(
+    async fn shard(
         &mut self,
         chunk: &Chunk<'_>,
         mut shard: ShardTensors,
@@ -388,7 +385,7 @@ impl<S: Source> Verifier<'_, S> {
         let pass = Pass::new(chunk.length, Wanted { tensors, page_size: pages.map(PageHashes::page_size) });
         let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
         let look = |at: u64, bytes: &[u8]| pass.look(at.saturating_sub(chunk.offset), bytes);
-        match work.scan(self.reader.source(), range, PIECE, look, drop) {
+        match self.source.scan(&ScanRange::new(range, PIECE, look), work, drop).await {
             Ok(()) => self.compare(chunk, &shard, pages, &pass.finish()),
             Err(error) => {
                 let stopped = matches!(error, ScanError::Cancelled);
@@ -459,13 +456,13 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// The page hashes of each shard that has good ones.
-    fn page_hashes(&mut self) -> BTreeMap<usize, Arc<PageHashes>> {
+    async fn page_hashes(&mut self) -> BTreeMap<usize, Arc<PageHashes>> {
         let mut pages = BTreeMap::new();
         for (position, chunk) in self.index.chunks().enumerate() {
             if chunk.fourcc != FourCC::PHSH || self.is_skipped(position) {
                 continue;
             }
-            let content = match self.reader.chunk_at(position) {
+            let content = match self.index.content(self.source, position).await {
                 Ok(content) => content,
                 Err(error) => {
                     // What is wrong with the bytes was reported with the chunks; a source can fail at any time.
@@ -499,7 +496,7 @@ impl<S: Source> Verifier<'_, S> {
     }
 
     /// No hash covers what lies between the chunks; it must be zero, so that no change of the file goes unseen.
-    fn padding(&mut self, work: &Work<'_>) {
+    async fn padding(&mut self, work: &Work<'_>) {
         let mut covered: Vec<(u64, u64)> = self
             .index
             .chunks()
@@ -511,19 +508,20 @@ impl<S: Source> Verifier<'_, S> {
         let mut reach = 0;
         for (start, end) in covered {
             if start > reach {
-                self.gap(reach, start, work);
+                self.gap(reach, start, work).await;
             }
             reach = reach.max(end);
         }
     }
 
-    fn gap(&mut self, start: u64, end: u64, work: &Work<'_>) {
+    async fn gap(&mut self, start: u64, end: u64, work: &Work<'_>) {
         let look = |at: u64, bytes: &[u8]| {
             let position = bytes.iter().position(|&byte| byte != 0)?;
             Some(at.saturating_add(position as u64))
         };
         let mut first = None;
-        let read = work.scan(self.reader.source(), start..end, PIECE, look, |at| first = first.or(at));
+        let scan = ScanRange::new(start..end, PIECE, look);
+        let read = self.source.scan(&scan, work, |at| first = first.or(at)).await;
         let what = match (read, first) {
             (Ok(()), Some(at)) => finding(&Part::new("padding"), at, "is not zero"),
             (Ok(()), None) => return,

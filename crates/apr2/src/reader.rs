@@ -1,5 +1,7 @@
 //! Opens APR2 and APR1 files: what [`modelfmt_core::Reader`] asks of the format.
 
+use std::sync::Arc;
+
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
@@ -69,12 +71,12 @@ impl FileIndex for Index {
     }
 
     async fn claims<S: Fetch>(
-        &self,
+        index: &Arc<Self>,
         source: &S,
         positions: &[usize],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
-        crate::claims::claims(self, source, positions, claims).await
+        crate::claims::claims(index, source, positions, claims).await
     }
 
     fn version_text(&self) -> Option<String> {
@@ -84,8 +86,8 @@ impl FileIndex for Index {
         })
     }
 
-    fn metadata_tree(&self) -> Value {
-        self.metadata().object().clone().into()
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(self.metadata().object().clone().into())
     }
 
     /// Flags and alignment.

@@ -48,8 +48,8 @@ impl FileIndex for Index {
     }
 
     /// Key to value, verbatim. See [`Metadata::to_object`](crate::Metadata::to_object) for what it takes.
-    fn metadata_tree(&self) -> Value {
-        Value::Object(self.metadata().to_object())
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(Value::Object(self.metadata().to_object()))
     }
 
     /// `alignment`, in bytes.

@@ -3,7 +3,7 @@
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Fetch, FileIndex, Level, Report, TensorTable, Work};
 
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
 
 /// How a file is opened: limits, and whether its checksum must match.
@@ -32,8 +32,8 @@ impl FileIndex for Index {
         Some(crate::wire::VERSION.to_string())
     }
 
-    fn metadata_tree(&self) -> Value {
-        self.metadata().to_value()
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(self.metadata().to_value())
     }
 
     /// `checksum`: which of the two the file carries, null if neither matches.

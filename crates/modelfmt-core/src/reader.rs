@@ -100,12 +100,12 @@ pub trait FileIndex: Sized {
     /// # Errors
     /// If what it states cannot be read.
     fn claims<S: Fetch>(
-        &self,
+        index: &Arc<Self>,
         source: &S,
         positions: &[usize],
         claims: &mut FileClaims<'_>,
     ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
-        let _ = (source, positions, claims);
+        let _ = (index, source, positions, claims);
         ready(Ok(()))
     }
 
@@ -113,7 +113,10 @@ pub trait FileIndex: Sized {
     fn version_text(&self) -> Option<String>;
 
     /// What [`Container::metadata`] says.
-    fn metadata_tree(&self) -> Value;
+    ///
+    /// # Errors
+    /// If it has to be read first and cannot be, or does not decode.
+    fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
     /// What [`Container::details`] says.
     fn details(&self) -> Object;
@@ -140,13 +143,14 @@ fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, E
 pub struct OpenOptions<I> {
     limits: Limits,
     ignore_checksum: bool,
+    set_files: u64,
     index: PhantomData<fn() -> I>,
 }
 
 impl<I> Clone for OpenOptions<I> {
     fn clone(&self) -> Self {
-        let Self { ref limits, ignore_checksum, index } = *self;
-        Self { limits: limits.clone(), ignore_checksum, index }
+        let Self { ref limits, ignore_checksum, set_files, index } = *self;
+        Self { limits: limits.clone(), ignore_checksum, set_files, index }
     }
 }
 
@@ -160,7 +164,7 @@ impl<I: FileIndex> OpenOptions<I> {
     /// The defaults: the limits of the format, and checksums that are looked at must match.
     #[must_use]
     pub fn new() -> Self {
-        Self { limits: I::default_limits(), ignore_checksum: false, index: PhantomData }
+        Self { limits: I::default_limits(), ignore_checksum: false, set_files: 0, index: PhantomData }
     }
 
     /// Caps on what the file may make the reader do.
@@ -176,6 +180,19 @@ impl<I: FileIndex> OpenOptions<I> {
     pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.ignore_checksum = ignore;
         self
+    }
+
+    /// The file is one of so many of a set, which share what a set may make the reader do.
+    #[must_use]
+    pub const fn one_in(mut self, files: u64) -> Self {
+        self.set_files = files;
+        self
+    }
+
+    /// How many files the set has of which one is opened; 0 for a file by itself.
+    #[must_use]
+    pub const fn set_files(&self) -> u64 {
+        self.set_files
     }
 
     /// The caps.
@@ -438,12 +455,12 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let mut claims = Claims::new();
-        now(self.index.claims(&self.source, tensors, &mut claims.of_file())).map_err(Error::erase)?;
+        now(I::claims(&self.index, &self.source, tensors, &mut claims.of_file())).map_err(Error::erase)?;
         Ok(claims)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
-        Ok(self.index.metadata_tree())
+        now(self.index.metadata_tree(&self.source)).map_err(Error::erase)
     }
 
     fn details(&self) -> Result<Value, AnyError> {

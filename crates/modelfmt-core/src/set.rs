@@ -354,7 +354,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
             let positions: Vec<usize> = of_file.iter().map(|&(_, there)| there).collect();
             let shard = self.shard(number).map_err(Error::erase)?;
             let mut of_file = claims.of_set_file(number, self.part(number));
-            let found = now(shard.index().claims(shard.source(), &positions, &mut of_file));
+            let found = now(M::Index::claims(shard.index(), shard.source(), &positions, &mut of_file));
             found.map_err(|error| self.within(number, error).erase())?;
         }
         Ok(claims)

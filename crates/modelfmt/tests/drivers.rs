@@ -217,3 +217,8 @@ fn every_driver_reads_safetensors() {
 fn every_driver_reads_gguf() {
     check::<modelfmt::gguf::Index>("gguf", &["gguf"]);
 }
+
+#[test]
+fn every_driver_reads_aero() {
+    check::<aero::Index>("aero", &["aero"]);
+}

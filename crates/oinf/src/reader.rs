@@ -3,7 +3,7 @@
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Fetch, FileIndex, Level, Report, TensorTable, Work};
 
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
 
 /// How a file is opened.
@@ -32,8 +32,8 @@ impl FileIndex for Index {
         Some(crate::wire::VERSION.to_string())
     }
 
-    fn metadata_tree(&self) -> Value {
-        self.metadata().map(|(key, value)| (key, value.to_value())).collect::<Object>().into()
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(self.metadata().map(|(key, value)| (key, value.to_value())).collect::<Object>().into())
     }
 
     /// `sizevars`: name to value.

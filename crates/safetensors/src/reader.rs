@@ -3,7 +3,7 @@
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work};
 
-use crate::error::Fault;
+use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser, default_limits};
 
 /// How a file is opened. Of the limits, `index_len` caps the header.
@@ -37,8 +37,8 @@ impl FileIndex for Index {
     }
 
     /// The object of `__metadata__`, empty if the file has none.
-    fn metadata_tree(&self) -> Value {
-        Value::Object(self.metadata().cloned().unwrap_or_default())
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(Value::Object(self.metadata().cloned().unwrap_or_default()))
     }
 
     fn details(&self) -> Object {

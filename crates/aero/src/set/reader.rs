@@ -11,13 +11,14 @@ use modelfmt_core::source::Files;
 use modelfmt_core::source::{FileSource, Folder};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AnyError, Bytes, Container, Encoding, Extent, Level, Limits, Location, Part, Report, Source, TensorInfo,
-    TensorTable, TensorView, Work,
+    AnyError, Bytes, Container, Encoding, Extent, FileIndex, Level, Limits, Location, Part, Report, Source,
+    TensorInfo, TensorTable, TensorView, Work, now,
 };
 
 use super::{SetFile, SetIndex};
 use crate::chunks::malformed;
 use crate::claims::{Asked, claims};
+use crate::contents::read;
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::reader::{OpenOptions, Reader};
@@ -172,7 +173,7 @@ impl<F: Files> SetReader<F> {
 
     /// What the global tensor index says.
     #[must_use]
-    pub const fn index(&self) -> &Arc<Index> {
+    pub fn index(&self) -> &Arc<Index> {
         self.global.index()
     }
 
@@ -224,7 +225,7 @@ impl<F: Files> SetReader<F> {
         let path = self.path(number);
         let bytes = match home {
             Home::Listed(there) => part.tensor_at(there).map(TensorView::into_bytes),
-            Home::Shard(extent) => part.read(extent.range()),
+            Home::Shard(extent) => now(read(part.source(), extent.range())),
         };
         let bytes = bytes.map_err(|error| error.in_file(&file_part(path)))?;
         modelfmt_core::view_of_source(self.info_at(position)?.0, bytes, || home.offset(part))
@@ -278,7 +279,7 @@ impl<F: Files> SetReader<F> {
         let (number, part, home) = self.home(position)?;
         let source = wrap(number, part.source());
         let read = match home {
-            Home::Listed(there) => part.read_from(&source, there, offset, out),
+            Home::Listed(there) => now(part.index().read_into(&source, there, offset, out)),
             Home::Shard(extent) => {
                 let (info, len) = (self.info_at(position)?.0, out.len() as u64);
                 let (name, nbytes) = (info.name, info.nbytes);
@@ -395,7 +396,7 @@ impl<F: Files> SetReader<F> {
         let within_part = |error: Error| error.in_file(&file_part(self.path(number)));
         let asked = match home {
             Home::Listed(there) => {
-                let asked = part.asked(there).map_err(within_part)?;
+                let asked = crate::claims::asked(part.index(), there).map_err(within_part)?;
                 Asked { position, hashes: [asked.hashes.into_iter().next().flatten(), stated], ..asked }
             }
             Home::Shard(extent) => {
@@ -417,8 +418,9 @@ impl<F: Files> SetReader<F> {
             let of_part = std::iter::from_fn(|| asked.next_if(|&(other, _)| other == number));
             let of_part: Vec<Asked> = of_part.map(|(_, asked)| asked).collect();
             let file = file_part(self.path(number));
-            let found =
-                claims(self.part(number)?, self.index(), &of_part, &mut all.of_set_file(number, file));
+            let part = self.part(number)?;
+            let mut of_file = all.of_set_file(number, file);
+            let found = now(claims(part.index(), part.source(), self.index(), &of_part, &mut of_file));
             found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
         }
         Ok(all)
@@ -510,7 +512,7 @@ impl<F: Files> Container for SetReader<F> {
     /// Those of `index.aero`; `files`: path and size of each file as the index states them; `base_url` and `cache` where the
     /// index has them.
     fn details(&self) -> Result<Value, AnyError> {
-        let mut details = Container::details(&self.global)?;
+        let mut details = Container::details(&*self.global)?;
         let files = self.set.files().map(|file| {
             Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.size_bytes.into())])
         });

@@ -1,12 +1,12 @@
 //! Checks a set: its index, every file by itself and against the index.
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Level, Part, Report, Shortened, Source, Work};
+use modelfmt_core::{Level, Part, Report, Shortened, Source, Work, poll_once};
 use sha2::{Digest as _, Sha256};
 
 use super::{SetFile, SetReader};
 use crate::error::{Error, Result};
-use crate::reader::hex;
+use crate::reader::{Reader, hex};
 use crate::verify::{Findings, describe, findings};
 
 pub(super) fn verify<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
@@ -43,12 +43,12 @@ fn shard_map<F: Files>(set: &SetReader<F>, found: &mut Findings) {
 fn files<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>, found: &mut Findings) {
     let global = set.set().global_tidx();
     size(global, set.global().source().len(), found);
-    found.merge(&global.path, findings(set.global(), level, work));
+    found.merge(&global.path, of_file(set.global(), level, work));
     for (number, part) in set.set().parts().iter().enumerate() {
         match set.part(number) {
             Ok(reader) => {
                 size(&part.file, reader.source().len(), found);
-                found.merge(&part.file.path, findings(reader, level, work));
+                found.merge(&part.file.path, of_file(reader, level, work));
             }
             Err(error) => {
                 found.structure.push(format!(
@@ -59,6 +59,11 @@ fn files<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>, found: &mu
             }
         }
     }
+}
+
+/// The checks of one file; over a source nothing has to be waited for.
+fn of_file<S: Source>(file: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
+    poll_once(findings(file.index(), file.source(), level, work)).unwrap_or_default()
 }
 
 fn size(file: &SetFile, len: u64, found: &mut Findings) {

@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::Files;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{FileIndex, Level, Limits, NameTable, Report, ShardMap, Work};
+use modelfmt_core::{FileIndex, Level, Limits, NameTable, Report, ShardMap, Work, now};
 
 use super::Manifest;
 use crate::error::Result;
@@ -53,7 +53,8 @@ impl ShardMap for Manifest {
 
     /// The model's metadata: that of its first shard, which is opened if it is not yet.
     fn metadata_tree<F: Files>(set: &SetReader<F>) -> Result<Value> {
-        Ok(set.shard(0)?.index().metadata_tree())
+        let shard = set.shard(0)?;
+        now(shard.index().metadata_tree(shard.source()))
     }
 
     /// Flags and alignment of the first shard.
