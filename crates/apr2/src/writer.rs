@@ -24,8 +24,8 @@ impl Plan {
     /// descriptions were given. The bytes are the same however many threads `work` allows.
     ///
     /// # Errors
-    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink refuses bytes, [`Error::Cancelled`]; what has
-    /// been written by then is for the sink's owner to discard.
+    /// [`Error::Data`](crate::Error::Data) if values cannot be had, [`Error::Write`](crate::Error::Write) if the sink refuses bytes,
+    /// [`Error::Cancelled`](crate::Error::Cancelled); what has been written by then is for the sink's owner to discard.
     pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
         self.write_whole(data, sink, work).map(|_| ())
     }

@@ -2,8 +2,8 @@
 //! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`Cursor`], [`Extent`],
 //! [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
 //!
-//! What a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]) comes from the crate `modelfmt-core`, whose names stand here
-//! too.
+//! What a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]) comes from the crate `tensor-core`, which is re-exported
+//! here.
 //!
 //! Depend on a format crate instead if you want to read files; they re-export what of this you need.
 //!
