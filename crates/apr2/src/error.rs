@@ -47,7 +47,7 @@ pub enum Fault {
     #[error("the footer's magic is {0:02x?}, not `2RPA`: the file is cut short or has been appended to")]
     FooterMagic([u8; 4]),
     /// The bytes before the footer are not those that it has the CRC of.
-    #[error("the file says {stated:08x}, its bytes give {found:08x}")]
+    #[error("the file says {stated:#010x}, but its bytes give {found:#010x}")]
     Crc {
         /// What the bytes give.
         found: u32,

@@ -53,9 +53,10 @@ pub enum Fault {
     /// A key beyond 65,535 bytes.
     #[error("has {0} bytes; MAG keys have at most 65,535")]
     KeyLength(u64),
-    /// The checksum is neither of the two that writers use.
+    /// The checksum is neither of the two that writers use; with [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) the
+    /// file opens all the same.
     #[error(
-        "is {stored:#010x}, but the records give {crc32:#010x} (CRC-32) or {crc32c:#010x} (CRC-32C): the file is damaged; open it with OpenOptions::ignore_checksum to look anyway"
+        "is {stored:#010x}, but the records give {crc32:#010x} (CRC-32) or {crc32c:#010x} (CRC-32C): the file is damaged"
     )]
     Checksum {
         /// What the header says.

@@ -95,9 +95,10 @@ pub(crate) struct Show {
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
-Only AERO and APR2 have hashes or checksums of the values. MAG has one of what
-describes them, OINF, safetensors and GGUF have none: there `ok` means that the
-file is well-formed, not that no value has changed; `diff` with a good copy tells.")]
+Only AERO and APR2 have hashes or checksums of the values. MAG has a checksum of
+its metadata and of the names, types and shapes; OINF, safetensors and GGUF have
+none. In those four, `ok` means that the file is well-formed, not that no value
+has changed: compare it with a good copy by `diff`.")]
 pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
@@ -157,7 +158,8 @@ pub(crate) struct Convert {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file
+    /// Take values as they are, without checking them by the hashes and checksums of their own file;
+    /// a MAG whose checksum is wrong opens too
     #[arg(long)]
     pub(crate) no_verify: bool,
 
@@ -255,7 +257,8 @@ pub(crate) struct Extract {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file
+    /// Take values as they are, without checking them by the hashes and checksums of their own file;
+    /// a MAG whose checksum is wrong opens too
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -290,5 +293,6 @@ pub(crate) struct Completions {
 
 /// Print the manual page
 #[derive(Debug, Args)]
-#[command(hide = true)]
+#[command(after_help = "Example:
+  modelfmt man | man -l -")]
 pub(crate) struct Man {}

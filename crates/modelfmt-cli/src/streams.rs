@@ -22,8 +22,30 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 
 /// Opens a model: a path, or `-`.
 pub(crate) fn open(path: &Path) -> Result<Model> {
-    let Some(file) = stream(path)? else { return Model::open(path).map_err(|error| missing(path, error)) };
-    Ok(OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(file), None)?)
+    open_with(path, &OpenOptions::new())
+}
+
+/// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
+/// the error says so where that would help.
+pub(crate) fn open_for_copy(path: &Path, no_verify: bool) -> Result<Model> {
+    let ignoring = OpenOptions::new().ignore_checksum(true);
+    if no_verify {
+        return open_with(path, &ignoring);
+    }
+    match open(path) {
+        Err(Failure::Job(modelfmt::Error::File { path, error })) => {
+            Err(Failure::Job(match ignoring.open(&path) {
+                Ok(_) => modelfmt::Error::Damaged { path, error: Box::new(error) },
+                Err(_) => modelfmt::Error::File { path, error },
+            }))
+        }
+        opened => opened,
+    }
+}
+
+fn open_with(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let Some(file) = stream(path)? else { return options.open(path).map_err(|error| missing(path, error)) };
+    Ok(options.open_source(&path.to_string_lossy(), Box::new(file), None)?)
 }
 
 /// Says what helps where an address was given in place of a path.

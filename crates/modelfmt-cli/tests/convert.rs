@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{modelfmt_in, testdata};
+use common::{modelfmt, modelfmt_in, testdata};
 
 fn folder_with(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -118,6 +118,61 @@ fn misfits_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
     assert!(lines[0].contains(" tensors: safetensors's f64 is not in mag (--cast f32): \""), "{}", lines[0]);
     let run = modelfmt_in(folder.path(), "convert trained.mag some.mag --include fc1.*");
     assert!(run.stderr.contains("note: --include leaves out "), "{}", run.stderr);
+}
+
+#[test]
+fn patterns_that_exclude_nothing_and_tensors_without_data_are_noted() {
+    let folder = folder_with("simple_model.oinf");
+    let run = modelfmt_in(folder.path(), "convert simple_model.oinf a.aero --exclude nosuch.* --exclude x");
+    assert!(run.stderr.contains("note: --exclude leaves out 1 of 5 tensors\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("note: --exclude nosuch.*: no tensor has such a name\n"), "{}", run.stderr);
+    assert!(!run.stderr.contains("--exclude x:"), "{}", run.stderr);
+    let kept = "note: aero has no tensors without data; kept in its metadata, for the way back: \"y\"\n";
+    assert!(run.stderr.contains(kept), "{}", run.stderr);
+    let run = modelfmt_in(folder.path(), "convert simple_model.oinf b.aero --exclude y");
+    assert!(!run.stderr.contains("without data"), "{}", run.stderr);
+    // A pattern that names a tensor that --include has left out already does match.
+    let run = modelfmt_in(folder.path(), "convert simple_model.oinf c.aero --include W.* --exclude x");
+    assert!(!run.stderr.contains("no tensor has such a name"), "{}", run.stderr);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+}
+
+#[test]
+fn blocks_that_nothing_decodes_can_be_left_out() {
+    let path = testdata("gguf/types.gguf");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.mag");
+    let run = modelfmt(["convert".as_ref(), path.as_os_str(), out.as_os_str()]);
+    let line = run.stderr.lines().find(|line| line.contains("iq2_xxs")).unwrap_or_default();
+    assert_eq!(
+        line, "caused by: tensor \"iq2_xxs\": gguf's iq2_xxs is not in mag (--exclude)",
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn no_verify_opens_a_mag_whose_checksum_is_wrong() {
+    let folder = folder_with("trained.mag");
+    let mut bytes = fs::read(folder.path().join("trained.mag")).unwrap();
+    bytes[8] ^= 1; // of the checksum
+    fs::write(folder.path().join("bad.mag"), &bytes).unwrap();
+    for job in ["convert bad.mag out.mag", "extract bad.mag cube -o cube.npy"] {
+        let error = modelfmt_in(folder.path(), job).error();
+        assert!(error.starts_with("error: bad.mag: header, checksum at byte 8: "), "{error}");
+        assert!(
+            error.ends_with("the file is damaged; nothing was written. --no-verify takes values as they are"),
+            "{error}"
+        );
+        modelfmt_in(folder.path(), &format!("{job} --no-verify")).ok();
+    }
+    modelfmt_in(folder.path(), "diff out.mag trained.mag").ok();
+    let error = modelfmt_in(folder.path(), "show bad.mag").error();
+    assert!(error.ends_with("the file is damaged"), "{error}");
+    // What is not wrong by its checksum alone is no better with the option.
+    fs::write(folder.path().join("cut.mag"), &bytes[..40]).unwrap();
+    let error = modelfmt_in(folder.path(), "convert cut.mag cut.aero").error();
+    assert!(!error.contains("--no-verify"), "{error}");
 }
 
 #[test]

@@ -62,6 +62,9 @@ fn a_folder_with_one_model_stands_for_it() {
         error,
         "error: model: it is a folder with 2 models; name one of them: m.safetensors.index.json, weights"
     );
+    let verified = modelfmt_in(folder.path(), "verify model");
+    assert_eq!(verified.status, 1, "{}", verified.stdout);
+    assert_eq!(verified.stderr, "note: `verify -r` takes every model below a folder\n");
     fs::remove_file(folder.path().join("model/weights")).unwrap();
     let json = modelfmt_in(folder.path(), "inspect model --json").json();
     assert_eq!((&json["format"], &json["path"]), (&"safetensors-sharded".into(), &"model".into()));

@@ -103,7 +103,11 @@ fn a_dash_is_standard_output() {
 
     for (line, status, why) in [
         ("$M convert trained.mag -", 2, "error: -: standard output has no ending"),
-        ("$M convert trained.mag - --to aeroset", 2, "error: --to: aeroset is several files"),
+        (
+            "$M convert trained.mag - --to aeroset",
+            2,
+            "error: -: aeroset is several files, and standard output takes one",
+        ),
         ("$M extract trained.mag nothing -o -", 1, "error: trained.mag: no tensor is named"),
         ("$M extract trained.mag fc1.bias -o - > /dev/full", 1, "error: cannot write to standard output: "),
         ("$M convert simple_model.oinf - --to mag", 1, "error: simple_model.oinf: does not fit mag"),

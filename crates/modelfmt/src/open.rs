@@ -204,7 +204,7 @@ fn aero_options(options: &OpenOptions) -> aero::OpenOptions {
 /// The files beside an index, without which there is no set.
 #[cfg(any(feature = "safetensors", feature = "aero", feature = "apr2"))]
 fn need_files(path: &Path, files: Option<AnyFiles>) -> Result<AnyFiles> {
-    let hint = "it is the index of a set; open it by its path, or give the files beside it to OpenOptions::open_source";
+    let hint = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
     files.ok_or_else(|| Error::UnknownFormat { path: path.to_owned(), hint })
 }
 

@@ -9,11 +9,12 @@ pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
     (start + error.column().saturating_sub(1)).min(text.len()) as u64
 }
 
-/// What serde_json says, without the place.
+/// What serde_json says, without the place, and whether it is the JSON itself that is wrong.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    message.strip_suffix(&place).unwrap_or(&message).to_owned()
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    if error.is_data() { message.to_owned() } else { format!("is not good JSON: {message}") }
 }
 
 /// Checks how deep arrays and objects stand in each other, in text that is valid JSON.
@@ -50,7 +51,9 @@ mod tests {
         let error = serde_json::from_str::<serde::de::IgnoredAny>(text).unwrap_err();
         let at = usize::try_from(offset(text, &error)).unwrap();
         assert!(text.is_char_boundary(at) && text[at..].starts_with('}'), "{at} {error}");
-        assert_eq!(message(&error), "expected ident");
+        assert_eq!(message(&error), "is not good JSON: expected ident");
+        let error = serde_json::from_str::<u8>("\"x\"").unwrap_err();
+        assert!(message(&error).starts_with("invalid type: string"), "{}", message(&error));
     }
 
     #[test]

@@ -95,9 +95,19 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "header at byte 8: does not begin with `{`: not a safetensors file",
         ),
-        ("not JSON", file("{\"a\" 1}", &[]), Refuses, "header at byte 13: expected `:`"),
-        ("JSON cut short", file("{\"a\":", &[]), Refuses, "header at byte 12: EOF while parsing a value"),
-        ("more after it", file("{}x", &[]), Refuses, "header at byte 10: trailing characters"),
+        ("not JSON", file("{\"a\" 1}", &[]), Refuses, "header at byte 13: is not good JSON: expected `:`"),
+        (
+            "JSON cut short",
+            file("{\"a\":", &[]),
+            Refuses,
+            "header at byte 12: is not good JSON: EOF while parsing a value",
+        ),
+        (
+            "more after it",
+            file("{}x", &[]),
+            Refuses,
+            "header at byte 10: is not good JSON: trailing characters",
+        ),
         (
             "bytes after the data",
             file("{}", &[0; 3]),
@@ -186,7 +196,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             "three offsets",
             one(entry("a", "U8", "[4]", "[0,4,4]")),
             Refuses,
-            "header at byte 59: trailing characters",
+            "header at byte 59: is not good JSON: trailing characters",
         ),
         (
             "an end before the beginning",
@@ -320,7 +330,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             "half a surrogate",
             file(r#"{"__metadata__":{"k":"\ud800"}}"#, &[]),
             Refuses,
-            "header at byte 36: unexpected end of hex escape",
+            "header at byte 36: is not good JSON: unexpected end of hex escape",
         ),
         // DECISIONS, "For every format": JSON may nest 127 levels.
         (
@@ -496,7 +506,7 @@ fn errors_of_the_source_say_where() {
 fn an_index_that_breaks_a_rule_is_refused() {
     let mut wrong = Vec::new();
     for (name, json, expected) in [
-        ("nothing", "", "index at byte 0: EOF while parsing a value"),
+        ("nothing", "", "index at byte 0: is not good JSON: EOF while parsing a value"),
         ("a list", "[]", "index at byte 0: invalid type: sequence, expected an object with weight_map"),
         ("no map", "{}", "index at byte 0: has no key `weight_map`"),
         (
@@ -549,7 +559,11 @@ fn an_index_that_breaks_a_rule_is_refused() {
             r#"{"metadata":"x","weight_map":{}}"#,
             "index at byte 14: metadata must be an object, found a string",
         ),
-        ("more after it", r#"{"weight_map":{}} x"#, "index at byte 18: trailing characters"),
+        (
+            "more after it",
+            r#"{"weight_map":{}} x"#,
+            "index at byte 18: is not good JSON: trailing characters",
+        ),
     ] {
         let error = SetIndex::parse(json.as_bytes(), &default_limits()).expect_err(name);
         if error.to_string() != expected {

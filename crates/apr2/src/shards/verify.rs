@@ -138,8 +138,10 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
     match shard.crc32 {
         Some(stated) if stated == crc.value => {}
         Some(stated) => {
-            let text =
-                format!("shard {file:?}: the manifest says {stated:08x}, its bytes give {:08x}", crc.value);
+            let text = format!(
+                "shard {file:?}: the manifest says {stated:#010x}, but its bytes give {:#010x}",
+                crc.value
+            );
             found.shard_crcs.push(text);
         }
         None => found.shard_crcs.push(format!("shard {file:?}: the manifest has no CRC to compare with")),

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
-    let model = streams::open(&args.input)?;
+    let model = streams::open_for_copy(&args.input, args.no_verify)?;
     let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
     let converted = if streams::is_dash(&args.output) {
@@ -68,6 +68,10 @@ fn written(output: &Path, converted: &Converted) -> String {
 
 fn target(args: &Convert) -> Result<Format> {
     if let Some(format) = args.to {
+        if format.is_set() && streams::is_dash(&args.output) {
+            let why = format!("-: {format} is several files, and standard output takes one; name a file");
+            return Err(Failure::Usage(why));
+        }
         return Ok(format);
     }
     let name = args.output.to_string_lossy();

@@ -66,6 +66,9 @@ fn verify(path: &Path, args: &Verify, quiet: bool, tally: &mut Tally) -> Result 
         return Err(Failure::Checked);
     }
     let report = report?;
+    if !args.recursive && !quiet && path.is_dir() && report.format.is_none() {
+        say("note: `verify -r` takes every model below a folder");
+    }
     tally.verified += 1;
     tally.failed += usize::from(!report.is_ok());
     print(|out| if args.json { json(&report, out) } else { text(&report, out) })

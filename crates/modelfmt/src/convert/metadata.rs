@@ -359,7 +359,7 @@ fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> 
     };
     let note = |(key, value): &(String, Value)| {
         let text = json::to_string(value).unwrap_or_default();
-        format!("{key} {text} is left out: a format on the way asked for it, and the model did not say it")
+        format!("{key} {text} is left out: an earlier conversion put it in, the model itself does not say it")
     };
     gone.iter().filter(is_news).map(note).collect()
 }

@@ -218,7 +218,10 @@ impl<'a> Conversion<'a> {
     /// As [`convert_to_sink`].
     pub fn write_to_sink(self, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
         if self.target.is_set() {
-            let why = format!("{} is several files; Conversion::write_to_files writes them", self.target);
+            let why = format!(
+                "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
+                self.target
+            );
             return Err(options::usage("--to", why));
         }
         let name = sink.name();

@@ -76,15 +76,20 @@ impl<'a> Patterns<'a> {
 
     /// An error for the first pattern that has matched nothing: it is a slip of the pen.
     fn check(&self, model: &Model) -> Result<()> {
-        let lonely = self.patterns.iter().zip(&self.matched).find(|(_, matched)| !**matched);
-        match lonely {
+        match self.lonely().next() {
             None => Ok(()),
-            Some((pattern, _)) => Err(Error::NoMatch {
+            Some(pattern) => Err(Error::NoMatch {
                 path: model.path().to_owned(),
                 option: self.option,
-                pattern: (*pattern).to_owned(),
+                pattern: pattern.to_owned(),
             }),
         }
+    }
+
+    /// The patterns that have matched nothing.
+    fn lonely(&self) -> impl Iterator<Item = &'a str> {
+        let both = self.patterns.iter().zip(&self.matched);
+        both.filter(|(_, matched)| !**matched).map(|(&pattern, _)| pattern)
     }
 }
 
@@ -143,7 +148,8 @@ impl<'a> Filter<'a> {
 
     pub(super) fn takes(&mut self, name: &str) -> bool {
         let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
-        let takes = is_included && self.exclude.matches(name).is_empty();
+        let is_excluded = !self.exclude.matches(name).is_empty(); // asked in any case, so that each pattern is known to match
+        let takes = is_included && !is_excluded;
         self.seen = self.seen.saturating_add(1);
         self.left_out = self.left_out.saturating_add(usize::from(!takes));
         takes
@@ -157,11 +163,15 @@ impl<'a> Filter<'a> {
         self.include.check(model)
     }
 
-    /// How many tensors are left out, if any are.
-    pub(super) fn note(&self) -> Option<String> {
+    /// How many tensors are left out, if any are, and which patterns leave out none.
+    pub(super) fn notes(&self) -> Vec<String> {
         let Self { seen, left_out, .. } = self;
         let leave = if self.options().contains(" and ") { "leave" } else { "leaves" };
-        (*left_out > 0).then(|| format!("{} {leave} out {left_out} of {seen} tensors", self.options()))
+        let count =
+            (*left_out > 0).then(|| format!("{} {leave} out {left_out} of {seen} tensors", self.options()));
+        let lonely =
+            self.exclude.lonely().map(|pattern| format!("--exclude {pattern}: no tensor has such a name"));
+        count.into_iter().chain(lonely).collect()
     }
 
     fn options(&self) -> &'static str {

@@ -312,7 +312,8 @@ impl<'a> Chooser<'a> {
     /// The options that would make a type fit.
     fn help(&self, dtype: DType, widened: Option<DType>) -> Option<Cow<'static, str>> {
         if dtype.is_quantized() {
-            return ggml_quant::can_decode(dtype).then_some("--dequantize f32".into());
+            let decoded = ggml_quant::can_decode(dtype);
+            return Some(if decoded { "--dequantize f32" } else { "--exclude" }.into());
         }
         if let Some(wide) = widened {
             return Some(format!("--widen, which makes it {wide}").into());
@@ -333,7 +334,7 @@ impl<'a> Chooser<'a> {
         let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
             format!("{count} {}: {from} becomes {to}", plural(count))
         };
-        let mut notes: Vec<String> = self.filter.note().into_iter().collect();
+        let mut notes: Vec<String> = self.filter.notes();
         notes.extend(self.changes.iter().map(change));
         for (blocks, names) in &self.unquantized {
             let names = Examples::of(names.iter().map(String::as_str));
@@ -350,6 +351,13 @@ impl<'a> Chooser<'a> {
         if !self.chosen.scalars.is_empty() {
             let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));
             notes.push(format!("{} has no scalars; written with shape [1]: {names}", self.target.format));
+        }
+        if !self.chosen.listed.is_empty() {
+            let names = Examples::of(self.chosen.listed.iter().map(|(_, declared)| declared.name.as_str()));
+            notes.push(format!(
+                "{} has no tensors without data; kept in its metadata, for the way back: {names}",
+                self.target.format
+            ));
         }
         notes
     }
