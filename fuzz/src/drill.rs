@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use modelfmt_core::value::Value;
+use modelfmt_core::claims::ClaimError;
+use modelfmt_core::value::{List, Value};
 use modelfmt_core::{
     AnyError, Bytes, Container, Encoding, Level, Limits, Location, Report, TensorInfo, TensorView, Work,
 };
@@ -59,6 +60,8 @@ pub struct Seen<'a> {
     details: Result<Value, String>,
     tensors: Vec<Tensor<'a>>,
     reports: Vec<Report>,
+    /// What the file's own digests say of the values that were read.
+    checked: Result<(), String>,
 }
 
 impl Seen<'_> {
@@ -105,16 +108,27 @@ impl PartialEq for Values<'_> {
 /// # Panics
 /// For every finding.
 #[must_use]
-pub fn drill(container: &dyn Container, depth: Depth) -> Seen<'_> {
+pub fn drill(container: &(dyn Container + Sync), depth: Depth) -> Seen<'_> {
     let count = container.tensor_count();
     let mut budget = MAX_READ;
+    let tensors: Vec<_> = (0..count).map(|number| tensor(container, number, &mut budget, depth)).collect();
+    let reports = reports(container, depth);
+    let checked = checked(container, &tensors);
+    assert!(
+        checked.is_ok() || reports.last().is_some_and(|full| !full.is_ok()),
+        "{checked:?}, but verify passes"
+    );
     let seen = Seen {
         version: container.version(),
         metadata: container.metadata().map_err(text),
         details: container.details().map_err(text),
-        tensors: (0..count).map(|number| tensor(container, number, &mut budget, depth)).collect(),
-        reports: reports(container, depth),
+        tensors,
+        reports,
+        checked,
     };
+    if depth.is_whole() {
+        seen.metadata.iter().chain(&seen.details).for_each(tree);
+    }
     beyond(container, count);
     seen
 }
@@ -166,6 +180,43 @@ fn reports(container: &dyn Container, depth: Depth) -> Vec<Report> {
         assert_eq!(reports.last(), Some(&by_three), "one thread and three find the same");
     }
     reports
+}
+
+/// Reads all values that could be read once more, seen by the digests that cover them: nothing but damage fails.
+fn checked(container: &(dyn Container + Sync), tensors: &[Tensor<'_>]) -> Result<(), String> {
+    let read = |(position, tensor): (usize, &Tensor<'_>)| match &tensor.values {
+        Some(Ok(_)) => Some(position),
+        _ => None,
+    };
+    let positions: Vec<usize> = tensors.iter().enumerate().filter_map(read).collect();
+    let claims = container.claims(&positions).map_err(text)?;
+    if claims.is_empty() {
+        return Ok(());
+    }
+    for (position, tensor) in tensors.iter().enumerate() {
+        let Some(Ok(Values(known))) = &tensor.values else { continue };
+        let mut out = vec![0xa5; known.len()];
+        container.read_into_checked(position, 0, &mut out, &claims).expect("what was read before");
+        assert!(out == **known, "the values of {:?}", tensor.info);
+    }
+    claims.finish(container, &Work::sequential()).map_err(|error| match error {
+        ClaimError::Damaged(error) => text(error),
+        ClaimError::Other(error) => panic!("{error}"),
+    })
+}
+
+/// Lists keep their members encoded: what they say of themselves fits together.
+fn tree(value: &Value) {
+    match value {
+        Value::Array(list) => {
+            assert_eq!(list.iter().count(), list.len());
+            let members: Vec<Value> = list.iter().collect();
+            assert_eq!(format!("{members:?}"), format!("{:?}", members.iter().cloned().collect::<List>()));
+            members.iter().for_each(tree);
+        }
+        Value::Object(object) => object.iter().for_each(|(_, value)| tree(value)),
+        _ => {}
+    }
 }
 
 /// A number or a name that no tensor has is an error like any other.

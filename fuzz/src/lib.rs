@@ -1,14 +1,18 @@
 //! What the fuzz targets do. `fuzz_targets/NAME.rs` hands its bytes to the function of that name in [`targets`];
 //! `crates/modelfmt/tests/robustness/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
 
+mod checked;
 mod convert;
+mod differ;
 mod drill;
+mod drivers;
 mod model;
 mod mutate;
 mod readers;
 mod roundtrips;
 mod samples;
 mod sets;
+mod values;
 mod writers;
 
 pub use drill::{Depth, Seen, drill, limits};
@@ -20,7 +24,9 @@ pub type Target = fn(&[u8], Depth);
 
 /// The targets. A program names the one that it runs and no other, so that it carries and counts nothing else.
 pub mod targets {
+    pub use super::checked::checked as convert_checked;
     pub use super::convert::{any as convert_any, there_and_back as convert_roundtrip};
+    pub use super::differ::any as diff_any;
     pub use super::mutate::{
         aero as aero_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
@@ -34,6 +40,7 @@ pub mod targets {
         safetensors as safetensors_roundtrip,
     };
     pub use super::sets::{aeroset_index, apr2_manifest, safetensors_index};
+    pub use super::values::{list as value_list, text as user_text};
 }
 
 /// Every target by its name.
@@ -47,7 +54,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("apr2_parse", targets::apr2_parse),
     ("apr2_roundtrip", targets::apr2_roundtrip),
     ("convert_any", targets::convert_any),
+    ("convert_checked", targets::convert_checked),
     ("convert_roundtrip", targets::convert_roundtrip),
+    ("diff_any", targets::diff_any),
     ("gguf_mutate", targets::gguf_mutate),
     ("gguf_parse", targets::gguf_parse),
     ("mag_mutate", targets::mag_mutate),
@@ -61,6 +70,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("safetensors_mutate", targets::safetensors_mutate),
     ("safetensors_parse", targets::safetensors_parse),
     ("safetensors_roundtrip", targets::safetensors_roundtrip),
+    ("user_text", targets::user_text),
+    ("value_list", targets::value_list),
 ];
 
 /// Runs the whole of a target on its input.

@@ -96,7 +96,7 @@ fn values(u: &mut Unstructured<'_>, nbytes: u64) -> Result<Vec<u8>> {
     Ok((0..nbytes).map(|i| seed.wrapping_add((i as u8).wrapping_mul(step))).collect())
 }
 
-fn value(u: &mut Unstructured<'_>, depth: usize) -> Result<Value> {
+pub(crate) fn value(u: &mut Unstructured<'_>, depth: usize) -> Result<Value> {
     Ok(match u.int_in_range(0..=if depth == 0 { 4 } else { 6 })? {
         0 => Value::Null,
         1 => bool::arbitrary(u)?.into(),

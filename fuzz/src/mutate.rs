@@ -114,7 +114,7 @@ fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]),
 }
 
 /// The checksum is computed by the reader itself: only it knows where the records of a mutated file end.
-fn fix_mag(file: &mut [u8]) {
+pub(crate) fn fix_mag(file: &mut [u8]) {
     if let Err(modelfmt_core::Error::Malformed { fault: mag::Fault::Checksum { crc32, .. }, .. }) =
         mag::Reader::from_source(&*file)
         && let Some(field) = file.get_mut(8..12)
@@ -124,7 +124,7 @@ fn fix_mag(file: &mut [u8]) {
 }
 
 #[allow(clippy::ptr_arg, reason = "other formats have fixes that change the length")]
-fn fix_apr2(file: &mut [u8]) {
+pub(crate) fn fix_apr2(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(16) else { return };
     let (len, crc) = (file.len() as u64, crc32fast::hash(&file[..footer]));
     file[footer..footer + 4].copy_from_slice(&crc.to_le_bytes());

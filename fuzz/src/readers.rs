@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use modelfmt::Model;
 use modelfmt_core::source::{MemoryFiles, any_files};
-use modelfmt_core::{Container, FileIndex, OpenOptions, Reader};
+use modelfmt_core::{Container, FileIndex, Level, OpenOptions, Reader, Work};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};
+use super::{differ, drivers};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -21,6 +22,9 @@ pub fn open_bound(len: usize) -> usize {
 
 /// What compressed metadata may expand to under [`limits`], several times over while it grows.
 const EXPANSION: usize = 4 << 20;
+
+/// The bytes of a file's tensors that are read verified, at most.
+const MAX_VERIFIED: u64 = 1 << 20;
 
 /// The source that gives ranges only, and counts them.
 pub(crate) type Ranges<'a> = CountingSource<&'a [u8]>;
@@ -36,8 +40,8 @@ pub(crate) fn both<'a, M, R, E>(
     source: impl FnOnce(&R) -> &Ranges<'a>,
 ) -> bool
 where
-    M: Container,
-    R: Container,
+    M: Container + Sync,
+    R: Container + Sync,
     E: Display,
 {
     let (memory, held) = peak(|| from_memory(bytes));
@@ -68,9 +72,12 @@ fn refusal<T, E: Display>(opened: Result<T, E>) -> Option<String> {
 /// One format whose files are an index and values.
 fn file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool) -> bool
 where
-    I: FileIndex,
+    I: FileIndex + Send + Sync,
 {
     let options = OpenOptions::<I>::new().limits(limits()).ignore_checksum(ignore_checksum);
+    if depth.is_whole() {
+        drivers::same(bytes, &options);
+    }
     both(
         bytes,
         depth,
@@ -83,6 +90,12 @@ where
 
 pub fn aero(bytes: &[u8], depth: Depth) {
     let options = aero::OpenOptions::new().limits(limits());
+    if depth.is_whole() {
+        drivers::same(bytes, &OpenOptions::<aero::Index>::new().limits(limits()));
+        if let Ok(reader) = options.open_source(bytes) {
+            verified(&reader);
+        }
+    }
     both(
         bytes,
         depth,
@@ -91,6 +104,29 @@ pub fn aero(bytes: &[u8], depth: Depth) {
         |r| options.open_source(r),
         |reader| reader.source(),
     );
+}
+
+/// Values that are verified while they are read are the same; what fails, `verify` finds too.
+fn verified(reader: &aero::Reader<&[u8]>) {
+    let report = reader.verify(Level::Full, &Work::sequential());
+    let mut budget = MAX_VERIFIED;
+    for position in 0..reader.tensor_count() {
+        let Ok(plain) = reader.tensor_at(position) else { continue };
+        let nbytes = plain.bytes().len() as u64;
+        let Some(rest) = budget.checked_sub(nbytes) else { break };
+        budget = rest;
+        let third = nbytes / 3..nbytes - nbytes / 3;
+        let whole = reader.tensor_at_verified(position).map(|tensor| tensor.bytes().to_vec());
+        let part = reader.read_range_verified(position, third.clone()).map(|bytes| bytes.to_vec());
+        let third = third.start as usize..third.end as usize;
+        for (found, expected) in [(whole, plain.bytes()), (part, &plain.bytes()[third])] {
+            match found {
+                Ok(found) => assert!(found == expected, "the values of tensor {position}"),
+                Err(aero::Error::NoHash { .. }) => {}
+                Err(error) => assert!(!report.is_ok(), "verify finds nothing, but {error}"),
+            }
+        }
+    }
 }
 
 pub fn apr2(bytes: &[u8], depth: Depth) {
@@ -128,6 +164,11 @@ pub fn model(bytes: &[u8], depth: Depth) {
         (Ok(memory), Ok(ranges)) => {
             assert_eq!(memory.format(), ranges.format());
             assert_eq!(opened_all(&memory), opened_all(&ranges));
+            let flat = |model: &Model| model.flat_metadata().map_err(|error| error.to_string());
+            assert_eq!(flat(&memory), flat(&ranges));
+            if depth.is_whole() {
+                differ::alone(&memory);
+            }
             let (memory, ranges) = (memory.container(), ranges.container());
             drill(memory, depth).assert_same(&drill(ranges, depth), depth);
         }

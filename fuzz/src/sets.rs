@@ -22,7 +22,7 @@ fn apr2_specs() -> [TensorSpec<'static>; 3] {
 }
 
 /// The input is the index itself, or it says which file of the set is changed and how: the first byte decides.
-fn target<C: Container, E>(
+fn target<C: Container + Sync, E>(
     bytes: &[u8],
     depth: Depth,
     set: &MemoryFiles,
