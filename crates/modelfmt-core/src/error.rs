@@ -1,6 +1,7 @@
 //! One shape of error for all format crates: which part of the file, where, and which rule it breaks.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use tensor_core::{ShapeError, TensorInfo};
@@ -207,7 +208,8 @@ impl<F: From<Fault>> From<Basic> for Error<F> {
 
 /// An error of a format crate; `F` is that format's `Fault`, the list of its rules.
 ///
-/// It says what and where in the file; which file is the business of who opened it.
+/// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
+/// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
 /// `Display` speaks of its own level, `source()` carries the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -321,6 +323,34 @@ pub enum Error<F> {
     /// The caller's progress callback asked to stop.
     #[error("stopped on request")]
     Cancelled,
+    /// Any of the others, and the file in which it occurred.
+    #[error(transparent)]
+    InFile(Located<F>),
+}
+
+/// An error, and the file in which it occurred: `PATH: what is wrong, and where`. Its `source()` is that of the error.
+#[derive(Debug)]
+pub struct Located<F> {
+    /// The file, as it was named.
+    pub path: Box<str>,
+    /// What is wrong with it.
+    pub error: Box<Error<F>>,
+}
+
+impl<F: fmt::Display> fmt::Display for Located<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.path.chars() {
+            // A message stays a line, whatever a file is called.
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+        }
+        write!(f, ": {}", self.error)
+    }
+}
+
+impl<F: fmt::Display + fmt::Debug> std::error::Error for Located<F> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
@@ -343,6 +373,9 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
             Self::Unfit { part, fault } => Error::Unfit { part, fault: AnyFault(Box::new(fault)) },
             Self::Data { name, source } => Error::Data { name, source },
             Self::Cancelled => Error::Cancelled,
+            Self::InFile(Located { path, error }) => {
+                Error::InFile(Located { path, error: Box::new(error.erase()) })
+            }
         }
     }
 }
@@ -355,7 +388,7 @@ impl<F: From<Fault> + fmt::Display> Error<F> {
             let fault = Fault::InFile { part: Box::new(part), fault }.into();
             Self::Malformed { part: file.clone(), at, fault }
         };
-        match self {
+        match self.into_inner() {
             Self::Malformed { part, at, fault } => within(part, at, fault.to_string()),
             Self::Truncated { part, at, need, have } => {
                 let end = at.saturating_add(have);
@@ -365,6 +398,7 @@ impl<F: From<Fault> + fmt::Display> Error<F> {
                 let path = file.name.as_deref().unwrap_or_default();
                 Self::Io { at, len, source: io::Error::new(source.kind(), format!("{path}: {source}")) }
             }
+            limit @ Self::Limit { .. } => limit.in_source(file.name.as_deref().map(Cow::Borrowed)),
             other => other,
         }
     }
@@ -400,11 +434,64 @@ impl<F: Clone> Error<F> {
                 Self::Data { name: name.clone(), source: source.to_string().into() }
             }
             Self::Cancelled => Self::Cancelled,
+            Self::InFile(Located { path, error }) => {
+                Self::InFile(Located { path: path.clone(), error: Box::new(error.again()) })
+            }
         }
     }
 }
 
 impl<F> Error<F> {
+    /// The error itself, without the file in which it occurred.
+    #[must_use]
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::InFile(located) => located.error.inner(),
+            other => other,
+        }
+    }
+
+    /// As [`inner`](Self::inner).
+    #[must_use]
+    pub fn into_inner(self) -> Self {
+        match self {
+            Self::InFile(located) => located.error.into_inner(),
+            other => other,
+        }
+    }
+
+    /// The file in which it occurred, if it says that.
+    #[must_use]
+    pub const fn path(&self) -> Option<&str> {
+        match self {
+            Self::InFile(located) => Some(&located.path),
+            Self::Open { path, .. } | Self::Write { path, .. } => Some(path.as_str()),
+            _ => None,
+        }
+    }
+
+    /// The same error with the name of its file, for a reader that knows it. What names a file already, and what has
+    /// nothing to do with the bytes of one, stays as it is.
+    #[must_use]
+    pub fn in_source(self, name: Option<Cow<'_, str>>) -> Self {
+        match (self, name) {
+            (error @ (Self::Write { .. } | Self::Cancelled), _) => error,
+            (error, Some(path)) if error.path() != Some(&*path) => {
+                Self::InFile(Located { path: path.into(), error: Box::new(error) })
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// The same error without the name of this file, for a message that names the file itself.
+    #[must_use]
+    pub fn outside(self, name: &str) -> Self {
+        match self {
+            Self::InFile(located) if &*located.path == name => *located.error,
+            other => other,
+        }
+    }
+
     /// There is no tensor at that position.
     #[must_use]
     pub fn no_such_position(position: usize) -> Self {
@@ -420,8 +507,8 @@ impl<F> Error<F> {
 
     /// Whether the fault lies in the environment (an I/O error), not in the bytes.
     #[must_use]
-    pub const fn is_io(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Open { .. } | Self::Write { .. })
+    pub fn is_io(&self) -> bool {
+        matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Write { .. })
     }
 }
 

@@ -137,7 +137,7 @@ pub mod write;
 pub use async_reader::AsyncReader;
 pub use container::Container;
 pub use cursor::Cursor;
-pub use error::{AnyError, AnyFault, Basic, Error, Fault, Part, Shortened};
+pub use error::{AnyError, AnyFault, Basic, Error, Fault, Located, Part, Shortened};
 pub use extent::{Extent, Overlap, align_up, overlaps};
 pub use fetch::{Fetch, Scan, ScanError, ScanRange, now, poll_once};
 pub use limits::Limits;

@@ -223,7 +223,10 @@ impl<I: FileIndex> OpenOptions<I> {
     /// # Errors
     /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn open_source<S: Source>(&self, source: S) -> Result<Reader<I, S>, Error<I::Fault>> {
-        Ok(Reader { index: self.index_of(&source)?, source })
+        match self.index_of(&source) {
+            Ok(index) => Ok(Reader { index, source }),
+            Err(error) => Err(error.in_source(source.name())),
+        }
     }
 
     /// The index of what a source holds.
@@ -276,8 +279,10 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// If the source is not as long as the file that the index was made of.
     pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
-        require_len(source.len(), index.file_len())?;
-        Ok(Self { index, source })
+        match require_len(source.len(), index.file_len()) {
+            Ok(()) => Ok(Self { index, source }),
+            Err(error) => Err(Error::from(error).in_source(source.name())),
+        }
     }
 
     /// What the file holds. Keep it to open the same file again without reading.
@@ -309,7 +314,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`Error::Io`]; if it does not decompress.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
-        self.tensor_at(self.position(name)?)
+        self.tensor_at(self.position(name).map_err(|error| self.named(error))?)
     }
 
     /// The tensor at a position with its values.
@@ -317,7 +322,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
-        self.view(position, None)
+        self.view(position, None).map_err(|error| self.named(error))
     }
 
     /// The tensor at a position with its values, decompressed on as many threads as `work` allows.
@@ -325,7 +330,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensor_with(&self, position: usize, work: &Work<'_>) -> Result<TensorView<'_>, Error<I::Fault>> {
-        self.view(position, Some(work))
+        self.view(position, Some(work)).map_err(|error| self.named(error))
     }
 
     /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
@@ -333,6 +338,10 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Fault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8], Error<I::Fault>> {
+        self.borrowed(name).map_err(|error| self.named(error))
+    }
+
+    fn borrowed(&self, name: &str) -> Result<&[u8], Error<I::Fault>> {
         let position = self.position(name)?;
         let location = self.index.location(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = location.offset.ok_or_else(|| Error::NoData { name: name.to_owned() })?;
@@ -358,7 +367,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), Error<I::Fault>> {
-        now(self.index.read_into(&self.source, position, offset, out))
+        now(self.index.read_into(&self.source, position, offset, out)).map_err(|error| self.named(error))
     }
 
     /// Checks the file, on all cores, and reports every finding.
@@ -370,6 +379,11 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
         poll_once(self.index.verify(&self.source, level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
+    }
+
+    /// An error with the name of the file.
+    fn named<F>(&self, error: Error<F>) -> Error<F> {
+        error.in_source(self.source.name())
     }
 
     fn position(&self, name: &str) -> Result<usize, Error<I::Fault>> {
@@ -423,11 +437,11 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
     }
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
-        self.index.location(tensor).ok_or_else(|| Error::no_such_position(tensor))
+        self.index.location(tensor).ok_or_else(|| self.named(Error::no_such_position(tensor)))
     }
 
     fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        now(self.index.read(&self.source, tensor, None)).map_err(Error::erase)
+        now(self.index.read(&self.source, tensor, None)).map_err(|error| self.named(error.erase()))
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
@@ -442,20 +456,22 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
         claims: &Claims,
     ) -> Result<(), AnyError> {
         let source = Watched::new(&self.source, 0, claims);
-        now(self.index.read_into(&source, tensor, offset, out)).map_err(Error::erase)
+        now(self.index.read_into(&source, tensor, offset, out)).map_err(|error| self.named(error.erase()))
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
         let len = out.len() as u64;
-        match file {
+        let read = match file {
             0 => self.source.read_into(at, out).map_err(|source| Error::Io { at, len, source }),
             other => Err(Error::NotFound { name: format!("file number {other}") }),
-        }
+        };
+        read.map_err(|error| self.named(error))
     }
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let mut claims = Claims::new();
-        now(I::claims(&self.index, &self.source, tensors, &mut claims.of_file())).map_err(Error::erase)?;
+        let found = now(I::claims(&self.index, &self.source, tensors, &mut claims.of_file()));
+        found.map_err(|error| self.named(error.erase()))?;
         Ok(claims)
     }
 

@@ -1,5 +1,6 @@
 //! One reader for all sharded models: a map of names to files, and files that are opened when a tensor is asked for.
 
+use std::borrow::Cow;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::Arc;
@@ -90,6 +91,8 @@ pub struct SetReader<M: ShardMap, F: Files> {
     files: F,
     options: OpenOptions<M::Index>,
     shards: Shards<M::Index, F::Source>,
+    /// What errors call the index.
+    name: Option<String>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -134,18 +137,24 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         files: F,
         options: &OpenOptions<M::Index>,
     ) -> Result<Self, MapError<M>> {
-        let (len, limits) = (source.len(), options.limits_ref());
+        let map = Self::map_of(source, options.limits_ref());
+        let map = map.map_err(|error| error.in_source(source.name()))?;
+        let name = source.name().map(Cow::into_owned);
+        Ok(Self { name, ..Self::with_index(Arc::new(map), files, options.clone()) })
+    }
+
+    fn map_of(source: &(impl Source + ?Sized), limits: &Limits) -> Result<M, MapError<M>> {
+        let len = source.len();
         Limits::check("the length of the index of the set", len, limits.index_len)?;
         let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
-        let map = Arc::new(M::parse(&text, limits)?);
-        Ok(Self::with_index(map, files, options.clone()))
+        M::parse(&text, limits)
     }
 
     /// Opens a set whose index is known; reads nothing.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, options: OpenOptions<M::Index>) -> Self {
         let shards = Parts::new(map.shard_count());
-        Self { map, files, options, shards }
+        Self { map, files, options, shards, name: None }
     }
 
     /// What the index of the set says.
@@ -186,8 +195,11 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// That of the first file that cannot be opened, and the first tensor that its file does not have.
     pub fn open_all(&self) -> Result<(), MapError<M>> {
-        (0..self.shards.len()).try_for_each(|number| self.shard(number).map(|_| ()))?;
-        (0..self.map.names().len()).try_for_each(|position| self.known(position).map(|_| ()))
+        let mut files = 0..self.shards.len();
+        let mut tensors = 0..self.map.names().len();
+        let opened = files.try_for_each(|number| self.shard(number).map(|_| ()));
+        let found = opened.and_then(|()| tensors.try_for_each(|position| self.known(position).map(|_| ())));
+        found.map_err(|error| self.named(error))
     }
 
     /// The tensor at a position; opens its file if that is not open yet.
@@ -195,7 +207,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// If there is none at that position, or its file cannot be opened or does not have it.
     pub fn info(&self, position: usize) -> Result<TensorInfo<'_>, MapError<M>> {
-        let (shard, there, _) = self.known(position)?;
+        let (shard, there, _) = self.known(position).map_err(|error| self.named(error))?;
         shard.tensors().info(there).ok_or_else(|| Error::no_such_position(position))
     }
 
@@ -217,7 +229,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>, MapError<M>> {
         match self.find(name) {
             Some(position) => self.tensor_at(position),
-            None => Err(Error::NotFound { name: name.to_owned() }),
+            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
         }
     }
 
@@ -226,8 +238,10 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// As [`info`](Self::info), and as [`Reader::tensor`].
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>, MapError<M>> {
-        let (shard, there, number) = self.known(position)?;
-        shard.tensor_at(there).map_err(|error| self.within(number, error))
+        let read = self.known(position).and_then(|(shard, there, number)| {
+            shard.tensor_at(there).map_err(|error| self.within(number, error))
+        });
+        read.map_err(|error| self.named(error))
     }
 
     /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
@@ -235,8 +249,10 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// As [`info`](Self::info), and as [`Reader::read_into`].
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), MapError<M>> {
-        let (shard, there, number) = self.known(position)?;
-        shard.read_into(there, offset, out).map_err(|error| self.within(number, error))
+        let read = self.known(position).and_then(|(shard, there, number)| {
+            shard.read_into(there, offset, out).map_err(|error| self.within(number, error))
+        });
+        read.map_err(|error| self.named(error))
     }
 
     /// Checks the index and every file, on all cores, and reports every finding.
@@ -255,6 +271,11 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
 
     fn part(&self, number: usize) -> Part {
         Part::entry(M::SHARD, number as u64).with_name(self.path(number))
+    }
+
+    /// An error with the name of the index.
+    fn named<E>(&self, error: Error<E>) -> Error<E> {
+        error.in_source(self.name.as_deref().map(Cow::Borrowed))
     }
 
     fn within(&self, number: usize, error: MapError<M>) -> MapError<M> {
@@ -328,7 +349,8 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         claims: &Claims,
     ) -> Result<(), AnyError> {
         let (shard, there, number) = self.known(tensor).map_err(Error::erase)?;
-        let source = Watched::new(shard.source(), number, claims);
+        let file = self.shards.one_number(number, shard.source());
+        let source = Watched::new(shard.source(), file, claims);
         let read = shard.index().read_into(&source, there, offset, out);
         now(read).map_err(|error| self.within(number, error).erase())
     }
@@ -340,12 +362,12 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         read.map_err(|source| self.within(file, Error::Io { at, len, source }).erase())
     }
 
-    /// Those of each file that has some of the tensors.
+    /// Those of each file that has some of the tensors; once for a file to which several paths lead.
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let mut homes = Vec::with_capacity(tensors.len());
         for &tensor in tensors {
-            let (_, there, number) = self.known(tensor).map_err(Error::erase)?;
-            homes.push((number, there));
+            let (shard, there, number) = self.known(tensor).map_err(Error::erase)?;
+            homes.push((self.shards.one_number(number, shard.source()), there));
         }
         homes.sort_unstable();
         let mut claims = Claims::new();

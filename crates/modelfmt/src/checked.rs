@@ -74,5 +74,6 @@ impl<'a> Checked<'a> {
 }
 
 fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
-    Error::Damaged { path: model.path().to_owned(), error: error.into() }
+    let path = model.path().to_owned();
+    Error::Damaged { error: error.outside(&path.to_string_lossy()).into(), path }
 }

@@ -196,6 +196,12 @@ impl Error {
         Self::NothingSelected { path, option: option.into(), tensors }
     }
 
+    /// An error of a format crate in a file, which is named once: here.
+    pub(crate) fn file(path: PathBuf, error: AnyError) -> Self {
+        let error = error.outside(&path.to_string_lossy());
+        Self::File { path, error }
+    }
+
     /// Names the file in which an error of a format crate occurred.
     #[allow(dead_code, reason = "with no format switched on there are no such errors")]
     pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(modelfmt_core::Error<F>) -> Self
@@ -203,6 +209,6 @@ impl Error {
         F: fmt::Display + fmt::Debug + Send + Sync + 'static,
     {
         let path = path.to_owned();
-        move |error| Self::File { path, error: error.erase() }
+        move |error| Self::file(path, error.erase())
     }
 }

@@ -150,9 +150,7 @@ impl TensorData for Values<'_> {
 }
 
 fn header(model: &Model, position: usize, kind: ExtractAs) -> Result<Vec<u8>> {
-    let Some(info) = model.container().info(position) else {
-        return Err(model.failed(AnyError::NotFound { name: format!("number {position}") }));
-    };
+    let info = model.info(position)?;
     let refused = |why: String| Error::NotExtractable {
         path: model.path().to_owned(),
         name: info.name.to_owned(),

@@ -255,11 +255,9 @@ impl Model {
     /// # Errors
     /// [`Error::File`] if there is none, it has no data, or it cannot be read or decompressed.
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
-        let container = self.container();
+        let info = self.info(position)?;
         let read = || -> Result<_, modelfmt_core::AnyError> {
-            let none = || modelfmt_core::AnyError::NotFound { name: format!("number {position}") };
-            let info = container.info(position).ok_or_else(none)?;
-            let bytes: Bytes<'_> = container.read(position)?;
+            let bytes: Bytes<'_> = self.container().read(position)?;
             TensorView::new(info, bytes).map_err(|e| modelfmt_core::AnyError::Io {
                 at: 0,
                 len: info.nbytes,
@@ -309,7 +307,16 @@ impl Model {
         Ok(details)
     }
 
+    /// The tensor at a position. Of a set that cannot describe it, the error says which file is missing or broken.
+    pub(crate) fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
+        if let Some(info) = self.container().info(position) {
+            return Ok(info);
+        }
+        self.location(position)?;
+        Err(self.failed(modelfmt_core::AnyError::no_such_position(position)))
+    }
+
     pub(crate) fn failed(&self, error: modelfmt_core::AnyError) -> Error {
-        Error::File { path: self.path.clone(), error }
+        Error::file(self.path.clone(), error)
     }
 }

@@ -18,8 +18,7 @@ pub(crate) struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// The pieces of the tensor at a position, each at most [`PIECE`] bytes.
     pub(crate) fn new(model: &'a Model, position: usize) -> Result<Self> {
-        let none = || model.failed(AnyError::NotFound { name: format!("number {position}") });
-        let info = model.container().info(position).ok_or_else(none)?;
+        let info = model.info(position)?;
         // A piece of this many bytes holds whole elements or blocks.
         let unit = info.dtype.block().map_or(1, |block| u64::from(block.nbytes));
         Ok(Self { model, position, info, piece: PIECE - PIECE % unit, at: 0, buffer: AlignedBuf::default() })

@@ -1,5 +1,6 @@
 //! Files on disk, read at positions.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub struct FileSource {
 
 #[derive(Debug)]
 enum Handle {
-    Open(File),
+    Open(File, Option<PathBuf>),
     /// One of many, which is closed when others are read, and opened again.
     Pooled(Pooled),
 }
@@ -30,8 +31,9 @@ impl FileSource {
     /// If it cannot be opened, or is a folder, pipe or device.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         // A pipe would block in open(2), so look first; the check after opening is the one that counts.
-        require_file(&std::fs::metadata(path.as_ref())?)?;
-        Self::new(File::open(path)?)
+        let path = path.as_ref();
+        require_file(&std::fs::metadata(path)?)?;
+        Self::named(File::open(path)?, Some(path.to_owned()))
     }
 
     /// Wraps an open regular file.
@@ -39,9 +41,13 @@ impl FileSource {
     /// # Errors
     /// If its length cannot be had, or it is a folder, pipe or device.
     pub fn new(file: File) -> io::Result<Self> {
+        Self::named(file, None)
+    }
+
+    fn named(file: File, path: Option<PathBuf>) -> io::Result<Self> {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
-        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Open(file) })
+        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Open(file, path) })
     }
 
     /// As [`open`](Self::open), with the file in a pool.
@@ -74,7 +80,7 @@ impl Source for FileSource {
         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         checked_len(&(offset..end), self.len)?;
         match &self.file {
-            Handle::Open(file) => read_exact_at(file, offset, out),
+            Handle::Open(file, _) => read_exact_at(file, offset, out),
             Handle::Pooled(pooled) => pooled.with(|file| read_exact_at(file, offset, out)),
         }
     }
@@ -85,6 +91,14 @@ impl Source for FileSource {
 
     fn shared(&self) -> Option<&(dyn Source + Sync)> {
         Some(self)
+    }
+
+    /// The path that it was opened by.
+    fn name(&self) -> Option<Cow<'_, str>> {
+        match &self.file {
+            Handle::Open(_, path) => path.as_ref().map(|path| path.to_string_lossy()),
+            Handle::Pooled(pooled) => Some(pooled.path().to_string_lossy()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod map;
 #[cfg(not(target_arch = "wasm32"))]
 mod pool;
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,6 +64,11 @@ pub trait Source {
 
     /// The file behind it, if there is one that the system can tell from others. Two sources with the same hold the same bytes.
     fn id(&self) -> Option<FileId> {
+        None
+    }
+
+    /// What errors call it, if it has a name: of a file, its path.
+    fn name(&self) -> Option<Cow<'_, str>> {
         None
     }
 
@@ -171,6 +177,7 @@ macro_rules! forward {
             fn as_slice(&self) -> Option<&[u8]> { (**self).as_slice() }
             fn shared(&self) -> Option<&(dyn Source + Sync)> { (**self).shared() }
             fn id(&self) -> Option<FileId> { (**self).id() }
+            fn name(&self) -> Option<Cow<'_, str>> { (**self).name() }
         }
     )* };
 }

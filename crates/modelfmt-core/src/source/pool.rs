@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -81,6 +81,10 @@ impl Pooled {
         open.next += 1;
         open.put(number, Arc::new(file));
         Self { pool: Arc::clone(pool), number, path, stamp: Stamp::of(metadata) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Does something with the file, open.

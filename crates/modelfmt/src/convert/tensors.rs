@@ -11,7 +11,7 @@ use super::fit::{Capabilities, Examples, Metadata, Misfit};
 use super::options::{ConvertOptions, Declared};
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules, TypeRule};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Model;
 
 /// Where a tensor comes from.
@@ -153,7 +153,7 @@ impl<'a> Chooser<'a> {
                 self.declare(declared);
                 place += 1;
             }
-            let Some(info) = container.info(position) else { return Err(self.missing(position)) };
+            let info = self.model.info(position)?;
             let was_scalar =
                 info.shape == [1] && scalars.binary_search_by(|s| s.as_str().cmp(info.name)).is_ok();
             self.add(position, info, was_scalar);
@@ -169,13 +169,6 @@ impl<'a> Chooser<'a> {
         }
         let notes = self.notes();
         Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })
-    }
-
-    /// A container that counts a tensor and cannot describe it says why when it is asked where it lies.
-    fn missing(&self, position: usize) -> Error {
-        let not_found = || modelfmt_core::AnyError::NotFound { name: format!("number {position}") };
-        let error = self.model.container().location(position).err().unwrap_or_else(not_found);
-        self.model.failed(error)
     }
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.

@@ -108,8 +108,7 @@ fn named(model: &Model, name: &str, positions: &mut Vec<usize>) -> Result<()> {
 /// # Errors
 /// If there are no such values, they cannot be read or decoded, or the progress callback stops the work.
 pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
-    let none = || model.failed(AnyError::NotFound { name: format!("number {position}") });
-    let info = model.container().info(position).ok_or_else(none)?;
+    let info = model.info(position)?;
     let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
     let read = |first: u64, buffer: &mut [u8]| {
         read_elements(model, position, first, buffer)?;

@@ -70,7 +70,7 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

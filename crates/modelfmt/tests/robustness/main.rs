@@ -16,6 +16,7 @@ mod corpus;
 mod faults;
 mod interrupted;
 mod memory;
+mod named;
 mod products;
 mod sets;
 

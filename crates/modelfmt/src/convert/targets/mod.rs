@@ -116,6 +116,6 @@ pub(super) fn failed(conversion: &Conversion<'_>, path: &std::path::Path, error:
             Error::Exists { path: path.into() }
         }
         AnyError::Write { path, source } => Error::Write { path: path.into(), source },
-        error => Error::File { path: path.to_owned(), error },
+        error => Error::file(path.to_owned(), error),
     }
 }

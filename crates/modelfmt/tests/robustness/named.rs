@@ -1,0 +1,81 @@
+//! Errors name the file in which they occur, and name it once.
+
+use std::fs;
+use std::path::Path;
+
+use modelfmt::Model;
+use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::{Error, FileIndex, Reader, SetReader, ShardMap};
+
+use crate::faults::chain;
+
+/// A golden file, opened and read by a format's own reader and by the umbrella, whole and cut short.
+fn check<I: FileIndex>(golden: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(golden)).unwrap();
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    fs::write(&whole, &bytes).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() / 3]).unwrap();
+
+    let error = Reader::<I, FileSource>::open(&cut).map(drop).unwrap_err();
+    named_once(&error, &cut);
+    assert!(!matches!(error.inner(), Error::InFile(_)), "{error:?}");
+    named_once(&Model::open(&cut).unwrap_err(), &cut);
+
+    let reader = Reader::<I, FileSource>::open(&whole).unwrap();
+    let error = reader.tensor("absent").unwrap_err();
+    named_once(&error, &whole);
+    assert!(matches!(error.inner(), Error::NotFound { .. }), "{error:?}");
+    named_once(&reader.tensor_at(1000).unwrap_err(), &whole);
+    named_once(&reader.read_into(0, u64::MAX, &mut [0]).unwrap_err(), &whole);
+
+    // A file that becomes shorter under the reader: an error of reading, with its cause.
+    let model = Model::open(&whole).unwrap();
+    fs::OpenOptions::new().write(true).open(&whole).unwrap().set_len(16).unwrap();
+    let has_bytes = |position: &usize| reader.tensors().info(*position).is_some_and(|info| info.nbytes > 0);
+    let position = (0..reader.tensors().len()).find(has_bytes).unwrap();
+    let error = reader.tensor_at(position).unwrap_err();
+    named_once(&error, &whole);
+    assert!(error.is_io() && std::error::Error::source(&error).is_some(), "{error:?}");
+    named_once(&model.tensor_at(position).map(drop).unwrap_err(), &whole);
+}
+
+fn named_once(error: &dyn std::error::Error, path: &Path) {
+    let text = chain(error);
+    assert_eq!(text.matches(&*path.to_string_lossy()).count(), 1, "{text}");
+}
+
+#[test]
+fn every_format_names_its_file() {
+    check::<mag::Index>("mag/names.mag");
+    check::<oinf::Index>("oinf/shapes.oinf");
+    check::<apr2::Index>("apr2/shapes.apr");
+    check::<modelfmt_gguf::Index>("gguf/shapes.gguf");
+    check::<modelfmt_safetensors::Index>("safetensors/names.safetensors");
+}
+
+/// A set whose index is sound and whose file is not.
+fn check_set<M: ShardMap>(index: &Path, tensor: &str, part: &str) {
+    let set = SetReader::<M, _>::open(index).unwrap();
+    for error in [set.tensor(tensor).unwrap_err(), set.open_all().unwrap_err()] {
+        named_once(&error, index);
+        assert_eq!(chain(&error).matches(part).count(), 1, "{}", chain(&error));
+    }
+    named_once(&set.tensor("absent").unwrap_err(), index);
+    let error = Model::open(index).and_then(|model| model.tensor(tensor).map(drop)).unwrap_err();
+    named_once(&error, index);
+    assert_eq!(error.to_string().matches(part).count(), 1, "{error}");
+}
+
+#[test]
+fn a_set_names_its_index_and_the_broken_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("m.safetensors.index.json");
+    fs::write(&index, r#"{"metadata": {}, "weight_map": {"w": "first-file", "v": "no-file"}}"#).unwrap();
+    fs::write(folder.path().join("first-file"), [9; 40]).unwrap();
+    check_set::<modelfmt_safetensors::SetIndex>(&index, "w", "first-file");
+    fs::remove_file(folder.path().join("first-file")).unwrap();
+    check_set::<modelfmt_safetensors::SetIndex>(&index, "w", "first-file");
+    fs::write(&index, "{").unwrap();
+    named_once(&SetReader::<modelfmt_safetensors::SetIndex, _>::open(&index).map(drop).unwrap_err(), &index);
+}
