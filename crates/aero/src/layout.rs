@@ -48,6 +48,9 @@ pub(crate) struct Extras {
     index: Pairs,
     /// Of the manifest.
     pub(crate) manifest: Object,
+    /// At the end of the index of a set.
+    #[cfg(feature = "set")]
+    pub(crate) set: Object,
 }
 
 impl Default for WriteOptions {

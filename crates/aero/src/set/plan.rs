@@ -47,6 +47,16 @@ struct Listed {
     sha256: [u8; 32],
 }
 
+impl WriteOptions {
+    /// What the index of a set says of how its files are fetched: the prefix of their paths, and advice on keeping them.
+    #[must_use]
+    pub fn delivery(mut self, base_url: Option<&str>, cache: Option<Value>) -> Self {
+        let keys = [("base_url", base_url.map(Value::from)), ("cache", cache)];
+        self.extras.set = keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        self
+    }
+}
+
 impl SetPlan {
     /// Divides tensors into shards and parts and checks everything. The index will be `index_name`, such as
     /// `model.aeroset.json`; the other files stand in the same folder and are named after it.
@@ -272,6 +282,9 @@ impl SetPlan {
         index.insert("model", Object::from_iter([("name", name), ("architecture", architecture)]));
         index.insert("parts", parts.collect::<Value>());
         index.insert("global_tidx", file(global));
+        for (key, value) in &self.options.extras.set {
+            index.insert(key, value.clone());
+        }
         json::to_string_pretty(&index).map_err(|error| unfit_metadata("index of the set", error.to_string()))
     }
 }

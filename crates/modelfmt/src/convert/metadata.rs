@@ -79,9 +79,14 @@ impl Mapper<'_> {
         let target = self.target.format;
         let source = content.format;
         let is_same = is_same_family(source, target);
-        let Content { mut keys, reserved, mut losses, own, said, config, manifest, mut notes, .. } = content;
+        let Content {
+            mut keys, reserved, mut losses, own, own_set, said, config, manifest, mut notes, ..
+        } = content;
         if !is_same || family(target).is_none_or(|(known, _)| known != Format::Aero) {
             losses.extend(own);
+        }
+        if target != Format::AeroSet {
+            losses.extend(own_set);
         }
         let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
@@ -171,7 +176,7 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a list of keys with values of its own kinds.
     fn plain(&self, content: Content) -> Metadata {
-        let Content { mut keys, reserved, losses, own, notes, .. } = content;
+        let Content { mut keys, reserved, losses, own, own_set, notes, .. } = content;
         let mut metadata = Metadata {
             keys: Object::new(),
             sizevars: Object::new(),
@@ -182,7 +187,7 @@ impl Mapper<'_> {
             name: String::new(),
             architecture: String::new(),
         };
-        metadata.losses.extend(own);
+        metadata.losses.extend(own.into_iter().chain(own_set));
         // All keys, and those whose values may be in the form `{"type", "value"}`.
         let (mut all, mut typed) = (Object::new(), HashSet::new());
         if let Some(reserved) = reserved {

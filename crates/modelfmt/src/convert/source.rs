@@ -23,6 +23,8 @@ pub(super) struct Content {
     pub(super) losses: Vec<Misfit>,
     /// What only a file of the same format can hold.
     pub(super) own: Vec<Misfit>,
+    /// What only a set of the same format can hold.
+    pub(super) own_set: Vec<Misfit>,
     /// What the source says of the model's name and architecture outside of `keys`.
     pub(super) said: ModelNames,
     /// What a config.json beside it says of them.
@@ -42,6 +44,7 @@ impl Content {
             reserved: None,
             losses: Vec::new(),
             own: Vec::new(),
+            own_set: Vec::new(),
             manifest: Object::new(),
             said: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
@@ -51,6 +54,7 @@ impl Content {
             Format::Mag | Format::Oinf => content.reserved = Some(native(model)?),
             Format::Aero | Format::AeroSet => content.read_aero(model)?,
             Format::SafetensorsSharded => content.read_safetensors_set(model)?,
+            Format::Apr2Sharded => content.read_apr2_set(model)?,
             _ => content.keys = object(model.metadata()?),
         }
         if format == Format::Gguf {
@@ -92,7 +96,11 @@ impl Content {
         self.take_names("manifest key", &said);
         #[cfg(feature = "aero")]
         if let Some(set) = model.as_aeroset() {
-            self.take_names("key of the set's index", set.set().model());
+            self.take_names(INDEX_KEY, set.set().model());
+            let keys = [("base_url", set.set().base_url().is_some()), ("cache", set.set().cache().is_some())];
+            for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
+                self.own_set.push(Misfit::loss(INDEX_KEY, key, "only the index of an AEROSET has it"));
+            }
         }
         let text = |key| said.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("name"), architecture: text("architecture") };
@@ -137,6 +145,10 @@ impl Content {
         }
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
+            for key in set.index().unknown_keys() {
+                let why = "it stands beside the index's metadata, which is all that is carried";
+                self.losses.push(Misfit::loss(INDEX_KEY, key, why));
+            }
             let mut reserved = Reserved::new(model.format());
             for (number, file) in set.index().files().iter().enumerate() {
                 let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
@@ -160,6 +172,26 @@ impl Content {
         Ok(())
     }
 
+    /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
+    /// that is lost.
+    fn read_apr2_set(&mut self, model: &Model) -> Result<()> {
+        self.keys = object(model.metadata()?);
+        #[cfg(feature = "apr2")]
+        if let Some(set) = model.as_apr2_sharded() {
+            for (number, listed) in set.index().shards().enumerate().skip(1) {
+                let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
+                let others = shard.index().metadata().object().iter();
+                for (key, _) in others.filter(|&(key, value)| self.keys.get(key) != Some(value)) {
+                    let file = listed.file;
+                    let why =
+                        format!("{file:?} says it, and the metadata of a set is that of its first file");
+                    self.losses.push(Misfit::loss("metadata key", key, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn read_gguf(&mut self) {
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
@@ -171,6 +203,9 @@ impl Content {
         }
     }
 }
+
+/// What a loss calls a key of the index of a set.
+const INDEX_KEY: &str = "key of the set's index";
 
 /// The keys of a manifest that are made anew.
 pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];

@@ -20,4 +20,5 @@ mod kept;
 mod metadata;
 mod misfits;
 mod pairs;
+mod sets;
 mod values;

@@ -18,11 +18,12 @@ pub struct SetIndex {
     /// For each tensor, the number of its file.
     homes: Vec<u32>,
     metadata: Object,
+    unknown: NameTable,
     len: u64,
 }
 
 impl SetIndex {
-    /// Reads the JSON text of an index. Keys other than `metadata` and `weight_map` are skipped.
+    /// Reads the JSON text of an index. Of keys other than `metadata` and `weight_map` the values are skipped.
     ///
     /// # Errors
     /// If it is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads out of its folder.
@@ -51,13 +52,14 @@ impl SetIndex {
         if !state.has_map {
             return Err(Error::Malformed { part: part(), at: 0, fault: Fault::Missing("weight_map") });
         }
-        let State { names, files, homes, mut metadata, .. } = state;
+        let State { names, files, homes, mut metadata, unknown, .. } = state;
         if modelfmt_core::value::json::has_large_integer(json.as_bytes()) {
             // The pass above made floats of them.
             let exact = modelfmt_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
             metadata = exact.and_then(|exact| exact.as_object().cloned()).or(metadata);
         }
-        Ok(Self { names, files, homes, metadata: metadata.unwrap_or_default(), len: json.len() as u64 })
+        let metadata = metadata.unwrap_or_default();
+        Ok(Self { names, files, homes, metadata, unknown, len: json.len() as u64 })
     }
 
     /// The names of the tensors, in order.
@@ -84,6 +86,11 @@ impl SetIndex {
         &self.metadata
     }
 
+    /// The keys of the index other than `metadata` and `weight_map`.
+    pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
+        (0..self.unknown.len()).filter_map(|number| self.unknown.name(number))
+    }
+
     /// The length of the index's text in bytes.
     #[must_use]
     pub const fn text_len(&self) -> u64 {
@@ -98,6 +105,7 @@ struct State<'a> {
     paths: SetPaths,
     homes: Vec<u32>,
     metadata: Option<Object>,
+    unknown: NameTable,
     has_map: bool,
     /// Why reading stopped, if not for a fault of the JSON itself; it is told where.
     stop: Option<Box<dyn FnOnce(u64) -> Error>>,
@@ -112,6 +120,7 @@ impl<'a> State<'a> {
             paths: SetPaths::default(),
             homes: Vec::new(),
             metadata: None,
+            unknown: NameTable::default(),
             has_map: false,
             stop: None,
         }
@@ -185,6 +194,8 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                     state.has_map = true;
                 }
                 _ => {
+                    // One that stands there twice is known already, and means nothing.
+                    let _ = state.unknown.push(&key);
                     map.next_value::<IgnoredAny>()?;
                 }
             }

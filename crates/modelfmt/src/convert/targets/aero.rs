@@ -36,6 +36,9 @@ pub(super) fn write_set(
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.part_size(nbytes);
     }
+    if let Some(set) = conversion.model.as_aeroset() {
+        options = options.delivery(set.set().base_url(), set.set().cache().cloned());
+    }
     let plan = SetPlan::new(name, conversion.specs(), &conversion.metadata.keys, &options);
     plan.and_then(|plan| plan.write(data, files, work)).map_err(Error::erase)
 }
