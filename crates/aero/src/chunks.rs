@@ -311,7 +311,11 @@ impl ChunkTable {
             ulen: 0,
             blake3: [0; 32],
         };
-        (0..self.len()).map(move |position| self.chunk(position).unwrap_or(nothing))
+        (0..self.len()).map(move |position| {
+            #[cfg(test)]
+            looked_at();
+            self.chunk(position).unwrap_or(nothing)
+        })
     }
 
     pub(crate) fn find(&self, fourcc: FourCC, name: &str) -> Option<usize> {
@@ -327,7 +331,11 @@ impl ChunkTable {
 
     /// The first chunk of a type.
     pub(crate) fn first(&self, fourcc: FourCC) -> Option<usize> {
-        self.entries.iter().position(|record| record.fourcc == fourcc)
+        self.entries.iter().position(|record| {
+            #[cfg(test)]
+            looked_at();
+            record.fourcc == fourcc
+        })
     }
 
     pub(crate) fn tidx(&self) -> Option<usize> {
@@ -374,8 +382,24 @@ pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// How many entries of a TOC this thread has looked at one after another, and not by a number that it knew.
+    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+fn looked_at() {
+    LOOKS.set(LOOKS.get() + 1);
+}
+
 #[cfg(all(test, feature = "zstd"))]
+#[cfg(not(target_arch = "wasm32"))]
+#[allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 mod tests {
+    use modelfmt_core::value::{Object, Value};
+    use modelfmt_core::{Level, Work};
+
     use super::*;
 
     #[test]
@@ -401,5 +425,52 @@ mod tests {
         assert!(chunk(own + (1 << 20)).check_budget(&limits, &mut both).is_ok());
         assert!(chunk(own).check_budget(&limits, &mut both).is_ok());
         assert!(chunk(own + 1).check_budget(&limits, &mut both).is_err());
+    }
+
+    /// A file of so many chunks, half of them manifests, all compressed.
+    fn many(chunks: usize) -> Vec<u8> {
+        use crate::{ChunkWriter, NewChunk};
+        let new = |number: usize| {
+            let fourcc = if number.is_multiple_of(2) { FourCC::MMSG } else { FourCC(*b"DATA") };
+            NewChunk::new(fourcc, format!("{number}")).with_flags(ChunkFlags::COMPRESSED_ZSTD)
+        };
+        // A manifest that lists shards, of which the file has none: a reason to look for them.
+        let shard = Object::from_iter([("shard_id", Value::from(0u64))]);
+        let shards: Value = [Value::from(shard)].into_iter().collect();
+        let manifest = crate::msgpack::encode(&Object::from_iter([("shards", shards)])).unwrap();
+        let file = modelfmt_core::write::MemoryFile::new();
+        let mut writer = ChunkWriter::new(&file, [1; 16], (0..chunks).map(new).collect()).unwrap();
+        for number in 0..chunks {
+            writer.put(number, manifest.clone()).unwrap();
+        }
+        writer.finish().unwrap();
+        file.into_bytes()
+    }
+
+    /// The entries of the TOC that opening and verifying look at, and the contexts of zstd that they make.
+    fn cost(chunks: usize) -> (u64, u64) {
+        let bytes = many(chunks);
+        let verify = || {
+            let before = (LOOKS.get(), compress::MADE.get());
+            let reader = crate::Reader::from_source(bytes.as_slice()).unwrap();
+            let report = reader.verify_with(Level::Full, &Work::sequential());
+            assert_eq!(
+                report.errors.len(),
+                chunks.div_ceil(2),
+                "each manifest lists a shard that is not there"
+            );
+            (LOOKS.get() - before.0, compress::MADE.get() - before.1)
+        };
+        // On a thread of its own, which has no context yet.
+        std::thread::scope(|scope| scope.spawn(verify).join().unwrap())
+    }
+
+    #[test]
+    fn work_is_linear_in_the_chunks_of_a_file() {
+        let [one, two] = [300, 600].map(cost);
+        println!("{one:?} {two:?}");
+        assert!(one.0 > 300 && two.0 <= 21 * one.0 / 10, "entries looked at: {one:?} {two:?}");
+        assert!(one.0 <= 30 * 300, "{one:?}");
+        assert_eq!((one.1, two.1), (1, 1), "contexts of zstd");
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
 use crate::error::Fault;
 
+#[cfg(all(test, feature = "zstd", not(target_arch = "wasm32")))]
+pub(crate) use native::MADE;
 #[cfg(all(feature = "zstd", not(target_arch = "wasm32")))]
 pub(crate) use native::{compress, decompress};
 #[cfg(all(feature = "zstd", target_arch = "wasm32"))]
@@ -52,6 +54,8 @@ mod native {
         }
         CONTEXT.with_borrow_mut(|kept| {
             if kept.is_none() {
+                #[cfg(test)]
+                MADE.set(MADE.get() + 1);
                 *kept = DCtx::try_create();
             }
             let context = kept.as_mut().ok_or_else(|| Fault::Zstd("out of memory".to_owned()))?;
@@ -62,6 +66,12 @@ mod native {
     std::thread_local! {
         /// Making a context takes and clears some hundred KiB, far more than most chunks have: each thread makes one.
         static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+    }
+
+    #[cfg(test)]
+    std::thread_local! {
+        /// How many contexts this thread has made.
+        pub(crate) static MADE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
 
     fn decompress_with(context: &mut DCtx<'_>, frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
