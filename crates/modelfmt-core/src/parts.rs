@@ -17,6 +17,8 @@ type Slot<R, F> = OnceLock<Result<R, Error<F>>>;
 pub struct Parts<R, I, F> {
     slots: Vec<Slot<R, F>>,
     indexes: Mutex<BTreeMap<FileId, Arc<I>>>,
+    /// By which of its numbers a file is known to those who do something once for each file.
+    numbers: Mutex<BTreeMap<FileId, usize>>,
 }
 
 impl<R, I, F: Clone> Parts<R, I, F> {
@@ -24,7 +26,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     #[must_use]
     pub fn new(count: usize) -> Self {
         let slots = (0..count).map(|_| OnceLock::new()).collect();
-        Self { slots, indexes: Mutex::default() }
+        Self { slots, indexes: Mutex::default(), numbers: Mutex::default() }
     }
 
     /// The number of files.
@@ -47,6 +49,12 @@ impl<R, I, F: Clone> Parts<R, I, F> {
         let slot = self.slots.get(number);
         let slot = slot.ok_or_else(|| Error::NotFound { name: format!("file number {number}") })?;
         slot.get_or_init(open).as_ref().map_err(Error::again)
+    }
+
+    /// One number for all paths that lead to one file: the number of the first of them that was asked about.
+    pub fn one_number<S: Source + ?Sized>(&self, number: usize, source: &S) -> usize {
+        let Some(id) = source.id() else { return number };
+        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(number)
     }
 
     /// The index of what a source holds: one that is known from another path to the same file, else what `parse` makes of it.

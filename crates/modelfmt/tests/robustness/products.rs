@@ -173,6 +173,46 @@ fn many_paths_to_one_file_hold_its_index_once() {
     assert!(many < 10 * one, "{one} {many}");
 }
 
+/// A set of APR2 of so many tensors, each in a file of its own for the manifest, and all in one for the system.
+fn links(manifest: &str, tensors: usize) -> Watched {
+    let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
+    let metadata = apr2::Metadata::new("demo", Object::new());
+    let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new()).unwrap();
+    let file = modelfmt_core::write::MemoryFile::new();
+    plan.write(&vec![[7u8; 64]; tensors], &file, &Work::sequential()).unwrap();
+    let file: Arc<[u8]> = file.into_bytes().into();
+    let (size, crc) = (file.len(), crc32fast::hash(&file));
+    let shard = |n: usize| format!(r#"{{"file":"link{n}","size":{size},"crc32":"{crc:08x}"}}"#);
+    let shards: Vec<String> = (0..tensors).map(shard).collect();
+    let map: Vec<String> = (0..tensors).map(|n| format!(r#""tensor.{n}":{n}"#)).collect();
+    let text = format!(
+        r#"{{"apr_version":"2.0.0","sharded":true,"shard_count":{tensors},"shards":[{}],"tensor_shard_map":{{{}}}}}"#,
+        shards.join(","),
+        map.join(","),
+    );
+    let mut files = MemoryFiles::default();
+    files.0.insert(manifest.to_owned(), text.into_bytes().into());
+    files.0.extend((0..tensors).map(|n| (format!("link{n}"), Arc::clone(&file))));
+    Watched { id: Some(FileId::new(1, 2)), ..Watched::new(files) }
+}
+
+/// What a file says of all its bytes is checked once, however many paths lead to it.
+#[test]
+fn a_file_with_many_names_is_checked_once() {
+    let manifest = INDEXES[1];
+    let read = |n: usize| {
+        let files = links(manifest, n);
+        let model = files.model(manifest);
+        files.counted();
+        let (out, options) = (modelfmt_core::write::MemoryFile::new(), ConvertOptions::default());
+        modelfmt::convert_to_sink(&model, Format::Aero, &out, &options, &Work::sequential()).unwrap();
+        files.counted()[1]
+    };
+    let [one, two] = [100, 200].map(read);
+    println!("{one} bytes read for 100 paths, {two} for 200");
+    assert!(two <= 21 * one / 10, "{one} {two}");
+}
+
 /// Bytes of values in the files of [`over_each_other`].
 const SHARED: u64 = 1 << 18;
 
