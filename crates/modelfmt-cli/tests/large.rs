@@ -71,6 +71,25 @@ fn memory_does_not_grow_with_the_model() {
     }
 }
 
+/// Of a long list in the metadata, the beginning is shown; its whole text would be many times as long.
+#[test]
+fn a_long_list_is_shown_in_no_more_memory_than_it_takes() {
+    const LEN: u64 = 20 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    [0u64, 1, 1].iter().for_each(|n| bytes.extend(n.to_le_bytes())); // no tensors, one key, of one byte
+    bytes.push(b'k');
+    bytes.extend([9u32, 0].iter().flat_map(|n| n.to_le_bytes())); // an array of u8
+    bytes.extend(LEN.to_le_bytes());
+    bytes.resize(bytes.len() + usize::try_from(LEN).unwrap(), 200);
+    fs::write(folder.path().join("list.gguf"), bytes).unwrap();
+    for args in ["inspect list.gguf", "show list.gguf"] {
+        // As it stands in the file, and as a tree, in which a byte takes up to two.
+        let peak = peak_memory(start(folder.path(), args));
+        assert!(peak > 0 && peak <= (3 * LEN >> 10) + (16 << 10), "{args}: {peak} KiB");
+    }
+}
+
 #[test]
 fn an_interrupted_conversion_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,6 +19,17 @@ impl fmt::Display for Printable<'_> {
 }
 
 impl Printable<'_> {
+    /// At most `max` characters of it, and an ellipsis if there are more. No more than that is looked at.
+    #[must_use]
+    pub fn cut(&self, max: usize) -> String {
+        let start = self.0.char_indices().nth(max.saturating_add(1)).and_then(|(end, _)| self.0.get(..end));
+        let text = Printable(start.unwrap_or(self.0)).to_string();
+        match text.char_indices().nth(max) {
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+            None => text,
+        }
+    }
+
     /// Whether a character is escaped: control characters, line and paragraph separators, and what Unicode calls ignorable
     /// by default, which is invisible or turns the direction of writing.
     #[must_use]
@@ -44,5 +55,14 @@ mod tests {
         assert_eq!(Printable("a\u{1b}[31m\n\u{202e}b").to_string(), "a\\u{1b}[31m\\n\\u{202e}b");
         assert_eq!(Printable("a\u{3164}\u{fe0f}\u{e0100}").to_string(), "a\\u{3164}\\u{fe0f}\\u{e0100}");
         assert_eq!(format!("{:>4}", Printable("ab")), "  ab");
+    }
+
+    #[test]
+    fn long_text_is_cut_after_it_was_escaped() {
+        assert_eq!(Printable("重み.weight").cut(9), "重み.weight");
+        assert_eq!(Printable("重み.weight").cut(8), "重み.weigh…");
+        assert_eq!(Printable("a\nb").cut(4), "a\\nb");
+        assert_eq!(Printable("a\nb").cut(2), "a\\…");
+        assert_eq!((Printable("").cut(0), Printable("a").cut(0)), (String::new(), "…".to_owned()));
     }
 }

@@ -74,7 +74,7 @@ fn branch(value: &Value, width: usize) -> String {
     const MOST_ROWS: usize = 32;
     const MOST_COLUMNS: usize = 12;
     const LINE: usize = 80;
-    let is_long = || json::to_string(value).is_ok_and(|text| text.chars().count() > LINE);
+    let is_long = || json::start(value, LINE + 1).chars().count() > LINE;
     let mut table = table();
     let rows = match value {
         Value::Object(entries) if is_long() => {
@@ -92,7 +92,7 @@ fn branch(value: &Value, width: usize) -> String {
             let keys = || {
                 records.iter().take(1).flat_map(|record| record.iter()).map(|(key, _)| key).take(MOST_COLUMNS)
             };
-            table.add_row(keys().map(|key| cut(&name(key), CELL)));
+            table.add_row(keys().map(|key| Printable(key).cut(CELL)));
             for record in records.iter().take(MOST_ROWS) {
                 table.add_row(keys().map(|key| record.get(key).map_or_else(String::new, cell)));
             }
@@ -118,16 +118,16 @@ const CELL: usize = 32;
 /// A value in such a cell: a list of words without brackets and quotes.
 fn cell(value: &Value) -> String {
     let words = value.as_array().and_then(List::texts);
-    words.map_or_else(|| leaf(value, CELL), |words| cut(&Printable(&words.join(" ")).to_string(), CELL))
+    let start = |words: Vec<&str>| words.get(..words.len().min(CELL + 2)).unwrap_or_default().join(" ");
+    words.map_or_else(|| leaf(value, CELL), |words| Printable(&start(words)).cut(CELL))
 }
 
 /// A value in one line.
 fn leaf(value: &Value, width: usize) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => json::to_string(other).unwrap_or_default(),
-    };
-    cut(&Printable(&text).to_string(), width)
+    match value {
+        Value::String(text) => Printable(text).cut(width),
+        other => Printable(&json::start(other, width + 1)).cut(width),
+    }
 }
 
 /// Characters of a value that are shown beside keys of up to `key`: on a terminal what a line has room for.
@@ -145,14 +145,7 @@ fn value_width(key: usize) -> usize {
 
 /// A name that is fit for a line: escaped, cut if it is very long, and visible if it is empty.
 fn name(name: &str) -> String {
-    if name.is_empty() { "\"\"".to_owned() } else { cut(&Printable(name).to_string(), LONGEST) }
-}
-
-fn cut(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    if name.is_empty() { "\"\"".to_owned() } else { Printable(name).cut(LONGEST) }
 }
 
 fn table() -> Table {
@@ -194,7 +187,7 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     }
     notes.extend(tensor.location.file.as_deref().map(name));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
-    let shape = cut(&modelfmt::modelfmt_core::DisplayShape(info.shape).to_string(), LONGEST);
+    let shape = Printable(&modelfmt::modelfmt_core::DisplayShape(info.shape).to_string()).cut(LONGEST);
     vec![format!("  {}", name(info.name)), info.dtype.to_string(), shape, size(info.nbytes), notes.join(", ")]
 }
 

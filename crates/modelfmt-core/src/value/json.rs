@@ -5,6 +5,7 @@
 //! an infinity and bytes are written as strings, and read back they are strings.
 
 use std::fmt;
+use std::io;
 
 use serde::de::DeserializeSeed;
 
@@ -113,6 +114,35 @@ pub fn to_string_pretty(tree: &impl Tree) -> Result<String, JsonError> {
 /// As for [`to_string`].
 pub fn to_string_sorted(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Sorted)
+}
+
+/// The first `max` characters of what [`to_string`] gives; no more of it is made than that. Of a tree that is too deep, what
+/// comes before that.
+#[must_use]
+pub fn start(value: &Value, max: usize) -> String {
+    let mut start = Start { bytes: Vec::new(), room: max.saturating_mul(4) };
+    let _ = serde_json::to_writer(&mut start, &Branch { node: value, order: Order::Kept, depth: 0 });
+    let valid = start.bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    valid.chars().take(max).collect()
+}
+
+/// Takes so many bytes, and refuses the rest.
+struct Start {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+impl io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.get(..self.room).unwrap_or(bytes);
+        self.bytes.extend_from_slice(taken);
+        self.room -= taken.len();
+        Ok(taken.len()) // none is an error for the caller
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What can be written: a [`Value`] or an [`Object`].

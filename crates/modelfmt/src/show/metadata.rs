@@ -114,9 +114,13 @@ fn plain(value: &Value) -> String {
         Value::Int(value) if value.is_negative() || value.as_i64().is_some() => format!("i64 = {value}"),
         Value::Int(value) => format!("u64 = {value}"),
         Value::Float(value) => format!("f64 = {}", G6(*value)),
-        Value::String(text) => format!("str = {}", shortened(&format!("\"{}\"", Printable(text)))),
-        Value::Array(values) => format!("list[{}] = {}", values.len(), shortened(&compact(value))),
-        Value::Object(object) => format!("map[{}] = {}", object.len(), shortened(&compact(value))),
+        Value::String(text) => {
+            let start: String = text.chars().take(MAX).collect();
+            let end = if start.len() == text.len() { "\"" } else { "" };
+            format!("str = {}", Printable(&format!("\"{start}{end}")).cut(MAX))
+        }
+        Value::Array(values) => format!("list[{}] = {}", values.len(), shortened(value)),
+        Value::Object(object) => format!("map[{}] = {}", object.len(), shortened(value)),
         other => compact(other),
     }
 }
@@ -125,11 +129,10 @@ fn compact(value: &Value) -> String {
     Printable(&json::to_string(value).unwrap_or_else(|_| "…".to_owned())).to_string()
 }
 
-/// Long values end in an ellipsis.
-fn shortened(text: &str) -> String {
-    const MAX: usize = 160;
-    match text.char_indices().nth(MAX) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+/// Characters of a value that are shown; longer ones end in an ellipsis.
+const MAX: usize = 160;
+
+/// The beginning of a list or an object. Its whole text can be many times as long as the file.
+fn shortened(value: &Value) -> String {
+    Printable(&json::start(value, MAX + 1)).cut(MAX)
 }

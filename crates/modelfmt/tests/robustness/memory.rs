@@ -287,3 +287,31 @@ fn what_takes_more_is_bounded() {
         assert!(held <= 16 * len, "{what}: {held} for {len}");
     }
 }
+
+/// A GGUF file with a list of so many bytes in its metadata.
+fn gguf_list(len: usize) -> Vec<u8> {
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    [0u64, 1, 1].iter().for_each(|n| bytes.extend(n.to_le_bytes())); // no tensors, one key, of one byte
+    bytes.push(b'k');
+    bytes.extend([9u32, 0].iter().flat_map(|n| n.to_le_bytes())); // an array of u8
+    bytes.extend((len as u64).to_le_bytes());
+    bytes.resize(bytes.len() + len, 200);
+    bytes
+}
+
+/// Of a long value the beginning is shown, and no more than that is made into text.
+#[test]
+fn showing_a_long_list_takes_no_more_than_the_list() {
+    const LEN: usize = 3 << 20;
+    let model = Model::from_source("m.gguf", gguf_list(LEN)).unwrap();
+    let mut out = Vec::new();
+    let (_, held) = peak(|| modelfmt::show(&model, &mut out, &Work::sequential()).unwrap());
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(&format!("k: list[{LEN}] = [200,200,")) && text.contains('…'), "{text}");
+    println!("{held} bytes held at most to show a list of {LEN}");
+    assert!(held < 3 * LEN, "{held}"); // a byte takes two, and growing leaves some room
+    let metadata = model.metadata().unwrap();
+    let (start, held) = peak(|| modelfmt::json::start(&metadata, 200));
+    assert!(start.starts_with("{\"k\":[200,") && start.chars().count() == 200, "{start}");
+    assert!(held < 8192, "{held}");
+}

@@ -191,3 +191,14 @@ fn a_million_keys_are_read() {
     assert_eq!(tree.get("f423f"), Some(&Value::from(999_999)));
     assert_eq!(to_string(&tree).unwrap(), text);
 }
+
+#[test]
+fn the_start_of_a_tree_is_that_of_its_text() {
+    let text = r#"{"a":[1,2.5,null,true],"重み":"é\n\u0001","o":{"k":[[],{}]}}"#;
+    let tree = parse(text.as_bytes()).unwrap();
+    let whole = to_string(&tree).unwrap();
+    let len = whole.chars().count();
+    for max in 0..len + 3 {
+        assert_eq!(start(&tree, max), whole.chars().take(max).collect::<String>(), "{max}");
+    }
+}
