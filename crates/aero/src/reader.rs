@@ -232,7 +232,7 @@ impl<S: Source> Reader<S> {
     pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
         match self.tensors().find(name) {
             Some(position) => self.tensor_at_verified(position),
-            None => Err(Error::NotFound { name: name.to_owned() }),
+            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
         }
     }
 
@@ -241,9 +241,12 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`tensor_verified`](Self::tensor_verified).
     pub fn tensor_at_verified(&self, position: usize) -> Result<TensorView<'_>> {
-        let place = self.index().place(position)?;
-        let bytes = now(self.index().read_verified(self.source(), &place, place.within))?;
-        modelfmt_core::view_of_source(place.info, bytes, || place.offset())
+        let read = || {
+            let place = self.index().place(position)?;
+            let bytes = now(self.index().read_verified(self.source(), &place, place.within))?;
+            modelfmt_core::view_of_source(place.info, bytes, || place.offset())
+        };
+        read().map_err(|error| self.named(error))
     }
 
     /// A range of the bytes of the tensor at a position. No hash is looked at.
@@ -251,8 +254,11 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`tensor`](modelfmt_core::Reader::tensor); [`Error::OutOfRange`].
     pub fn read_range(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>> {
-        let place = self.index().place(position)?;
-        now(read_shard(self.source(), &place.chunk, of_range(&place, &range)?))
+        let read = || {
+            let place = self.index().place(position)?;
+            now(read_shard(self.source(), &place.chunk, of_range(&place, &range)?))
+        };
+        read().map_err(|error| self.named(error))
     }
 
     /// A range of the bytes of the tensor at a position, verified: a whole tensor by its `hash_b3`, a part of it by the
@@ -261,8 +267,11 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`read_range`](Self::read_range) and [`tensor_verified`](Self::tensor_verified).
     pub fn read_range_verified(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>> {
-        let place = self.index().place(position)?;
-        now(self.index().read_verified(self.source(), &place, of_range(&place, &range)?))
+        let read = || {
+            let place = self.index().place(position)?;
+            now(self.index().read_verified(self.source(), &place, of_range(&place, &range)?))
+        };
+        read().map_err(|error| self.named(error))
     }
 
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
@@ -272,12 +281,14 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// [`Fault::NoChunk`], [`Error::Io`]; [`Fault::Hash`] and others if the chunk is damaged; [`Error::Limit`].
     pub fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>> {
-        let position = self.index().find_chunk(fourcc, name).ok_or_else(|| Error::Malformed {
-            part: Part::named("chunk", name),
-            at: self.index().header.toc_offset,
-            fault: Fault::NoChunk,
-        })?;
-        self.chunk_at(position)
+        match self.index().find_chunk(fourcc, name) {
+            Some(position) => self.chunk_at(position),
+            None => Err(self.named(Error::Malformed {
+                part: Part::named("chunk", name),
+                at: self.index().header.toc_offset,
+                fault: Fault::NoChunk,
+            })),
+        }
     }
 
     /// The content of the chunk at a position in TOC order, as [`chunk`](Self::chunk) gives it.
@@ -285,7 +296,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`chunk`](Self::chunk).
     pub fn chunk_at(&self, position: usize) -> Result<Content<'_>> {
-        now(self.index().content(self.source(), position))
+        now(self.index().content(self.source(), position)).map_err(|error| self.named(error))
     }
 
     /// The file's metadata (MJSN): a JSON object. `None` if the file has none.
@@ -293,7 +304,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`chunk`](Self::chunk); also if it does not decode.
     pub fn json(&self) -> Result<Option<Object>> {
-        now(self.index().json(self.source()))
+        now(self.index().json(self.source())).map_err(|error| self.named(error))
     }
 
     /// The manifest (MMSG). `None` if the file has none.
@@ -301,7 +312,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`json`](Self::json).
     pub fn manifest(&self) -> Result<Option<Object>> {
-        now(self.index().manifest(self.source()))
+        now(self.index().manifest(self.source())).map_err(|error| self.named(error))
     }
 
     /// The page hashes of a shard; `None` if the file has none for it.
@@ -310,7 +321,9 @@ impl<S: Source> Reader<S> {
     /// As [`chunk`](Self::chunk); [`Fault::Pages`] and others if they do not fit the shard.
     pub fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>> {
         match self.index().shard_chunk(shard_id) {
-            Some(shard) => now(self.index().pages_of(self.source(), shard)),
+            Some(shard) => {
+                now(self.index().pages_of(self.source(), shard)).map_err(|error| self.named(error))
+            }
             None => Ok(None),
         }
     }
@@ -320,7 +333,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`json`](Self::json).
     pub fn metadata(&self) -> Result<Object> {
-        now(self.index().metadata(self.source()))
+        now(self.index().metadata(self.source())).map_err(|error| self.named(error))
     }
 }
 

@@ -381,8 +381,9 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
     }
 
-    /// An error with the name of the file.
-    fn named<F>(&self, error: Error<F>) -> Error<F> {
+    /// An error with the name of the file, if the source has one: for what a format's own reader does beyond this one.
+    #[must_use]
+    pub fn named<F>(&self, error: Error<F>) -> Error<F> {
         error.in_source(self.source.name())
     }
 
@@ -476,7 +477,7 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
-        now(self.index.metadata_tree(&self.source)).map_err(Error::erase)
+        now(self.index.metadata_tree(&self.source)).map_err(|error| self.named(error.erase()))
     }
 
     fn details(&self) -> Result<Value, AnyError> {

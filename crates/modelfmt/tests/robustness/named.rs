@@ -47,11 +47,27 @@ fn named_once(error: &dyn std::error::Error, path: &Path) {
 
 #[test]
 fn every_format_names_its_file() {
+    check::<aero::Index>("aero/hashes.aero");
     check::<mag::Index>("mag/names.mag");
     check::<oinf::Index>("oinf/shapes.oinf");
     check::<apr2::Index>("apr2/shapes.apr");
     check::<modelfmt_gguf::Index>("gguf/shapes.gguf");
     check::<modelfmt_safetensors::Index>("safetensors/names.safetensors");
+}
+
+#[test]
+fn what_only_aero_has_names_its_file_too() {
+    let path = testkit::testdata("aero/dtypes.aero");
+    let reader = aero::Reader::open(&path).unwrap();
+    let errors = [
+        reader.tensor_verified("absent").map(drop).unwrap_err(),
+        reader.tensor_at_verified(0).map(drop).unwrap_err(),
+        reader.read_range(1000, 0..1).map(drop).unwrap_err(),
+        reader.read_range_verified(0, 0..u64::MAX).map(drop).unwrap_err(),
+        reader.chunk(aero::FourCC::WTSH, "absent").map(drop).unwrap_err(),
+    ];
+    errors.iter().for_each(|error| named_once(error, &path));
+    assert!(matches!(errors[1].inner(), Error::NoHash { .. }), "{:?}", errors[1]);
 }
 
 /// A set whose index is sound and whose file is not.
