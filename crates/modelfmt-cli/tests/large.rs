@@ -86,7 +86,7 @@ fn a_long_list_is_shown_in_no_more_memory_than_it_takes() {
     for args in ["inspect list.gguf", "show list.gguf"] {
         // As it stands in the file, and as a tree, in which a byte takes up to two.
         let peak = peak_memory(start(folder.path(), args));
-        assert!(peak > 0 && peak <= (3 * LEN >> 10) + (16 << 10), "{args}: {peak} KiB");
+        assert!(peak > 0 && peak <= 3 * (LEN >> 10) + (16 << 10), "{args}: {peak} KiB");
     }
 }
 
