@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use crate::run::{Result, exec, step};
 use crate::workspace;
 
+/// The workspace of the targets.
+pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 /// What tells libFuzzer where the program has been: the edges it took.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
@@ -114,7 +116,7 @@ impl Build {
     fn run(&self, only: Option<&str>) -> Result {
         step("fuzz: build");
         let mut cargo = workspace::cargo("build");
-        cargo.args(["--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &self.triple]);
+        cargo.args(["--release", "--manifest-path", MANIFEST, "--target", &self.triple]);
         match only {
             Some(target) => cargo.args(["--bin", target]),
             None => cargo.arg("--bins"),

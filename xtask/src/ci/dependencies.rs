@@ -1,10 +1,11 @@
-//! docs/DEPENDENCIES.md against what cargo resolves: a reason for each dependency, and no more crates than it says.
+//! docs/DEPENDENCIES.md against what cargo resolves: a reason for each dependency, and no more crates than it says. And the
+//! locks against the manifests.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::run::{self, Result, step};
-use crate::workspace;
+use crate::{fuzz, test, workspace};
 
 const DOCUMENT: &str = "docs/DEPENDENCIES.md";
 /// The section whose table says how many crates each library may need.
@@ -12,8 +13,12 @@ const COUNTS: &str = "## How many";
 /// One system for all, so that the count is the same on every machine.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// Each workspace, by its manifest. They have locks of their own, which builds without `--locked` change in silence.
+const WORKSPACES: [&str; 3] = ["Cargo.toml", test::EXAMPLES, fuzz::MANIFEST];
+
 pub(super) fn check() -> Result {
-    step("dependencies: reasons and numbers");
+    step("dependencies: locks, reasons and numbers");
+    locks()?;
     let document = fs::read_to_string(workspace::root().join(DOCUMENT))?;
     let manifest = fs::read_to_string(workspace::root().join("Cargo.toml"))?;
     let mut faults = without_reason(&manifest, &document);
@@ -36,6 +41,15 @@ pub(super) fn check() -> Result {
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ").into()) }
+}
+
+/// Whether each `Cargo.lock` is what its manifests ask for.
+fn locks() -> Result {
+    for manifest in WORKSPACES {
+        let update = ["--quiet", "--workspace", "--locked", "--manifest-path", manifest];
+        run::exec(workspace::cargo("update").args(update))?;
+    }
+    Ok(())
 }
 
 /// The dependencies of the workspace that are not ours and have no line in the document with all of its cells filled.

@@ -18,8 +18,8 @@ use super::{MAX_DEPTH, Object, ParseOptions, Value};
 ///
 /// # Errors
 ///
-/// [`JsonError`] if `text` is not one JSON value in UTF-8 and nothing but white space after it, and for what [`ValueSeed`]
-/// refuses.
+/// [`JsonError`] if `text` is not one JSON value in UTF-8 and nothing but white space after it, and for what
+/// [`ValueSeed`](super::ValueSeed) refuses.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     parse_with(text, ParseOptions::default())
 }
