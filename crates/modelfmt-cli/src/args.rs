@@ -27,7 +27,7 @@ A model of several files is named by its index, the JSON that lists them; a fold
 `-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
 pub(crate) struct Cli {
-    /// No progress bars, no notes, not what was written; errors are still printed
+    /// No progress bars, no notes, not what was written; warnings and errors are still printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]

@@ -116,6 +116,11 @@ fn misfits_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
         run.stderr.lines().filter(|line| line.contains("safetensors's f64 is not in mag")).collect();
     assert_eq!(lines.len(), 1, "{}", run.stderr);
     assert!(lines[0].contains(" tensors: safetensors's f64 is not in mag (--cast f32): \""), "{}", lines[0]);
+    fs::copy(testdata("safetensors/names.safetensors"), folder.path().join("names.safetensors")).unwrap();
+    let error = modelfmt_in(folder.path(), "convert names.safetensors out.oinf");
+    let lines: Vec<&str> = error.stderr.lines().filter(|line| line.contains("names of oinf have")).collect();
+    assert_eq!(lines.len(), 1, "{}", error.stderr);
+    assert!(lines[0].starts_with("caused by: 11 tensors: "), "{}", lines[0]);
     let run = modelfmt_in(folder.path(), "convert trained.mag some.mag --include fc1.*");
     assert!(run.stderr.contains("note: --include leaves out "), "{}", run.stderr);
 }

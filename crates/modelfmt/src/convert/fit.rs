@@ -214,7 +214,9 @@ impl Capabilities {
                 .then(|| format!("{} keeps the name {reserved} for itself", self.format).into()),
             Names::UpTo65535Bytes => (name.is_empty() || name.len() > 65_535)
                 .then(|| format!("names of {} have 1 to 65,535 bytes", self.format).into()),
-            Names::Plain => plain_fault(name).map(Into::into),
+            // The name is shown beside it: without the character, names with different ones are one line.
+            Names::Plain => plain_fault(name)
+                .map(|_| "names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others".into()),
         }
     }
 }

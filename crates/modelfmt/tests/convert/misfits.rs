@@ -39,7 +39,7 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             tensor("a b", DType::F32, &[1]),
             Format::Oinf,
             nothing,
-            "texts of oinf have only A-Z a-z 0-9 . _ -, and this has ' ' (--exclude)",
+            "tensor \"a b\": names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others (--exclude)",
         ),
         (
             tensor("", DType::F32, &[1]),
