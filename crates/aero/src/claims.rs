@@ -8,6 +8,7 @@ use modelfmt_core::claims::{Claim, FileClaims, merged};
 use modelfmt_core::{Extent, Fetch, Part};
 
 use crate::chunks::{Chunk, malformed};
+use crate::control;
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
@@ -47,6 +48,7 @@ pub(crate) async fn claims<S: Fetch>(
     asked: &[Asked],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
+    control::check_all(index, source, out).await?;
     let (here, names) = (Arc::clone(index), Arc::clone(names));
     let failed = move |claim: &Stated, found| error_of(&here, &names, claim, found).erase();
     let (mut tensors, mut bare) = (Vec::new(), Vec::new());

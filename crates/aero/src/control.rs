@@ -1,11 +1,13 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
 
-use modelfmt_core::{Fetch, Work};
+use modelfmt_core::claims::FileClaims;
+use modelfmt_core::{Fetch, Part, Work};
 
-use crate::chunks::entry_at;
-use crate::error::{Error, Fault, Result};
+use crate::chunks::{Chunk, entry_at};
+use crate::error::{Error, Fault, Hex, Result};
+use crate::index::Index;
 use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
-use crate::wire::TocEntry;
+use crate::wire::{FourCC, Header, TocEntry};
 
 /// What an IHSH chunk says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,8 +113,73 @@ fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Fault> {
     Ok(ranges)
 }
 
+/// Header, TOC and string table.
+pub(crate) fn regions(index: &Index) -> [(&'static str, u64, u64); 3] {
+    let header = &index.header;
+    let toc = (header.toc_offset, header.toc_offset.saturating_add(header.toc_length));
+    let strings = (header.strings_offset, header.strings_offset.saturating_add(header.strings_length));
+    [("header", 0, Header::LEN), ("TOC", toc.0, toc.1), ("string table", strings.0, strings.1)]
+}
+
+/// What the IHSH chunk at a position says, and how many bytes it covers.
+pub(crate) async fn stated(
+    index: &Index,
+    source: &impl Fetch,
+    position: usize,
+    chunk: &Chunk<'_>,
+) -> Result<(ControlHash, u64)> {
+    let content = index.content(source, position).await?;
+    let checked = ControlHash::parse(&content).and_then(|stated| {
+        let covered = stated.check_ranges(index.file_len())?;
+        stated.check_regions(regions(index))?;
+        Ok((stated, covered))
+    });
+    checked.map_err(|fault| chunk.malformed(fault))
+}
+
+/// How many bytes may be covered after these: those of the file, by all control hashes together, or many small chunks could ask
+/// for any amount of hashing.
+pub(crate) fn within(left: u64, covered: u64) -> Result<u64, Fault> {
+    left.checked_sub(covered).ok_or_else(|| {
+        Fault::Control(format!(
+            "covers {covered} bytes, and with the control hashes before it more than the file has; it is not checked"
+        ))
+    })
+}
+
+/// Whether the bytes are what a control hash says.
+pub(crate) async fn check(
+    index: &Index,
+    source: &impl Fetch,
+    stated: &ControlHash,
+    work: &Work<'_>,
+) -> Result<()> {
+    let (toc, entries) = (index.header.toc_offset, index.chunks().len());
+    let found = digest(source, toc, entries, &stated.ranges, work).await?;
+    if found == stated.digest {
+        return Ok(());
+    }
+    let fault =
+        Fault::Hash { stated: "IHSH chunk", found: Hex::new(found), expected: Hex::new(stated.digest) };
+    Err(Error::Malformed { part: Part::new("header, TOC and names"), at: 0, fault })
+}
+
+/// Checks every control hash of a file whose values are going to be copied: of what header, TOC and names say, nothing else
+/// may be left in the copy that would show damage.
+pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut FileClaims<'_>) -> Result<()> {
+    let mut left = index.file_len();
+    for (position, chunk) in index.chunks().enumerate().filter(|(_, chunk)| chunk.fourcc == FourCC::IHSH) {
+        let (stated, covered) = stated(index, source, position, &chunk).await?;
+        left = within(left, covered).map_err(|fault| chunk.malformed(fault))?;
+        if out.is_worth("the control hash", covered, 0) {
+            check(index, source, &stated, &Work::sequential()).await?;
+        }
+    }
+    Ok(())
+}
+
 /// BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
-pub(crate) async fn digest(
+async fn digest(
     source: &impl Fetch,
     toc: u64,
     entries: usize,

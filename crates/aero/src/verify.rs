@@ -7,12 +7,12 @@ use std::sync::Arc;
 use modelfmt_core::{Fetch, Level, PIECE, Part, Report, ScanError, ScanRange, Work};
 
 use crate::chunks::{Chunk, Expansion, entry_at};
-use crate::control::{self, ControlHash};
+use crate::control;
 use crate::error::{Error, Fault, Hex};
 use crate::hashes::{Hashes, Pass, Span, Wanted};
 use crate::index::Index;
 use crate::pages::{PageHashes, Payload};
-use crate::wire::{FourCC, Header, SHARD_ALIGNMENT};
+use crate::wire::{FourCC, SHARD_ALIGNMENT};
 
 /// The checks of one file.
 pub(crate) async fn findings<S: Fetch>(index: &Index, source: &S, level: Level, work: &Work<'_>) -> Findings {
@@ -228,7 +228,7 @@ impl<S: Fetch> Verifier<'_, S> {
         if chunk.fourcc == FourCC::WTSH && !start.is_multiple_of(SHARD_ALIGNMENT) {
             found("the payload of a shard must begin at a multiple of 16".to_owned());
         }
-        for (what, from, to) in control_region(self.index) {
+        for (what, from, to) in control::regions(self.index) {
             if start < to && from < end {
                 found(format!("lies over the {what}"));
             }
@@ -282,24 +282,9 @@ impl<S: Fetch> Verifier<'_, S> {
         left: &mut u64,
         work: &Work<'_>,
     ) -> Result<(), Error> {
-        let content = self.index.content(self.source, position).await?;
-        let stated = ControlHash::parse(&content).map_err(|fault| chunk.malformed(fault))?;
-        let covered = stated.check_ranges(self.index.file_len()).map_err(|fault| chunk.malformed(fault))?;
-        stated.check_regions(control_region(self.index)).map_err(|fault| chunk.malformed(fault))?;
-        *left = left.checked_sub(covered).ok_or_else(|| {
-            let text = format!(
-                "covers {covered} bytes, and with the control hashes before it more than the file has; it is not checked"
-            );
-            chunk.malformed(Fault::Control(text))
-        })?;
-        let (toc, entries) = (self.index.header.toc_offset, self.index.chunks().len());
-        let found = control::digest(self.source, toc, entries, &stated.ranges, work).await?;
-        if found == stated.digest {
-            return Ok(());
-        }
-        let fault =
-            Fault::Hash { stated: "IHSH chunk", found: Hex::new(found), expected: Hex::new(stated.digest) };
-        Err(Error::Malformed { part: Part::new("header, TOC and names"), at: 0, fault })
+        let (stated, covered) = control::stated(self.index, self.source, position, chunk).await?;
+        *left = control::within(*left, covered).map_err(|fault| chunk.malformed(fault))?;
+        control::check(self.index, self.source, &stated, work).await
     }
 
     /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
@@ -501,7 +486,7 @@ impl<S: Fetch> Verifier<'_, S> {
             .index
             .chunks()
             .map(|chunk| (chunk.offset, chunk.offset.saturating_add(chunk.length)))
-            .chain(control_region(self.index).map(|(_, start, end)| (start, end)))
+            .chain(control::regions(self.index).map(|(_, start, end)| (start, end)))
             .chain([(self.index.file_len(), self.index.file_len())])
             .collect();
         covered.sort_unstable();
@@ -533,14 +518,6 @@ impl<S: Fetch> Verifier<'_, S> {
     fn is_skipped(&self, position: usize) -> bool {
         self.skipped.contains_key(&position)
     }
-}
-
-/// Header, TOC and string table.
-fn control_region(index: &Index) -> impl Iterator<Item = (&'static str, u64, u64)> + use<> {
-    let header = &index.header;
-    let toc = (header.toc_offset, header.toc_offset.saturating_add(header.toc_length));
-    let strings = (header.strings_offset, header.strings_offset.saturating_add(header.strings_length));
-    [("header", 0, Header::LEN), ("TOC", toc.0, toc.1), ("string table", strings.0, strings.1)].into_iter()
 }
 
 /// The tensors of a shard.

@@ -111,3 +111,19 @@ fn a_standard_error_that_takes_nothing_changes_neither_work_nor_status() {
     }
     assert_eq!(modelfmt_in(folder.path(), "verify m.aero").status, 0);
 }
+
+#[cfg(unix)]
+#[test]
+fn metadata_without_an_end_is_not_read_into_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("m.safetensors"), safetensors(&[("w".to_owned(), "1".to_owned())], &[]))
+        .unwrap();
+    let long = fs::File::create(folder.path().join("long.json")).unwrap();
+    long.set_len(1 << 40).unwrap(); // it has no blocks
+    for path in ["long.json", "/dev/zero"] {
+        let run = modelfmt_in(folder.path(), &format!("convert m.safetensors m.aero --metadata {path}"));
+        assert_eq!(run.status, 1, "{}", run.stderr);
+        assert!(run.stderr.contains("it is longer than 256 MiB"), "{}", run.stderr);
+        assert!(!folder.path().join("m.aero").exists());
+    }
+}

@@ -26,6 +26,7 @@
 mod index;
 mod plan;
 mod reader;
+mod stated;
 mod verify;
 
 pub use index::{SetFile, SetIndex, SetPart};

@@ -15,7 +15,7 @@ use modelfmt_core::{
     TensorInfo, TensorTable, TensorView, Work, now,
 };
 
-use super::{SetFile, SetIndex};
+use super::{SetFile, SetIndex, stated};
 use crate::chunks::malformed;
 use crate::claims::{Asked, claims};
 use crate::contents::read;
@@ -402,7 +402,7 @@ impl<F: Files> SetReader<F> {
             Home::Shard(extent) => {
                 let shard = self.info_at(position).map(|(_, entry)| shard_name(entry.shard_id))?;
                 let shard = part.index().find_chunk(FourCC::WTSH, &shard).unwrap_or_default(); // `home` has found it
-                Asked { position, shard, extent, hashes: [stated, None] }
+                Asked { position, shard, extent, hashes: [None, stated] }
             }
         };
         Ok((number, asked))
@@ -413,16 +413,21 @@ impl<F: Files> SetReader<F> {
         let mut asked = tensors.iter().map(|&tensor| self.asked(tensor)).collect::<Result<Vec<_>>>()?;
         asked.sort_by_key(|&(number, _)| number);
         let mut all = Claims::new();
+        let mut parts = Vec::new();
         let mut asked = asked.into_iter().peekable();
         while let Some(&(number, _)) = asked.peek() {
             let of_part = std::iter::from_fn(|| asked.next_if(|&(other, _)| other == number));
             let of_part: Vec<Asked> = of_part.map(|(_, asked)| asked).collect();
+            // Only a hash that the set's own index has says that these values are the set's.
+            let is_loose = of_part.iter().any(|asked| asked.hashes[1].is_none() && !asked.extent.is_empty());
+            parts.push((number, is_loose));
             let file = file_part(self.path(number));
             let part = self.part(number)?;
             let mut of_file = all.of_set_file(number, file);
             let found = now(claims(part.index(), part.source(), self.index(), &of_part, &mut of_file));
             found.map_err(|error| error.in_file(&file_part(self.path(number))))?;
         }
+        stated::check(self, &parts, &mut all)?;
         Ok(all)
     }
 
@@ -433,7 +438,7 @@ impl<F: Files> SetReader<F> {
 }
 
 /// A file of the set, for errors.
-fn file_part(path: &str) -> Part {
+pub(super) fn file_part(path: &str) -> Part {
     Part::named("file of the set", path)
 }
 

@@ -186,7 +186,7 @@ fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
     work.map(stated.len() as u64, || (), one).unwrap_or_default().into_iter().flatten().collect()
 }
 
-fn sha256(source: &(impl Source + ?Sized), work: &Work<'_>) -> std::io::Result<[u8; 32]> {
+pub(super) fn sha256(source: &(impl Source + ?Sized), work: &Work<'_>) -> std::io::Result<[u8; 32]> {
     let mut hasher = Sha256::new();
     let mut at = 0;
     while at < source.len() {

@@ -1,5 +1,7 @@
 //! `modelfmt convert`
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
@@ -131,9 +133,21 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
 }
 
 fn metadata(path: &Path) -> Result<modelfmt::Object> {
+    const MAX_LEN: u64 = 256 << 20;
     let shown = path.display();
-    let text = std::fs::read(path)
-        .map_err(|source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source }))?;
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        if file.metadata()?.len() > MAX_LEN {
+            return Ok(true);
+        }
+        // A pipe or a device does not say how long it is.
+        Ok(file.take(MAX_LEN + 1).read_to_end(&mut text)? as u64 > MAX_LEN)
+    });
+    if read.map_err(|source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source }))? {
+        return Err(Failure::Input(format!(
+            "{shown}: it is longer than 256 MiB, and so no metadata of a model"
+        )));
+    }
     json::parse_object(&text).map_err(|error| Failure::Input(format!("{shown}: not a JSON object: {error}")))
 }
 

@@ -98,6 +98,11 @@ impl Claims {
         &self.notes
     }
 
+    /// Adds what is not checked, and why.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
     /// Takes note of bytes that were read from byte `at` of a file on. Bytes that came before are skipped.
     pub fn saw(&self, file: usize, at: u64, bytes: &[u8]) {
         self.look(file, at, bytes, false);

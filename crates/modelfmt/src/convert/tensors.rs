@@ -339,7 +339,7 @@ impl<'a> Chooser<'a> {
             notes.push("--dequantize has nothing to do: no tensor is quantized".to_owned());
         }
         if !self.cast.is_empty() && self.changes.is_empty() {
-            notes.push("--cast has nothing to do: without a GLOB it takes floats only".to_owned());
+            notes.push("--cast has nothing to do: no tensor of another type is meant, and without a GLOB only floats are".to_owned());
         }
         if !self.chosen.scalars.is_empty() {
             let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));

@@ -278,6 +278,64 @@ fn what_is_damaged_is_named() {
     assert!(of_set("apr2 in shards").contains("footer, crc32"));
 }
 
+/// The files of a set in turn, each in the version that another set has.
+#[test]
+fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
+    let mut other = base();
+    other.iter_mut().for_each(|tensor| tensor.bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)));
+    let of = |tensors: &[T], hashes: bool| {
+        let model = safetensors(tensors, "{}");
+        written("aeroset", &model, Format::AeroSet, |o| {
+            (o.shard_size, o.tensor_hashes, o.no_zstd) = (Some(100_000), hashes, true);
+        })
+    };
+    for has_hashes in [true, false] {
+        let (set, other) = (of(&base(), has_hashes), of(&other, has_hashes));
+        for name in set.files.keys().filter(|name| **name != set.index) {
+            let mut mixed = set.clone();
+            mixed.files.insert(name.clone(), other.files[name].clone());
+            let is_global = name.ends_with("index.aero");
+            // Without hashes in the tensor index nothing but a pass of its own would tell.
+            if has_hashes || is_global {
+                let text = assert_damaged(convert(&mixed.open(), Format::Safetensors, &lossy(), 1), name);
+                assert_eq!(text.contains("SHA-256"), is_global, "{text}");
+            } else {
+                let sink = MemoryFile::new();
+                let done =
+                    convert_to_sink(&mixed.open(), Format::Safetensors, &sink, &lossy(), &Work::default())
+                        .unwrap();
+                assert!(done.notes.iter().any(|note| note.contains("SHA-256")), "{:?}", done.notes);
+            }
+            // One of another size is not even that.
+            let mut longer = set.clone();
+            let bytes = [&set.files[name][..], &[0]].concat();
+            longer.files.insert(name.clone(), bytes.into());
+            let text = assert_damaged(convert(&longer.open(), Format::Safetensors, &lossy(), 1), name);
+            assert!(text.contains("bytes, but the index of the set says"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_control_hash_that_does_not_hold_stops_a_conversion() {
+    let model = safetensors(&base(), "{}");
+    for target in [Format::Aero, Format::AeroSet] {
+        let source = written("aero", &model, target, |o| {
+            (o.shard_size, o.control_hash) = (Some(100_000), true);
+        });
+        for (name, bytes) in source.files.iter().filter(|(name, _)| !name.ends_with(".json")) {
+            // The first letter of the type of MMSG: as a chunk of a type that nobody knows, it is left out.
+            let at = bytes.windows(4).position(|four| four == b"MMSG").unwrap();
+            let mut damaged = source.clone();
+            damaged.files.insert(name.clone(), patched(bytes, at, b"m").into());
+            let text = assert_damaged(convert(&damaged.open(), Format::Safetensors, &lossy(), 1), name);
+            assert!(text.contains("header, TOC and names"), "{text}");
+            let unchecked = options(|o| (o.lossy, o.no_verify) = (true, true));
+            convert(&damaged.open(), Format::Safetensors, &unchecked, 1).unwrap();
+        }
+    }
+}
+
 #[test]
 fn without_the_check_damage_is_taken_as_it_is() {
     for source in sources().into_iter().filter(|source| !source.name.contains("lz4")) {
