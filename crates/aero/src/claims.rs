@@ -18,6 +18,10 @@ use crate::runs::Blake3;
 /// is hashed instead, or a small file could ask for any amount of hashing.
 const TIMES: usize = 2;
 
+/// What is known of a page takes about this many bytes. Where pages are smaller and most of a shard is read, the hash of the
+/// shard is checked instead: it says the same.
+const MIN_PAGE: u64 = 128;
+
 /// A tensor that is going to be read.
 pub(crate) struct Asked {
     /// Its position in the index that names it.
@@ -66,11 +70,17 @@ pub(crate) async fn claims<S: Fetch>(
         }
     }
     bare.sort_unstable();
-    let mut coarse = Vec::new();
+    let mut coarse: Vec<Stated> = Vec::new();
     for of_shard in bare.chunk_by(|(a, _), (b, _)| a == b) {
         let Some(&(shard, _)) = of_shard.first() else { continue };
         let read = merged(of_shard.iter().map(|(_, extent)| extent.range()).collect());
-        coarse.extend(of_shard_claims(index, source, shard, &read, out).await?);
+        let mut found = of_shard_claims(index, source, shard, &read, out).await?;
+        // Most files have one shard, and the hashes of its pages can take a lot: they are not copied then.
+        if coarse.is_empty() {
+            coarse = found;
+        } else {
+            coarse.append(&mut found);
+        }
     }
     match out.add::<Blake3, What>(coarse, 1, failed).first() {
         Some(&Claim { extent, what: What::Shard(shard) | What::Page { shard, .. }, .. }) => {
@@ -90,16 +100,22 @@ async fn of_shard_claims<S: Fetch>(
     out: &mut FileClaims<'_>,
 ) -> Result<Vec<Stated>> {
     let Some(chunk) = index.chunk(shard) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    let Some(pages) = index.pages_of(source, shard).await? else {
-        let nbytes = read.iter().map(|range| range.end - range.start).sum();
-        if out.is_worth(format_args!("the hash of {}", chunk.part()), chunk.length, nbytes) {
-            let extent = in_file(index, &chunk, 0, chunk.length)?;
-            found.push(Claim { extent, expected: chunk.blake3, what: What::Shard(shard) });
-        }
-        return Ok(found);
+    let nbytes = read.iter().map(|range| range.end - range.start).sum();
+    let whole = || -> Result<Stated> {
+        let extent = in_file(index, &chunk, 0, chunk.length)?;
+        Ok(Claim { extent, expected: chunk.blake3, what: What::Shard(shard) })
     };
-    for (page, nbytes) in touched(&pages, chunk.offset, read) {
+    let Some(pages) = index.pages_of(source, shard).await? else {
+        let is_worth = out.is_worth(format_args!("the hash of {}", chunk.part()), chunk.length, nbytes);
+        return if is_worth { Ok(vec![whole()?]) } else { Ok(Vec::new()) };
+    };
+    let is_hashed = chunk.blake3 != [0; 32];
+    if is_hashed && pages.page_size() < MIN_PAGE && nbytes >= chunk.length / 2 {
+        return Ok(vec![whole()?]);
+    }
+    let touched = touched(&pages, chunk.offset, read);
+    let mut found = Vec::with_capacity(touched.len());
+    for (page, nbytes) in touched {
         let within = pages.extent(page, &chunk)?;
         let what = format_args!("the hash of page {page} of {}", chunk.part());
         if let Some(expected) = pages.digest(page)

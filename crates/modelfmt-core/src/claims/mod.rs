@@ -212,19 +212,27 @@ impl FileClaims<'_> {
         times: usize,
         failed: impl Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Clone + Send + Sync + 'static,
     ) -> Vec<Claim<K::Digest, W>> {
-        claims.sort_by_key(|claim| claim.extent);
+        // Sorting takes memory of its own, and there can be millions.
+        if !claims.is_sorted_by_key(|claim| claim.extent) {
+            claims.sort_by_key(|claim| claim.extent);
+        }
         claims.dedup_by(|a, b| a.extent == b.extent && a.expected == b.expected);
         for _ in 0..times {
             if claims.is_empty() {
                 break;
             }
             let mut end = 0;
-            let (lane, rest) = claims.into_iter().partition(|claim| {
+            let mut rest = Vec::new();
+            claims.retain(|claim| {
                 let fits = claim.extent.offset() >= end;
-                end = if fits { claim.extent.end() } else { end };
+                if fits {
+                    end = claim.extent.end();
+                } else {
+                    rest.push(*claim);
+                }
                 fits
             });
-            claims = rest;
+            let lane = std::mem::replace(&mut claims, rest);
             let (failed, part) = (failed.clone(), self.part.clone());
             let failed = move |claim: &_, found| match &part {
                 Some(part) => failed(claim, found).in_file(part),

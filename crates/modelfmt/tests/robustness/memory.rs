@@ -315,3 +315,37 @@ fn showing_a_long_list_takes_no_more_than_the_list() {
     assert!(start.starts_with("{\"k\":[200,") && start.chars().count() == 200, "{start}");
     assert!(held < 8192, "{held}");
 }
+
+/// A digest for every byte: what is kept of those that are still to be checked stays in proportion to the file.
+#[cfg(feature = "aero")]
+#[test]
+fn page_hashes_are_checked_within_the_bound() {
+    const LEN: usize = 200_000;
+    let header = format!(
+        r#"{{"a":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{0}]}},"b":{{"dtype":"U8","shape":[{}],"data_offsets":[{0},{LEN}]}}}}"#,
+        LEN - LEN / 3,
+        LEN / 3
+    );
+    let mut bytes = safetensors(&header);
+    bytes.resize(bytes.len() + LEN, 7);
+    let source = Model::from_source("m.safetensors", bytes).unwrap();
+    let convert = |model: &Model, target, include: &[&str], page| {
+        let mut options = modelfmt::ConvertOptions::default();
+        options.lossy = true;
+        options.include = include.iter().map(|&glob| glob.to_owned()).collect();
+        options.page_hashes = page;
+        let sink = modelfmt_core::write::MemoryFile::new();
+        modelfmt::convert_to_sink(model, target, &sink, &options, &Work::sequential()).unwrap();
+        sink.into_bytes()
+    };
+    for page in [1, 100, 200] {
+        let aero = convert(&source, modelfmt::Format::Aero, &[], Some(page));
+        let len = aero.len();
+        let model = Model::from_source("m.aero", aero).unwrap();
+        for include in [&[][..], &["a"], &["b"]] {
+            let held = peak(|| convert(&model, modelfmt::Format::Safetensors, include, None)).1;
+            println!("pages of {page}, {include:?}: {held} bytes held, file of {len}");
+            assert!(held <= (2 << 20) + TIMES * len, "pages of {page}, {include:?}: {held} bytes for {len}");
+        }
+    }
+}
