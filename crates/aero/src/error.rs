@@ -176,6 +176,9 @@ pub enum Fault {
     /// The caller of the chunk writer broke its order.
     #[error("{0}")]
     ChunkUse(&'static str),
+    /// A tensor cannot have the bytes of another.
+    #[error("cannot have the bytes of another tensor: {0}")]
+    Tie(&'static str),
 }
 
 /// A hash of 32 bytes that prints as hex digits.

@@ -14,6 +14,7 @@ use crate::manifest::{ListedShard, manifest};
 use crate::msgpack;
 use crate::pages::PageHashes;
 use crate::tidx::{EntryExtra, NewEntry, Pairs, put_head};
+use crate::ties::Ties;
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
 /// The cap of a shard where none is asked for.
@@ -37,6 +38,8 @@ pub struct WriteOptions {
     /// By tensor name, as MessagePack.
     pub(crate) quant_params: Arc<BTreeMap<String, Vec<u8>>>,
     pub(crate) extras: Extras,
+    /// By the name of a tensor, that of the one whose bytes it has.
+    pub(crate) ties: Arc<BTreeMap<String, String>>,
 }
 
 /// What the caller adds to what the specification names.
@@ -70,6 +73,7 @@ impl Default for WriteOptions {
             model: None,
             quant_params: Arc::default(),
             extras: Extras::default(),
+            ties: Arc::default(),
         }
     }
 }
@@ -232,6 +236,7 @@ pub struct Plan {
     pub(crate) shards: Vec<Shard>,
     /// The number of the first tensor, for who supplies the values.
     pub(crate) first_tensor: usize,
+    pub(crate) ties: Ties,
     /// Everything is placed but an index that states hashes.
     pub(crate) layout: Layout,
     /// The payloads that are known, by their chunk.
@@ -291,7 +296,8 @@ impl Plan {
     ) -> Result<Self> {
         let model = model_of(metadata, options)?;
         let mut tensors = table_of(specs)?;
-        let shards = shards_of(&mut tensors, options.shard_size, 0)?;
+        let ties = Ties::of(&tensors, &options.ties)?;
+        let shards = tied_shards_of(&mut tensors, &ties, options.shard_size, 0)?;
         let parts = Parts {
             tensors,
             shards,
@@ -301,10 +307,15 @@ impl Plan {
             holds_shards: true,
             hashes: None,
         };
-        Self::of_parts(parts, options)
+        Self::of_tied_parts(parts, ties, options)
     }
 
+    #[cfg(feature = "set")]
     pub(crate) fn of_parts(parts: Parts<'_>, options: &WriteOptions) -> Result<Self> {
+        Self::of_tied_parts(parts, Ties::default(), options)
+    }
+
+    fn of_tied_parts(parts: Parts<'_>, ties: Ties, options: &WriteOptions) -> Result<Self> {
         if options.page_hashes == Some(0) {
             return Err(Error::Unfit { part: Part::new("page size"), fault: Fault::Zero });
         }
@@ -316,6 +327,7 @@ impl Plan {
             tensors: parts.tensors,
             shards: chunks.shards,
             first_tensor: parts.first_tensor,
+            ties,
             payloads: Vec::new(),
             hashed_tidx: None,
             quants,
@@ -373,7 +385,7 @@ impl Plan {
         (name, architecture): (&str, &str),
         holds_shards: bool,
     ) -> Result<Vec<u8>> {
-        let shards: Vec<_> = self
+        let mut shards: Vec<_> = self
             .shards
             .iter()
             .filter(|_| holds_shards)
@@ -381,9 +393,12 @@ impl Plan {
                 shard_id: shard.id,
                 toc_index: shard.chunk as u64,
                 size_bytes: shard.len,
-                tensor_count: shard.tensors.len() as u64,
+                tensor_count: 0,
             })
             .collect();
+        for position in 0..self.tensors.len() {
+            shards.get_mut(self.shard_of(position)).into_iter().for_each(|shard| shard.tensor_count += 1);
+        }
         let quants: Vec<_> =
             self.quants.iter().map(|dtype| (dtype.ggml_type().unwrap_or_default(), dtype.name())).collect();
         let mut tree = manifest(name, architecture, roles, &shards, &quants);
@@ -391,13 +406,20 @@ impl Plan {
         msgpack::encode(&tree).map_err(|text| unfit_metadata("manifest", text))
     }
 
+    /// The number of the shard that has a tensor's bytes.
+    fn shard_of(&self, position: usize) -> usize {
+        let position = self.ties.home(position).unwrap_or(position);
+        self.shards.partition_point(|shard| shard.tensors.end <= position)
+    }
+
     /// The content of the tensor index, with these hashes if there are any.
     pub(crate) fn index_bytes(&self, hashes: Option<&[[u8; 32]]>) -> Vec<u8> {
         let mut out = Vec::new();
         // The table holds at most 2^32 − 1 tensors.
         put_head(&mut out, u32::try_from(self.tensors.len()).unwrap_or(u32::MAX), &self.extras.index);
-        for shard in &self.shards {
-            for position in shard.tensors.clone() {
+        for listed in &self.shards {
+            for position in listed.tensors.clone() {
+                let shard = self.shards.get(self.shard_of(position)).unwrap_or(listed);
                 let Some(info) = self.tensors.info(position) else { continue };
                 let quant = self.quants.iter().position(|&dtype| dtype == info.dtype);
                 let entry = NewEntry {
@@ -559,7 +581,13 @@ pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> R
 }
 
 /// DECISIONS, AERO, "sharding": tensors in order; one that would take the current shard over the cap starts a new one.
+#[cfg(feature = "set")]
 pub(crate) fn shards_of(tensors: &mut TensorTable, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
+    tied_shards_of(tensors, &Ties::default(), cap, first_id)
+}
+
+/// As [`shards_of`], with no room for tensors that have the bytes of another.
+fn tied_shards_of(tensors: &mut TensorTable, ties: &Ties, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
     if cap == 0 {
         return Err(Error::Unfit { part: Part::new("shard size"), fault: Fault::Zero });
     }
@@ -570,6 +598,10 @@ pub(crate) fn shards_of(tensors: &mut TensorTable, cap: u64, first_id: u64) -> R
         Shard { id, tensors, len, chunk: 0, pages: None }
     };
     for position in 0..tensors.len() {
+        if let Some(offset) = ties.home(position).and_then(|home| tensors.offset(home)) {
+            tensors.set_offset(position, offset);
+            continue;
+        }
         let Some(info) = tensors.info(position) else { continue };
         let placed = align_up(len, WEIGHT_ALIGNMENT).and_then(|at| Some((at, at.checked_add(info.nbytes)?)));
         let (mut offset, mut end) = placed.unwrap_or((u64::MAX, u64::MAX));

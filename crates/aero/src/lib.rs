@@ -205,6 +205,7 @@ mod save;
 #[cfg(feature = "set")]
 mod set;
 mod tidx;
+mod ties;
 mod verified;
 mod verify;
 mod wire;

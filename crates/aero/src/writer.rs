@@ -45,7 +45,7 @@ impl Plan {
             let found = self.shard(shard, data, sink, work)?;
             writer.seal(shard.chunk, found.whole)?;
             self.pages(shard, &found.pages, &mut writer)?;
-            hashes.extend(self.all_hashes(shard, &found.tensors));
+            self.all_hashes(shard, &found.tensors, &mut hashes);
         }
         if let Some(tidx) = self.hashed_tidx {
             writer.put(tidx, self.index_bytes(Some(&hashes)))?;
@@ -84,24 +84,28 @@ impl Plan {
         Ok(pass.finish())
     }
 
-    /// The tensors of a shard that have bytes, and where in the shard these go.
+    /// The tensors of a shard that have bytes of their own, and where in the shard these go.
     fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Span)> {
         shard.tensors.clone().filter_map(|position| {
             let (info, start) = (self.tensors.info(position)?, self.tensors.offset(position)?);
-            (info.nbytes > 0).then(|| (position, Span { start, end: start.saturating_add(info.nbytes) }))
+            let is_own = info.nbytes > 0 && self.ties.home(position).is_none();
+            is_own.then(|| (position, Span { start, end: start.saturating_add(info.nbytes) }))
         })
     }
 
-    /// The hash of every tensor of a shard, from those of the tensors that have bytes.
-    fn all_hashes(&self, shard: &Shard, found: &[[u8; 32]]) -> Vec<[u8; 32]> {
+    /// Adds the hash of every tensor of a shard to those of the shards before it; `found` has those of the tensors that have bytes
+    /// of their own.
+    fn all_hashes(&self, shard: &Shard, found: &[[u8; 32]], all: &mut Vec<[u8; 32]>) {
         let empty = *blake3::hash(&[]).as_bytes();
         let mut found = found.iter();
-        let mut all = Vec::new();
         for position in shard.tensors.clone().filter(|_| self.hashed_tidx.is_some()) {
             let has_bytes = self.tensors.info(position).is_some_and(|info| info.nbytes > 0);
-            all.push(if has_bytes { found.next().copied().unwrap_or(empty) } else { empty });
+            all.push(match self.ties.home(position) {
+                Some(home) => all.get(home).copied().unwrap_or(empty),
+                None if has_bytes => found.next().copied().unwrap_or(empty),
+                None => empty,
+            });
         }
-        all
     }
 
     fn pages(&self, shard: &Shard, digests: &[[u8; 32]], writer: &mut ChunkWriter<'_>) -> Result<()> {

@@ -85,11 +85,6 @@ impl Ties {
         self.stored.get(group).copied().unwrap_or(0)
     }
 
-    /// The bytes that all tensors take, each counted by itself.
-    pub(crate) fn stored_of_all(&self) -> u64 {
-        self.groups.iter().map(|&group| self.stored(group)).fold(0, u64::saturating_add)
-    }
-
     /// Refuses groups that lie over each other so often that reading each once would take a multiple of the file.
     ///
     /// # Errors

@@ -39,8 +39,10 @@ mod rules;
 mod source;
 mod targets;
 mod tensors;
+mod tied;
 mod transform;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -58,12 +60,12 @@ pub use rules::TypeRule;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::model::Model;
-use crate::ties::{MAX_TIMES, Ties};
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
 pub(crate) use source::differences;
-use tensors::{Chooser, Origin, Tensors};
+use tensors::{Chooser, Tensors};
+use tied::Tied;
 use transform::Values;
 
 /// Converts a model into the file `out`, or the set whose index it is.
@@ -104,6 +106,8 @@ pub struct Conversion<'a> {
     target: Format,
     options: &'a ConvertOptions,
     tensors: Tensors,
+    /// By the number of a tensor, that of the one whose bytes it shares in the target too.
+    tied: BTreeMap<usize, usize>,
     #[cfg_attr(
         not(any(
             feature = "aero",
@@ -154,12 +158,14 @@ impl<'a> Conversion<'a> {
         let mut metadata = mapper.map(content, &choice.tensors);
         let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
         if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
-        let tied = check_ties(model, &choice.tensors, options, &mut misfits)?;
+        let tied = Tied::of(model, &choice.tensors, target)?;
+        misfits.extend(tied.misfit(model, options));
         if !misfits.is_empty() {
             return Err(Error::Unfit { path: path(), target, misfits });
         }
-        let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied).collect();
-        Ok(Self { model, target, options, tensors: choice.tensors, metadata, notes, dropped })
+        let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied.notes()).collect();
+        let tied = tied.kept;
+        Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }
 
     /// The format that is written: with a shard size the set of the format that was asked for.
@@ -168,7 +174,8 @@ impl<'a> Conversion<'a> {
         self.target
     }
 
-    /// The bytes of all tensors as they will be written, uncompressed: what a progress bar counts to.
+    /// The bytes of all tensors as they will be written, uncompressed: what a progress bar counts to. Those that tensors share are
+    /// counted once where the target can keep that.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let nbytes = |spec: TensorSpec<'_>| match spec.dtype.nbytes(&spec.shape) {
@@ -176,7 +183,8 @@ impl<'a> Conversion<'a> {
             Some(nbytes) => nbytes,
             None => spec.packed_nbytes,
         };
-        self.specs().map(nbytes).fold(0, u64::saturating_add)
+        let own = self.specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
+        own.map(|(_, spec)| nbytes(spec)).fold(0, u64::saturating_add)
     }
 
     /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
@@ -288,38 +296,6 @@ impl<'a> Conversion<'a> {
     fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
     }
-}
-
-/// Tensors over the same bytes are each written: a note if there are any, and a misfit if a small source would become a large output
-/// by them.
-fn check_ties(
-    model: &Model,
-    tensors: &Tensors,
-    options: &ConvertOptions,
-    misfits: &mut Vec<Misfit>,
-) -> Result<Option<String>> {
-    let positions = tensors.items.iter().filter_map(|item| match item.origin {
-        Origin::Model(position) => Some(position),
-        Origin::Declared(_) => None,
-    });
-    let has_values = |&position: &usize| {
-        let info = model.container().info(position);
-        info.is_some_and(|info| info.has_data && info.nbytes > 0)
-    };
-    let ties = Ties::of(model, positions.filter(has_values))?;
-    let (stored, size) = (ties.stored_of_all(), model.container().file_size());
-    if !options.allow_ties && stored > size.saturating_mul(MAX_TIMES) {
-        let why = format!(
-            "they would take {stored} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
-        );
-        misfits.push(Misfit::ties(why));
-    }
-    let note = match ties.tied() {
-        0 => return Ok(None),
-        1 => "1 tensor has its bytes in common with another; each is written by itself".to_owned(),
-        n => format!("{n} tensors have their bytes in common with others; each is written by itself"),
-    };
-    Ok(Some(note))
 }
 
 /// What a conversion did.

@@ -205,6 +205,7 @@ impl Content {
 }
 
 /// What a loss calls a key of the index of a set.
+#[cfg(any(feature = "aero", feature = "safetensors"))]
 const INDEX_KEY: &str = "key of the set's index";
 
 /// The keys of a manifest that are made anew.

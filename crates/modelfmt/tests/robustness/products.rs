@@ -332,3 +332,52 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
     let (notes, _) = convert(1, 0, false).unwrap();
     assert!(!notes.iter().any(|note| note.contains("in common")), "{notes:?}");
 }
+
+#[test]
+fn ties_are_kept_in_aero() {
+    let (tensors, work) = (40, Work::sequential());
+    let convert = |model: &Model, options: &ConvertOptions| {
+        let out = modelfmt_core::write::MemoryFile::new();
+        let done = modelfmt::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
+        let bytes = out.into_bytes();
+        (Model::from_source("out.aero", bytes.clone()).unwrap(), bytes.len() as u64, done.notes)
+    };
+    let model = Model::from_source("tied.aero", over_each_other(tensors, 0)).unwrap();
+    let mut options = ConvertOptions::default();
+    options.tensor_hashes = true;
+    options.page_hashes = Some(1 << 16);
+    let (out, len, notes) = convert(&model, &options);
+    assert!(len < SHARED + SHARED / 8, "{len}");
+    let note = "39 tensors have their bytes in common with others; they are written once";
+    assert!(notes.iter().any(|found| found == note), "{notes:?}");
+    assert!(out.verify(Level::Full).is_ok());
+    for position in 0..tensors {
+        assert_eq!(out.tensor_at(position).unwrap().bytes(), model.tensor_at(position).unwrap().bytes());
+        assert_eq!(out.location(position).unwrap().offset, out.location(0).unwrap().offset);
+    }
+    // And again, from what was written; what is cast otherwise has bytes of its own.
+    let mut cast = ConvertOptions::default();
+    cast.cast = ["0000000[12]=i16", "00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
+    let (again, len, notes) = convert(&out, &cast);
+    assert!(again.verify(Level::Full).is_ok());
+    assert!((7 * SHARED..8 * SHARED).contains(&len), "1 + 2 + 4 times: {len}");
+    assert!(notes.iter().any(|note| note.starts_with("37 tensors")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.starts_with("2 tensors") && note.contains("by itself")),
+        "{notes:?}"
+    );
+    let offset = |position: usize| again.location(position).unwrap().offset;
+    assert!(
+        offset(1) == offset(2) && offset(0) == offset(4) && offset(0) != offset(1) && offset(3) != offset(1)
+    );
+    assert_eq!(again.tensor_at(2).unwrap().bytes(), again.tensor_at(1).unwrap().bytes());
+    // A set stores each by itself: its bytes must stand in a file that lists it.
+    let files = MemoryFolder::default();
+    let options = ConvertOptions::default();
+    let refused = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &options);
+    assert!(refused.map(drop).unwrap_err().to_string().contains("--allow-ties"));
+    let mut allowed = ConvertOptions::default();
+    allowed.allow_ties = true;
+    let set = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &allowed).unwrap();
+    set.write_to_files("m.aeroset.json", &files, &work).unwrap();
+}

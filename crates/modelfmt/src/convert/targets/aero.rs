@@ -21,6 +21,14 @@ pub(super) fn write(
     if let Some(nbytes) = conversion.options.shard_size {
         options = options.shard_size(nbytes);
     }
+    for (&tensor, &of) in &conversion.tied {
+        let name = |number: usize| {
+            conversion.tensors.items.get(number).map(|item| conversion.tensors.name(conversion.model, item))
+        };
+        if let Some((tensor, of)) = name(tensor).zip(name(of)) {
+            options = options.tie(tensor, of);
+        }
+    }
     let plan = Plan::new(conversion.specs(), &conversion.metadata.keys, &options);
     plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
 }

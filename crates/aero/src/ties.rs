@@ -1,0 +1,59 @@
+//! Tensors that have the bytes of another one: they are stored once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use modelfmt_core::{Part, TensorTable};
+
+use crate::error::{Error, Fault, Result};
+use crate::layout::WriteOptions;
+
+impl WriteOptions {
+    /// The tensor `tensor` has the bytes of the tensor `of`, which comes before it and is as long. They are stored once: both
+    /// entries of the index say the same shard, offset and length, and only the values of `of` are asked for.
+    ///
+    /// Of a set each tensor is stored by itself, whatever is said here: its bytes must stand in a file that lists it.
+    #[must_use]
+    pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());
+        self
+    }
+}
+
+/// By the position of a tensor, that of the one whose bytes it has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ties(BTreeMap<usize, usize>);
+
+impl Ties {
+    /// Finds the tensors of these names.
+    pub(crate) fn of(tensors: &TensorTable, named: &BTreeMap<String, String>) -> Result<Self> {
+        let mut ties = BTreeMap::new();
+        for (name, of) in named {
+            let unfit = |why| Error::Unfit { part: Part::named("tensor", name), fault: Fault::Tie(why) };
+            let find = |name: &str| tensors.find(name).and_then(|at| Some((at, tensors.info(at)?.nbytes)));
+            let (position, nbytes) = find(name).ok_or_else(|| unfit("it is not written"))?;
+            let (home, home_nbytes) = find(of).ok_or_else(|| unfit("the other one is not written"))?;
+            if home >= position {
+                return Err(unfit("the other one has to come before it"));
+            }
+            if nbytes != home_nbytes {
+                return Err(unfit("the other one has another number of bytes"));
+            }
+            if nbytes > 0 {
+                ties.insert(position, home);
+            }
+        }
+        // One that is tied to one that is tied: what comes before it is resolved already.
+        let positions: Vec<usize> = ties.keys().copied().collect();
+        for position in positions {
+            let home = ties.get(&position).and_then(|home| ties.get(home)).copied();
+            home.into_iter().for_each(|home| _ = ties.insert(position, home));
+        }
+        Ok(Self(ties))
+    }
+
+    /// The position of the tensor whose bytes the one at a position has, if they are not its own.
+    pub(crate) fn home(&self, position: usize) -> Option<usize> {
+        self.0.get(&position).copied()
+    }
+}

@@ -1,0 +1,73 @@
+//! Tensors of the source that are over the same bytes: what becomes of that in the target.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::fit::Misfit;
+use super::options::ConvertOptions;
+use super::tensors::{Item, Origin, Tensors};
+use crate::error::Result;
+use crate::format::Format;
+use crate::model::Model;
+use crate::ties::{MAX_TIMES, Ties};
+
+/// The tensors of a conversion that share bytes with one before them.
+pub(super) struct Tied {
+    /// Those that share them in the target too: by the number of the item, that of the first.
+    pub(super) kept: BTreeMap<usize, usize>,
+    /// How many share bytes and are written by themselves.
+    split: usize,
+    /// The bytes that those take in the source which are written, each counted by itself.
+    written: u64,
+}
+
+impl Tied {
+    /// Readers of most formats refuse shared offsets; of AERO they do not. There a tensor keeps the bytes of another if the same is
+    /// made of both.
+    pub(super) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
+        let mut items = Vec::new();
+        for (number, item) in tensors.items.iter().enumerate() {
+            let Origin::Model(position) = item.origin else { continue };
+            let info = model.container().info(position);
+            if let Some(info) = info.filter(|info| info.has_data && info.nbytes > 0) {
+                items.push((number, item, position, info.shape));
+            }
+        }
+        let ties = Ties::of(model, items.iter().map(|&(_, _, position, _)| position))?;
+        let (mut kept, mut written) = (BTreeMap::new(), 0u64);
+        let mut firsts = HashMap::new();
+        for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
+            // What is made of the values may depend on the shape.
+            let Item { from, to, .. } = *item;
+            let made = (group, to, (from != to).then_some(shape));
+            let first = *firsts.entry(made).or_insert(number);
+            if first != number && target == Format::Aero {
+                kept.insert(number, first);
+            } else {
+                written = written.saturating_add(ties.stored(group));
+            }
+        }
+        let split = ties.tied().saturating_sub(kept.len());
+        Ok(Self { kept, split, written })
+    }
+
+    /// A small source that would become a large output by its ties.
+    pub(super) fn misfit(&self, model: &Model, options: &ConvertOptions) -> Option<Misfit> {
+        let (written, size) = (self.written, model.container().file_size());
+        (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
+            Misfit::ties(format!(
+                "they would take {written} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
+            ))
+        })
+    }
+
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let common = |count: usize| match count {
+            1 => "1 tensor has its bytes in common with another".to_owned(),
+            n => format!("{n} tensors have their bytes in common with others"),
+        };
+        let once =
+            (!self.kept.is_empty()).then(|| format!("{}; they are written once", common(self.kept.len())));
+        let split = (self.split > 0).then(|| format!("{}; each is written by itself", common(self.split)));
+        once.into_iter().chain(split)
+    }
+}
