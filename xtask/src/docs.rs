@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use modelfmt::convert::{Blocks, CAPABILITIES, Capabilities, Metadata, Names};
+use modelfmt::convert::{Blocks, Capabilities, Metadata, Names};
 use modelfmt::{DType, Format};
 
 use crate::run::{Result, step};
@@ -11,7 +11,7 @@ use crate::workspace;
 /// Where the table stands.
 const CAPABILITIES_TABLE: Part = Part {
     file: "README.md",
-    begin: "<!-- made by `cargo xtask docs` from modelfmt::convert::CAPABILITIES -->",
+    begin: "<!-- made by `cargo xtask docs` from `Format::capabilities` -->",
     end: "<!-- end -->",
 };
 
@@ -68,7 +68,7 @@ fn table() -> String {
     let mut table = String::from(
         "| format | numbers | ggml blocks | rank | tensor names | without data | metadata |\n| --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for entry in CAPABILITIES {
+    for entry in Format::ALL.iter().map(|format| format.capabilities()) {
         let access = if entry.format.is_writable() { "" } else { " (read only)" };
         let cells = [
             format!("`{}`{access}", entry.format),

@@ -1,8 +1,7 @@
 //! What the chunks of a file hold besides weights: metadata, the manifest, page hashes. Each is read when it is asked for.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use modelfmt_core::value::{Object, ParseOptions, Value, json};
 use modelfmt_core::{Bytes, Fetch, Part};
@@ -15,27 +14,6 @@ use crate::pages::{PageHashes, Payload};
 use crate::parser::max_nodes;
 use crate::tidx::metadata_error;
 use crate::wire::FourCC;
-
-/// Page hashes that have been read, by the position of the shard's chunk. They are as small as they are because a file that
-/// is read verified needs the same ones again and again.
-#[derive(Debug, Default)]
-pub(crate) struct PageCache(Mutex<BTreeMap<usize, Arc<PageHashes>>>);
-
-impl Clone for PageCache {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl PageCache {
-    fn get(&self, shard: usize) -> Option<Arc<PageHashes>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned()
-    }
-
-    fn put(&self, shard: usize, hashes: &Arc<PageHashes>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, Arc::clone(hashes));
-    }
-}
 
 /// Bytes of a file.
 pub(crate) async fn read<S: Fetch>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {

@@ -4,8 +4,8 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
 
 use crate::chunks::{Chunk, ChunkTable, malformed};
-use crate::contents::PageCache;
 use crate::error::{Error, Fault, Result};
+use crate::pages::PageCache;
 use crate::tidx::{Entry, Tensors, metadata_error};
 use crate::wire::{FourCC, Header};
 

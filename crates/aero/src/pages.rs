@@ -2,6 +2,9 @@
 
 use modelfmt_core::Extent;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crate::chunks::Chunk;
 use crate::error::{Fault, Result};
 use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
@@ -87,6 +90,27 @@ fn put_payload_head(out: &mut Vec<u8>, shard_name: &str, page_size: u64, pages: 
     put_uint(out, page_size);
     put_str(out, "digests");
     put_array(out, pages);
+}
+
+/// Page hashes that have been read, by the position of the shard's chunk. A file that is read verified
+/// needs the same ones again and again.
+#[derive(Debug, Default)]
+pub(crate) struct PageCache(Mutex<BTreeMap<usize, Arc<PageHashes>>>);
+
+impl Clone for PageCache {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PageCache {
+    pub(crate) fn get(&self, shard: usize) -> Option<Arc<PageHashes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned()
+    }
+
+    pub(crate) fn put(&self, shard: usize, hashes: &Arc<PageHashes>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, Arc::clone(hashes));
+    }
 }
 
 /// A PHSH payload as it stands in the file.

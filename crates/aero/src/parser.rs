@@ -5,11 +5,11 @@ use std::ops::Range;
 use modelfmt_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
 
 use crate::chunks::{Chunk, ChunkTable, Content, Expansion, malformed};
-use crate::contents::PageCache;
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::manifest::Descriptors;
 use crate::msgpack;
+use crate::pages::PageCache;
 use crate::tidx::{self, Context, Parsed, Tensors};
 use crate::wire::{FourCC, Header, MAX_ENTRY_COUNT, MAX_STRING_TABLE, TocEntry, TocHeader};
 

@@ -49,7 +49,7 @@ impl<'a> Checked<'a> {
 
     /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
     pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
-        let (at, bytes) = self.model.opened.borrow(position, range)?;
+        let (at, bytes) = self.model.borrow(position, range)?;
         if self.claims.is_empty() {
             return Some(bytes);
         }

@@ -7,6 +7,9 @@ use std::str::FromStr;
 use modelfmt_core::Source;
 use modelfmt_core::value::{Value, json};
 
+use crate::capabilities::{Access, Capabilities};
+use crate::formats::{Entry, Tells, entry};
+
 /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -48,75 +51,61 @@ impl Format {
         Self::Gguf,
     ];
 
+    const fn entry(self) -> &'static Entry {
+        entry(self)
+    }
+
     /// The name that the program prints and takes, such as `apr2-sharded`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Aero => "aero",
-            Self::AeroSet => "aeroset",
-            Self::Mag => "mag",
-            Self::Oinf => "oinf",
-            Self::Apr2 => "apr2",
-            Self::Apr2Sharded => "apr2-sharded",
-            Self::Apr1 => "apr1",
-            Self::Safetensors => "safetensors",
-            Self::SafetensorsSharded => "safetensors-sharded",
-            Self::Gguf => "gguf",
-        }
+        self.entry().name
     }
 
     /// The cargo feature that this format needs.
     #[must_use]
     pub const fn feature(self) -> &'static str {
-        match self {
-            Self::Aero | Self::AeroSet => "aero",
-            Self::Mag => "mag",
-            Self::Oinf => "oinf",
-            Self::Apr2 | Self::Apr2Sharded | Self::Apr1 => "apr2",
-            Self::Safetensors | Self::SafetensorsSharded => "safetensors",
-            Self::Gguf => "gguf",
-        }
+        self.entry().feature
     }
 
     /// Whether this build can read the format.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
-        match self {
-            Self::Aero | Self::AeroSet => cfg!(feature = "aero"),
-            Self::Mag => cfg!(feature = "mag"),
-            Self::Oinf => cfg!(feature = "oinf"),
-            Self::Apr2 | Self::Apr2Sharded | Self::Apr1 => cfg!(feature = "apr2"),
-            Self::Safetensors | Self::SafetensorsSharded => cfg!(feature = "safetensors"),
-            Self::Gguf => cfg!(feature = "gguf"),
-        }
+        self.entry().driver.is_some()
     }
 
-    /// Whether the format is written as well as read.
+    /// Whether the format is written as well as read, if this build can do either.
     #[must_use]
     pub const fn is_writable(self) -> bool {
-        !matches!(self, Self::Apr1 | Self::Gguf)
+        !matches!(self.entry().capabilities.access, Access::ReadOnly(_))
     }
 
     /// Whether a model of this format consists of several files.
     #[must_use]
     pub const fn is_set(self) -> bool {
-        matches!(self, Self::AeroSet | Self::Apr2Sharded | Self::SafetensorsSharded)
+        self.entry().is_set
     }
 
-    /// The format that a file name asks for when a model is written: by its ending.
+    /// The form of this format whose files have a largest size, if there is one.
+    #[must_use]
+    pub const fn sharded(self) -> Option<Self> {
+        self.entry().sharded
+    }
+
+    /// What the format can hold.
+    #[must_use]
+    pub const fn capabilities(self) -> &'static Capabilities {
+        &self.entry().capabilities
+    }
+
+    /// The format that a file name asks for when a model is written: by its ending, the longest that fits.
     #[must_use]
     pub fn of_output(name: &str) -> Option<Self> {
-        // The longer endings first.
-        const ENDINGS: &[(&str, Format)] = &[
-            (".aeroset.json", Format::AeroSet),
-            (".safetensors.index.json", Format::SafetensorsSharded),
-            (".aero", Format::Aero),
-            (".mag", Format::Mag),
-            (".oinf", Format::Oinf),
-            (".apr", Format::Apr2),
-            (".safetensors", Format::Safetensors),
-        ];
-        ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
+        let ends = |format: &Self| Some(format.entry().ending?).filter(|ending| name.ends_with(ending));
+        Self::ALL
+            .iter()
+            .copied()
+            .max_by_key(|format| ends(format).map_or(0, str::len))
+            .filter(|format| ends(format).is_some())
     }
 
     /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE`] of them are enough for all but
@@ -124,20 +113,14 @@ impl Format {
     #[must_use]
     pub fn of_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
         // Exact magics first, in a fixed order; what has no magic comes last and by proof.
-        const MAGICS: &[(&[u8], Format)] = &[
-            (b"AERO", Format::Aero),
-            (b"MAG!", Format::Mag),
-            (b"OINF\0", Format::Oinf),
-            (b"APR2", Format::Apr2),
-            (b"APR1", Format::Apr1),
-            (b"GGUF", Format::Gguf),
-        ];
-        if let Some(&(_, format)) = MAGICS.iter().find(|(magic, _)| first.starts_with(magic)) {
-            return Some(format);
-        }
-        let header_len = u64::from_le_bytes(*first.first_chunk()?);
-        let plausible = header_len.checked_add(8).is_some_and(|end| end <= file_len);
-        (plausible && header_len >= 2 && first.get(8) == Some(&b'{')).then_some(Self::Safetensors)
+        let has_magic =
+            |format: &Self| matches!(format.entry().tells, Tells::Magic(magic) if first.starts_with(magic));
+        let is_told = |format: &Self| match format.entry().tells {
+            Tells::FirstBytes(is_first) => is_first(first, file_len),
+            Tells::Magic(_) | Tells::Index(_) => false,
+        };
+        let all = || Self::ALL.iter().copied();
+        all().find(has_magic).or_else(|| all().find(is_told))
     }
 
     /// Tells the format of a source; `None` if it is none of these.
@@ -158,13 +141,9 @@ impl Format {
     }
 
     fn of_json(index: &Value) -> Option<Self> {
-        if index.path(["format", "name"]).and_then(Value::as_str) == Some("AEROSET") {
-            return Some(Self::AeroSet);
-        }
-        if index.get("apr_version").is_some() && index.get("shards").is_some() {
-            return Some(Self::Apr2Sharded);
-        }
-        index.get("weight_map").map(|_| Self::SafetensorsSharded)
+        let is_index =
+            |format: &Self| matches!(format.entry().tells, Tells::Index(is_index) if is_index(index));
+        Self::ALL.iter().copied().find(is_index)
     }
 }
 
@@ -181,11 +160,25 @@ impl fmt::Display for Format {
 }
 
 /// No format has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no format is named {0:?}; there are aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded and gguf"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFormat(pub String);
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no format is named {:?}; there are", self.0)?;
+        for (number, format) in Format::ALL.iter().enumerate() {
+            let before = match number {
+                0 => " ",
+                _ if number + 1 == Format::ALL.len() => " and ",
+                _ => ", ",
+            };
+            write!(f, "{before}{format}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
 
 impl FromStr for Format {
     type Err = UnknownFormat;

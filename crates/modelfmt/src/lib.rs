@@ -172,6 +172,7 @@
 //! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod capabilities;
 mod checked;
 pub mod convert;
 mod diff;
@@ -182,11 +183,12 @@ mod extract;
 mod folder;
 mod format;
 mod format_g;
+mod formats;
 mod globs;
 mod inspect;
 mod model;
-mod open;
 mod printable;
+mod readers;
 mod show;
 mod stranger;
 mod ties;

@@ -1,17 +1,18 @@
 //! One type over all formats.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::source::{AnyFiles, AnySource};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder, any_files};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Container, Limits, Location, TensorInfo, TensorView};
+use modelfmt_core::{Bytes, Container, Encoding, Extent, Limits, Location, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::open::{Opened, OpenedSource};
+use crate::formats::{Opened, Source, entry};
 use crate::stranger;
 
 /// How a model is opened.
@@ -80,14 +81,14 @@ impl OpenOptions {
             let hint = stranger::look(&source).map_err(failed)?.hint;
             return Err(Error::UnknownFormat { path, hint });
         };
-        if !format.is_enabled() {
+        let Some(driver) = &entry(format).driver else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
-        }
+        };
         let index_file = format.is_set().then(|| {
             let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
             (name, source.len())
         });
-        let opened = Opened::open(format, OpenedSource { path: index, source, files, options: self })?;
+        let opened = (driver.open)(Source { path: index, source, files, options: self })?;
         Ok(Model {
             path,
             format,
@@ -111,7 +112,7 @@ pub struct Model {
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
     on_disk: Option<PathBuf>,
-    pub(crate) opened: Opened,
+    pub(crate) opened: Box<dyn Opened>,
 }
 
 impl fmt::Debug for Model {
@@ -180,7 +181,19 @@ impl Model {
     /// The reader of its format, through the trait that all of them implement.
     #[must_use]
     pub fn container(&self) -> &(dyn Container + Send + Sync) {
-        self.opened.container()
+        &*self.opened
+    }
+
+    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
+    /// begin in it.
+    pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
+        let file = self.opened.memory()?;
+        let location = self.container().location(position).ok()?;
+        let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
+        let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;
+        let part = values.part(range.start, range.end.checked_sub(range.start)?).ok().filter(|_| is_raw)?;
+        let bytes = file.get(usize::try_from(part.offset()).ok()?..usize::try_from(part.end()).ok()?)?;
+        Some((part.offset(), bytes))
     }
 
     /// The tensors in file order; of a set, those whose files are there: see [`open_all`](Self::open_all).

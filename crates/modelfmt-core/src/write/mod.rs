@@ -5,6 +5,7 @@ mod atomic;
 mod data;
 #[cfg(not(target_arch = "wasm32"))]
 mod early;
+mod erased;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod fill;
@@ -21,6 +22,7 @@ mod views;
 #[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
+pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::FileSink;
 pub use fill::{FillError, Region, Segment};

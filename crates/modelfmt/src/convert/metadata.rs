@@ -5,35 +5,36 @@ use std::collections::{BTreeMap, HashSet};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::fit::{Capabilities, Metadata as Kind, Misfit};
+use super::fit::Misfit;
 use super::options::ConvertOptions;
 use super::plain;
 use super::reserved::{Changes, KEY, Reserved};
 use super::source::Content;
 use super::tensors::{Item, Tensors};
+use crate::capabilities::{Capabilities, Metadata as Kind};
 use crate::format::Format;
 
 /// Metadata as a target takes it.
 #[derive(Debug)]
-pub(super) struct Metadata {
+pub(crate) struct Metadata {
     /// Keys and values: any JSON; for MAG numbers, for safetensors strings, for OINF what its crate reads.
-    pub(super) keys: Object,
+    pub(crate) keys: Object,
     /// OINF: size variables.
-    pub(super) sizevars: Object,
+    pub(crate) sizevars: Object,
     /// Sharded safetensors: strings of the files that the index does not have.
-    pub(super) files: Object,
+    pub(crate) files: Object,
     /// AERO: what the source's manifest says beyond what is made anew.
     #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(super) manifest: Object,
+    pub(crate) manifest: Object,
     /// What the target cannot hold.
-    pub(super) losses: Vec<Misfit>,
+    pub(crate) losses: Vec<Misfit>,
     /// What was chosen for the user.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// AERO's manifest has texts for these even if MJSN has something else under such a key.
     #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(super) architecture: String,
+    pub(crate) architecture: String,
 }
 
 /// Keys that AERO and APR2 ask for, of which a model that came from elsewhere knows nothing.
@@ -60,14 +61,14 @@ fn is_same_family(a: Format, b: Format) -> bool {
 
 /// Maps the metadata of a source to a target, as DECISIONS, "Conversion between formats" has it.
 pub(super) struct Mapper<'a> {
-    pub(super) target: &'static Capabilities,
-    pub(super) options: &'a ConvertOptions,
+    pub(crate) target: &'static Capabilities,
+    pub(crate) options: &'a ConvertOptions,
     /// The name of the source's file, without its ending.
-    pub(super) stem: &'a str,
+    pub(crate) stem: &'a str,
 }
 
 impl Mapper<'_> {
-    pub(super) fn map(&self, content: Content, tensors: &Tensors) -> Metadata {
+    pub(crate) fn map(&self, content: Content, tensors: &Tensors) -> Metadata {
         match self.target.metadata {
             Kind::Json => self.json(content, tensors),
             _ => self.plain(content),
@@ -246,7 +247,7 @@ impl Mapper<'_> {
             metadata.sizevars.insert(name, *value);
         }
         let losses = &mut metadata.losses;
-        metadata.sizevars.retain(|name, _| match super::fit::plain_fault(name) {
+        metadata.sizevars.retain(|name, _| match crate::capabilities::plain_fault(name) {
             Some(why) => {
                 losses.push(Misfit::loss("size variable", name, why));
                 false
@@ -284,7 +285,7 @@ impl Mapper<'_> {
             _ if !typed && value.as_object().is_some() => {
                 Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
             }
-            _ => super::targets::oinf_value(key, value),
+            _ => super::write::oinf_value(key, value),
         }
     }
 }
@@ -411,19 +412,19 @@ const APR_VERSION: &str = "2.0.0";
 /// The names of a model that formats ask for.
 #[derive(Clone, Debug)]
 pub(super) struct ModelNames {
-    pub(super) name: Option<String>,
-    pub(super) architecture: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) architecture: Option<String>,
 }
 
 /// Where the names of a model come from.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     /// What it says itself.
-    pub(super) own: ModelNames,
+    pub(crate) own: ModelNames,
     /// What a config.json beside it says.
-    pub(super) config: ModelNames,
+    pub(crate) config: ModelNames,
     /// The name of its file, without the ending.
-    pub(super) stem: String,
+    pub(crate) stem: String,
 }
 
 fn typed_names(reserved: &Reserved) -> Object {

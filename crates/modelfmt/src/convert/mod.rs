@@ -13,7 +13,7 @@
 //! ```
 //!
 //! What does not fit is an [`Error::Unfit`] that lists every item and the option that would resolve it. What each
-//! format holds is the table [`CAPABILITIES`].
+//! format holds, [`Format::capabilities`] says.
 //!
 //! # Casts
 //!
@@ -25,22 +25,22 @@
 mod cast;
 #[cfg(not(target_arch = "wasm32"))]
 mod config;
-mod fit;
+pub(crate) mod fit;
 #[cfg(not(target_arch = "wasm32"))]
 mod guard;
 #[cfg(not(target_arch = "wasm32"))]
 mod listing;
-mod metadata;
-mod options;
+pub(crate) mod metadata;
+pub(crate) mod options;
 mod output;
 mod plain;
 mod reserved;
 mod rules;
 mod source;
-mod targets;
-mod tensors;
+pub(crate) mod tensors;
 mod tied;
 mod transform;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,7 +50,8 @@ use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{NewFiles, Sink, TensorSpec};
 use modelfmt_core::{Shortened, Work};
 
-pub use fit::{Blocks, CAPABILITIES, Capabilities, Metadata, Misfit, MisfitGroup, Names};
+pub use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use fit::{Misfit, MisfitGroup};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use guard::Guard;
 pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
@@ -102,12 +103,12 @@ pub fn convert_to_sink(
 
 /// A conversion that can be done: everything is chosen and checked, and nothing is written.
 pub struct Conversion<'a> {
-    model: &'a Model,
+    pub(crate) model: &'a Model,
     target: Format,
-    options: &'a ConvertOptions,
-    tensors: Tensors,
+    pub(crate) options: &'a ConvertOptions,
+    pub(crate) tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
-    tied: BTreeMap<usize, usize>,
+    pub(crate) tied: BTreeMap<usize, usize>,
     #[cfg_attr(
         not(any(
             feature = "aero",
@@ -118,7 +119,7 @@ pub struct Conversion<'a> {
         )),
         expect(dead_code, reason = "nothing is written")
     )]
-    metadata: metadata::Metadata,
+    pub(crate) metadata: metadata::Metadata,
     notes: Vec<String>,
     dropped: Vec<Misfit>,
 }
@@ -138,20 +139,16 @@ impl<'a> Conversion<'a> {
     /// [`Error::Usage`], [`Error::Unfit`]; [`Error::NotEnabled`] for a target that this build cannot write.
     pub fn new(model: &'a Model, target: Format, options: &'a ConvertOptions) -> Result<Self> {
         let path = || model.path().to_owned();
-        let target = match target {
-            Format::Apr2 if options.shard_size.is_some() => Format::Apr2Sharded,
-            Format::Safetensors if options.shard_size.is_some() => Format::SafetensorsSharded,
-            target => target,
-        };
-        if !target.is_writable() {
-            let instead = if target == Format::Apr1 { "; apr2 is what follows it" } else { "" };
+        let target = target.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(target);
+        let capabilities = target.capabilities();
+        if let Access::ReadOnly(instead) = capabilities.access {
+            let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
             return Err(options::usage("--to", format!("{target} is read and never written{instead}")));
         }
         options.check(target)?;
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
-        let capabilities = Capabilities::of(target);
         let content = Content::read(model)?;
         let choice = Chooser::new(model, capabilities, options)?.choose(content.reserved.as_ref())?;
         let mapper = Mapper { target: capabilities, options, stem: stem(model.path()) };
@@ -247,8 +244,7 @@ impl<'a> Conversion<'a> {
     fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
         let values = self.values()?;
         let counted = Counted::new(sink);
-        targets::write_file(self, &values, &counted, work)
-            .map_err(|error| targets::failed(self, path, error))?;
+        write::file(self, &values, &counted, work).map_err(|error| write::failed(self, path, error))?;
         values.finish(work)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
@@ -268,8 +264,8 @@ impl<'a> Conversion<'a> {
         let values = self.values()?;
         let finish = || values.finish(work);
         let recorded = Recorded::new(files, &name, &finish);
-        targets::write_set(self, &values, &name, &recorded, work)
-            .map_err(|error| targets::failed(self, &folder.join(&name), output::within(folder, error)))?;
+        write::set(self, &values, &name, &recorded, work)
+            .map_err(|error| write::failed(self, &folder.join(&name), output::within(folder, error)))?;
         Ok(self.done(&values, recorded.into_files()))
     }
 
@@ -293,7 +289,7 @@ impl<'a> Conversion<'a> {
     }
 
     /// The descriptions of what is written, in order.
-    fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
+    pub(crate) fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
     }
 }

@@ -110,7 +110,7 @@ impl Content {
             let why = "the manifest of an AERO file has it, and no other format has a manifest";
             self.own.push(Misfit::loss("manifest key", key, why));
         }
-        super::targets::aero_losses(model, &mut self.own, &mut self.losses)
+        super::write::aero_losses(model, &mut self.own, &mut self.losses)
     }
 
     /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is

@@ -7,16 +7,17 @@ use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::cast::is_number;
-use super::fit::{Capabilities, Examples, Metadata, Misfit};
+use super::fit::{Examples, Misfit};
 use super::options::{ConvertOptions, Declared};
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules, TypeRule};
+use crate::capabilities::{Capabilities, Metadata};
 use crate::error::Result;
 use crate::model::Model;
 
 /// Where a tensor comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// The tensor of the model at this position.
     Model(usize),
     /// The declared tensor of this number, which has no values.
@@ -25,18 +26,18 @@ pub(super) enum Origin {
 
 /// A tensor that is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
-    pub(super) origin: Origin,
+pub(crate) struct Item {
+    pub(crate) origin: Origin,
     /// The type that it has.
-    pub(super) from: DType,
+    pub(crate) from: DType,
     /// The type that it gets.
-    pub(super) to: DType,
-    pub(super) shape: Shape,
+    pub(crate) to: DType,
+    pub(crate) shape: Shape,
 }
 
 /// What becomes of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// It stays.
     Same,
     /// A scalar that is written as `[1]`.
@@ -47,21 +48,21 @@ pub(super) enum Shape {
 
 /// The tensors that are written, and those that the target's metadata lists because it cannot declare them.
 #[derive(Default)]
-pub(super) struct Tensors {
-    pub(super) items: Vec<Item>,
+pub(crate) struct Tensors {
+    pub(crate) items: Vec<Item>,
     /// The tensors that [`Origin::Declared`] numbers.
-    pub(super) declared: Vec<Declared>,
+    pub(crate) declared: Vec<Declared>,
     /// Tensors without values, by their place among all, that travel in the reserved key.
-    pub(super) listed: Vec<(u64, Declared)>,
+    pub(crate) listed: Vec<(u64, Declared)>,
     /// Names of scalars that are written as `[1]`.
-    pub(super) scalars: Vec<String>,
+    pub(crate) scalars: Vec<String>,
     /// The elements that are written as blocks of each type.
-    pub(super) blocks: BTreeMap<DType, u64>,
+    pub(crate) blocks: BTreeMap<DType, u64>,
 }
 
 impl Tensors {
     /// What the writer of the target is told of an item.
-    pub(super) fn spec<'s>(&'s self, model: &'s Model, item: &Item) -> Option<TensorSpec<'s>> {
+    pub(crate) fn spec<'s>(&'s self, model: &'s Model, item: &Item) -> Option<TensorSpec<'s>> {
         let (name, shape, has_data, nbytes) = match item.origin {
             Origin::Model(position) => {
                 let info = model.container().info(position)?;
@@ -84,7 +85,7 @@ impl Tensors {
     }
 
     /// The name of an item, for messages.
-    pub(super) fn name<'s>(&'s self, model: &'s Model, item: &Item) -> &'s str {
+    pub(crate) fn name<'s>(&'s self, model: &'s Model, item: &Item) -> &'s str {
         match item.origin {
             Origin::Model(position) => model.container().info(position).map_or("", |info| info.name),
             Origin::Declared(number) => self.declared.get(number).map_or("", |declared| &declared.name),
@@ -113,13 +114,13 @@ pub(super) struct Chooser<'a> {
 
 /// What [`Chooser::choose`] finds.
 pub(super) struct Choice {
-    pub(super) tensors: Tensors,
-    pub(super) misfits: Vec<Misfit>,
-    pub(super) notes: Vec<String>,
+    pub(crate) tensors: Tensors,
+    pub(crate) misfits: Vec<Misfit>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl<'a> Chooser<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         model: &'a Model,
         target: &'static Capabilities,
         options: &'a ConvertOptions,
@@ -141,7 +142,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
-    pub(super) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Choice> {
+    pub(crate) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Choice> {
         self.check_types();
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();

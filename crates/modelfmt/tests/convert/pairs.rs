@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use modelfmt::convert::CAPABILITIES;
 use modelfmt::{ConvertOptions, DType, Error, Format, Model, Work};
 use modelfmt_core::Kind;
 use modelfmt_core::value::{Object, Value};
@@ -187,7 +186,7 @@ fn what_a_format_has_is_written_and_the_rest_refused() {
             _ => safetensors(&tensors, "{}"),
         };
         for target in targets() {
-            let capabilities = CAPABILITIES.iter().find(|c| c.format == target).unwrap();
+            let capabilities = target.capabilities();
             let result = try_convert(&source, target, &options(|_| {}));
             assert_eq!(result.is_ok(), capabilities.has(dtype), "{dtype} to {target}: {:?}", result.err());
         }

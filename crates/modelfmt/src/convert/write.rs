@@ -1,15 +1,4 @@
-//! One file for each format that is written: how its crate is told what to write.
-
-#[cfg(feature = "aero")]
-mod aero;
-#[cfg(feature = "apr2")]
-mod apr2;
-#[cfg(feature = "mag")]
-mod mag;
-#[cfg(feature = "oinf")]
-mod oinf;
-#[cfg(feature = "safetensors")]
-mod safetensors;
+//! Has the target's format write.
 
 use modelfmt_core::value::Value;
 use modelfmt_core::write::{NewFiles, Sink, TensorData};
@@ -19,53 +8,38 @@ use super::Conversion;
 use super::fit::Misfit;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::formats::{Write, entry};
 use crate::model::Model;
 
 /// Writes a model of one file.
-pub(super) fn write_file(
+pub(super) fn file(
     conversion: &Conversion<'_>,
     data: &dyn TensorData,
     sink: &dyn Sink,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    match conversion.target {
-        #[cfg(feature = "aero")]
-        Format::Aero => aero::write(conversion, data, sink, work),
-        #[cfg(feature = "mag")]
-        Format::Mag => mag::write(conversion, data, sink, work),
-        #[cfg(feature = "oinf")]
-        Format::Oinf => oinf::write(conversion, data, sink, work),
-        #[cfg(feature = "safetensors")]
-        Format::Safetensors => safetensors::write(conversion, data, sink, work),
-        #[cfg(feature = "apr2")]
-        Format::Apr2 => apr2::write(conversion, data, sink, work),
-        other => {
-            let _ = (conversion, data, sink, work);
-            Err(not_here(other))
-        }
+    match writer(conversion.target) {
+        Some(Write::File(write)) => write(conversion, data, sink, work),
+        _ => Err(not_here(conversion.target)),
     }
 }
 
 /// Writes a model of several files, whose index has that name.
-pub(super) fn write_set(
+pub(super) fn set(
     conversion: &Conversion<'_>,
     data: &dyn TensorData,
     name: &str,
     files: &impl NewFiles,
     work: &Work<'_>,
 ) -> Result<(), AnyError> {
-    match conversion.target {
-        #[cfg(feature = "aero")]
-        Format::AeroSet => aero::write_set(conversion, data, name, files, work),
-        #[cfg(feature = "safetensors")]
-        Format::SafetensorsSharded => safetensors::write_set(conversion, data, name, files, work),
-        #[cfg(feature = "apr2")]
-        Format::Apr2Sharded => apr2::write_set(conversion, data, name, files, work),
-        other => {
-            let _ = (conversion, data, name, files, work);
-            Err(not_here(other))
-        }
+    match writer(conversion.target) {
+        Some(Write::Set(write)) => write(conversion, data, name, files, work),
+        _ => Err(not_here(conversion.target)),
     }
+}
+
+fn writer(target: Format) -> Option<&'static Write> {
+    entry(target).driver.as_ref().map(|driver| &driver.write)
 }
 
 /// The conversion has refused what is switched off or only read, so nobody sees this.
@@ -77,7 +51,7 @@ fn not_here(format: Format) -> AnyError {
 /// What an AERO source has and no target can hold.
 #[cfg(feature = "aero")]
 pub(super) fn aero_losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
-    aero::losses(model, own, losses)
+    crate::formats::aero_losses(model, own, losses)
 }
 
 #[cfg(not(feature = "aero"))]
@@ -89,7 +63,7 @@ pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Misfit>, _: &mut Vec<Misf
 /// A metadata value in the form that OINF's own crate reads, or why there is none.
 #[cfg(feature = "oinf")]
 pub(super) fn oinf_value(key: &str, value: Value) -> Result<Value, String> {
-    oinf::value(key, value)
+    crate::formats::oinf_value(key, value)
 }
 
 #[cfg(not(feature = "oinf"))]

@@ -1,0 +1,295 @@
+//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
+
+#[cfg(feature = "aero")]
+pub(crate) use self::on::losses;
+use super::{Entry, Tells, driver};
+use crate::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use crate::format::Format;
+
+pub(super) static AERO: Entry = Entry {
+    name: "aero",
+    feature: "aero",
+    tells: Tells::Magic(b"AERO"),
+    ending: Some(".aero"),
+    sharded: None,
+    is_set: false,
+    capabilities: CAPABILITIES,
+    driver: driver!("aero", on::open, super::Write::File(on::write)),
+};
+
+pub(super) static AEROSET: Entry = Entry {
+    name: "aeroset",
+    feature: "aero",
+    tells: Tells::Index(|index| {
+        index.path(["format", "name"]).and_then(|name| name.as_str()) == Some("AEROSET")
+    }),
+    ending: Some(".aeroset.json"),
+    sharded: None,
+    is_set: true,
+    capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
+    driver: driver!("aero", on::open_set, super::Write::Set(on::write_set)),
+};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    format: Format::Aero,
+    numbers: EVERY_NUMBER,
+    blocks: Blocks::All,
+    opaque: false,
+    packed: true,
+    min_rank: 0,
+    max_rank: 255,
+    names: Names::Any,
+    declared: false,
+    metadata: Metadata::Json,
+    access: Access::ReadWrite,
+};
+
+#[cfg(feature = "aero")]
+mod on {
+    use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, SetPlan, WriteOptions};
+    use modelfmt_core::value::{Object, Value};
+    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+    use modelfmt_core::{AnyError, DType, Work};
+
+    use crate::convert::Conversion;
+    use crate::convert::fit::Misfit;
+    use crate::convert::tensors::Origin;
+    use crate::error::Result;
+    use crate::model::Model;
+    use std::any::Any;
+
+    use modelfmt_core::Source as _;
+    use modelfmt_core::source::{AnyFiles, AnySource};
+
+    use crate::error::Error as CrateError;
+    use crate::formats::{OpenOptions, Opened, Source};
+
+    /// Opens one file.
+    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        let Source { path, source, options, .. } = opened;
+        let reader = reader_options(options).open_source(source).map_err(CrateError::in_file(path))?;
+        Ok(Box::new(reader))
+    }
+
+    /// Opens a set by its index.
+    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        let (path, options) = (opened.path, reader_options(opened.options));
+        let (source, files) = opened.with_files()?;
+        let reader =
+            aero::SetReader::from_source(&source, files, &options).map_err(CrateError::in_file(path))?;
+        Ok(Box::new(reader))
+    }
+
+    fn reader_options(options: &OpenOptions) -> aero::OpenOptions {
+        let own = aero::OpenOptions::new();
+        match &options.limits {
+            Some(limits) => own.limits(limits.clone()),
+            None => own,
+        }
+    }
+
+    impl Opened for aero::Reader<AnySource> {
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+
+        fn memory(&self) -> Option<&[u8]> {
+            self.source().as_slice()
+        }
+    }
+
+    impl Opened for aero::SetReader<AnyFiles> {
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+
+        fn file_paths(&self) -> Vec<String> {
+            let set = self.set();
+            let parts = set.parts().iter().map(|part| &part.file);
+            parts.chain([set.global_tidx()]).map(|file| file.path.clone()).collect()
+        }
+    }
+
+    pub(super) fn write(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let mut options = carry(conversion, options(conversion))?;
+        if let Some(nbytes) = conversion.options.shard_size {
+            options = options.shard_size(nbytes);
+        }
+        for (&tensor, &of) in &conversion.tied {
+            let name = |number: usize| {
+                conversion
+                    .tensors
+                    .items
+                    .get(number)
+                    .map(|item| conversion.tensors.name(conversion.model, item))
+            };
+            if let Some((tensor, of)) = name(tensor).zip(name(of)) {
+                options = options.tie(tensor, of);
+            }
+        }
+        let plan = Plan::new(conversion.specs(), &conversion.metadata.keys, &options);
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+    }
+
+    pub(super) fn write_set(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        name: &str,
+        files: &dyn AnyNewFiles,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let mut options = carry(conversion, options(conversion))?;
+        if let Some(nbytes) = conversion.options.shard_size {
+            options = options.part_size(nbytes);
+        }
+        if let Some(set) = conversion.model.as_aeroset() {
+            options = options.delivery(set.set().base_url(), set.set().cache().cloned());
+        }
+        let plan = SetPlan::new(name, conversion.specs(), &conversion.metadata.keys, &options);
+        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+    }
+
+    /// The index of a source that is AERO too.
+    fn index_of(model: &Model) -> Option<&Index> {
+        let index = model.as_aero().map(|reader| &**reader.index());
+        index.or_else(|| model.as_aeroset().map(|set| &**set.index()))
+    }
+
+    /// The `quant_params` of a tensor that say more than a ggml type.
+    fn own_params(index: &Index, position: usize, dtype: DType) -> Option<Object> {
+        let Some(Value::Object(params)) = index.quant_params(position) else { return None };
+        let is_usual = dtype.is_quantized() && params.len() == 1 && params.contains_key("ggml_type");
+        (!is_usual).then_some(params)
+    }
+
+    /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds.
+    fn carry(conversion: &Conversion<'_>, mut options: WriteOptions) -> Result<WriteOptions, AnyError> {
+        let Some(index) = index_of(conversion.model) else { return Ok(options) };
+        for item in &conversion.tensors.items {
+            let Origin::Model(position) = item.origin else { continue };
+            let Some(tensor) = index.tensors().info(position) else { continue };
+            if item.from == item.to
+                && let Some(params) = own_params(index, position, tensor.dtype)
+            {
+                options = options.quant_params(tensor.name, &params).map_err(Error::erase)?;
+            }
+            let flags = index.entry(position).map_or(0, |entry| entry.flags);
+            let keys = index.unknown_keys(position).map_err(Error::erase)?;
+            if flags != 0 || !keys.is_empty() {
+                options = options.tensor_keys(tensor.name, flags, &keys).map_err(Error::erase)?;
+            }
+        }
+        let top = index.unknown_top_keys().map_err(Error::erase)?;
+        options = options.own_keys(&top, conversion.metadata.manifest.clone()).map_err(Error::erase)?;
+        let carried = own_chunks(index).filter(|(_, _, is_carried)| *is_carried);
+        for (position, chunk, _) in carried {
+            let content = match (conversion.model.as_aero(), conversion.model.as_aeroset()) {
+                (Some(reader), _) => reader.chunk_at(position),
+                (None, Some(set)) => set.global().chunk_at(position),
+                (None, None) => continue,
+            };
+            let content = content.map_err(Error::erase)?;
+            let new = NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags);
+            options = options.chunk(new, content.to_vec());
+        }
+        Ok(options)
+    }
+
+    fn options(conversion: &Conversion<'_>) -> WriteOptions {
+        let asked = conversion.options;
+        let mut options = WriteOptions::new()
+            .control_hash(asked.control_hash)
+            .page_hashes(asked.page_hashes)
+            .tensor_hashes(asked.tensor_hashes)
+            // For a model that came from APR2, where `architecture` is an object.
+            .model(&conversion.metadata.name, &conversion.metadata.architecture);
+        if let Some(uuid) = asked.uuid {
+            options = options.uuid(uuid);
+        }
+        if asked.no_zstd {
+            options = options.zstd(None);
+        }
+        options
+    }
+
+    /// Chunks that are made anew.
+    const KNOWN: [FourCC; 6] =
+        [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
+
+    /// What only AERO can hold of an AERO source, and what is lost whatever the target.
+    pub(crate) fn losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+        if let Some(index) = index_of(model) {
+            index_losses(model, index, own, losses)?;
+            for (_, chunk, is_carried) in own_chunks(index) {
+                let (losses, why) = match is_carried {
+                    true => (&mut *own, "only AERO has chunks"),
+                    false => (&mut *losses, "chunks of other kinds are carried up to 64 MiB in all"),
+                };
+                losses.push(chunk_loss(&chunk, why));
+            }
+        }
+        if let Some(set) = model.as_aeroset() {
+            for number in 0..set.set().parts().len() {
+                let part = set.part(number).map_err(|error| model.failed(error.erase()))?;
+                let why = "it is in a part of the set, and parts are made anew";
+                losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));
+            }
+        }
+        Ok(())
+    }
+
+    fn index_losses(
+        model: &Model,
+        index: &Index,
+        own: &mut Vec<Misfit>,
+        losses: &mut Vec<Misfit>,
+    ) -> Result<()> {
+        let failed = |error: Error| model.failed(error.erase());
+        for key in index.unknown_top_keys().map_err(failed)?.keys() {
+            own.push(Misfit::loss("key of the tensor index", key, "only AERO has such an index"));
+        }
+        for (position, tensor) in index.tensors().iter().enumerate() {
+            let mut lose = |what: String| {
+                let why = format!("the tensor index says {what} of it, which only AERO can hold");
+                own.push(Misfit::loss("tensor", tensor.name, why));
+            };
+            index.unknown_keys(position).map_err(failed)?.keys().for_each(|key| lose(format!("{key:?}")));
+            let entry = index.entry(position);
+            if let Some(flags) = entry.map(|entry| entry.flags).filter(|&flags| flags != 0) {
+                lose(format!("flags {flags:#x}"));
+            }
+            let params = own_params(index, position, tensor.dtype);
+            let others = params.iter().flat_map(Object::keys).filter(|key| *key != "ggml_type");
+            if tensor.dtype != DType::Packed {
+                others.for_each(|key| lose(format!("\"quant_params\" with {key:?}")));
+            }
+            // Without parameters of its own, a tensor is described by the manifest, which is made anew.
+            let described = entry.is_some_and(|entry| entry.quant_id.is_some());
+            if tensor.dtype == DType::Packed && described && params.is_none() {
+                let why = "the manifest describes its codec, which is not known and cannot be carried";
+                losses.push(Misfit::loss("tensor", tensor.name, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunks of other kinds with their positions, and whether they are carried: they are in memory while a file is written.
+    fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, bool)> {
+        const MAX_LEN: u64 = 64 << 20;
+        let mut len = 0u64;
+        let others = index.chunks().enumerate().filter(|(_, chunk)| !KNOWN.contains(&chunk.fourcc));
+        others.map(move |(position, chunk)| {
+            len = len.saturating_add(chunk.ulen);
+            (position, chunk, len <= MAX_LEN)
+        })
+    }
+
+    fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Misfit {
+        Misfit::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
+    }
+}

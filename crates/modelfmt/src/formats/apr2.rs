@@ -1,0 +1,128 @@
+//! APR2, one file or several: a JSON object as metadata.
+
+use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, U8};
+
+use super::{Entry, Tells, driver};
+use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use crate::format::Format;
+
+pub(super) static APR2: Entry = Entry {
+    name: "apr2",
+    feature: "apr2",
+    tells: Tells::Magic(b"APR2"),
+    ending: Some(".apr"),
+    sharded: Some(Format::Apr2Sharded),
+    is_set: false,
+    capabilities: CAPABILITIES,
+    driver: driver!("apr2", on::open, super::Write::File(on::write)),
+};
+
+pub(super) static APR2_SHARDED: Entry = Entry {
+    name: "apr2-sharded",
+    feature: "apr2",
+    tells: Tells::Index(|index| index.get("apr_version").is_some() && index.get("shards").is_some()),
+    ending: None,
+    sharded: None,
+    is_set: true,
+    capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
+    driver: driver!("apr2", on::open_set, super::Write::Set(on::write_set)),
+};
+
+pub(super) static APR1: Entry = Entry {
+    name: "apr1",
+    feature: "apr2",
+    tells: Tells::Magic(b"APR1"),
+    ending: None,
+    sharded: None,
+    is_set: false,
+    capabilities: Capabilities {
+        format: Format::Apr1,
+        blocks: Blocks::None,
+        access: Access::ReadOnly(Some("apr2 is what follows it")),
+        ..CAPABILITIES
+    },
+    driver: driver!("apr2", on::open, super::Write::Never),
+};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    format: Format::Apr2,
+    numbers: NUMBERS,
+    blocks: Blocks::Some(BLOCKS),
+    opaque: false,
+    packed: false,
+    min_rank: 1,
+    max_rank: 8,
+    names: Names::UpTo65535Bytes,
+    declared: false,
+    metadata: Metadata::Json,
+    access: Access::ReadWrite,
+};
+const NUMBERS: &[DType] = &[I8, U8, I16, I32, I64, F16, BF16, F32];
+const BLOCKS: &[DType] = &[Q8_0, Q4_0, Q4_1, Q5_0, Q5_1];
+
+#[cfg(feature = "apr2")]
+mod on {
+    use apr2::{Alignment, Error, Flags, Metadata, Plan, SetPlan, WriteOptions};
+    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+    use modelfmt_core::{AnyError, Work};
+
+    use crate::convert::Conversion;
+    use crate::convert::options::Compression;
+    use crate::error::Result;
+    use crate::formats::{Opened, Source};
+
+    /// Opens one file.
+    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_file::<apr2::Index>()
+    }
+
+    /// Opens a set by its index.
+    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_set::<apr2::Manifest>()
+    }
+
+    pub(super) fn write(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let plan = Plan::new(conversion.specs(), &metadata(conversion), &options(conversion));
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+    }
+
+    pub(super) fn write_set(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        name: &str,
+        files: &dyn AnyNewFiles,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let options = options(conversion);
+        let options = match conversion.options.shard_size {
+            Some(nbytes) => options.shard_size(nbytes),
+            None => options,
+        };
+        let plan = SetPlan::new(name, conversion.specs(), &metadata(conversion), &options);
+        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+    }
+
+    fn metadata(conversion: &Conversion<'_>) -> Metadata {
+        conversion.metadata.keys.clone().into()
+    }
+
+    fn options(conversion: &Conversion<'_>) -> WriteOptions {
+        let alignment = match conversion.options.align {
+            Some(32) => Alignment::Bytes32,
+            _ => Alignment::Bytes64,
+        };
+        let compression = match conversion.options.compress {
+            Some(Compression::Lz4) => apr2::Compression::Lz4,
+            Some(Compression::None) | None => apr2::Compression::None,
+        };
+        // DECISIONS, APR2, "STREAMING": kept.
+        let flags = conversion.model.as_apr2().map(|reader| reader.index().flags());
+        let streaming = flags.is_some_and(|flags| flags.contains(Flags::STREAMING));
+        WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
+    }
+}

@@ -1,0 +1,79 @@
+//! MAG: numbers as metadata.
+
+use modelfmt_core::DType::{self, Bool, F16, F32, I8, I16, I32, I64, U16, U32, U64};
+
+use super::{Entry, Tells, driver};
+use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use crate::format::Format;
+
+pub(super) static MAG: Entry = Entry {
+    name: "mag",
+    feature: "mag",
+    tells: Tells::Magic(b"MAG!"),
+    ending: Some(".mag"),
+    sharded: None,
+    is_set: false,
+    capabilities: Capabilities {
+        format: Format::Mag,
+        numbers: NUMBERS,
+        blocks: Blocks::None,
+        opaque: false,
+        packed: false,
+        min_rank: 1,
+        max_rank: 255,
+        names: Names::UpTo65535Bytes,
+        declared: false,
+        metadata: Metadata::Numbers,
+        access: Access::ReadWrite,
+    },
+    driver: driver!("mag", on::open, super::Write::File(on::write)),
+};
+
+const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
+
+#[cfg(feature = "mag")]
+mod on {
+    use mag::{Checksum, Metadata, Number, Plan, WriteOptions};
+    use modelfmt_core::value::Value;
+    use modelfmt_core::write::{Sink, TensorData};
+    use modelfmt_core::{AnyError, Part, Work};
+
+    use crate::convert::Conversion;
+    use crate::convert::options::MagChecksum;
+    use crate::error::Result;
+    use crate::formats::{Opened, Source};
+
+    /// Opens one file.
+    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_file::<mag::Index>()
+    }
+
+    pub(super) fn write(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let mut metadata = Metadata::new();
+        for (key, value) in &conversion.metadata.keys {
+            // The mapping has left numbers only.
+            let Some(number) = number(value) else { continue };
+            let unfit = |fault| mag::Error::Unfit { part: Part::named("metadata key", key), fault };
+            metadata.push(key, number).map_err(|fault| unfit(fault).erase())?;
+        }
+        let checksum = match conversion.options.checksum {
+            Some(MagChecksum::Crc32c) => Checksum::Crc32c,
+            Some(MagChecksum::Crc32) | None => Checksum::Crc32,
+        };
+        let plan = Plan::new(conversion.specs(), &metadata, &WriteOptions::new().checksum(checksum));
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(mag::Error::erase)
+    }
+
+    fn number(value: &Value) -> Option<Number> {
+        match value {
+            Value::Int(n) => n.as_i64().map(Number::I64),
+            Value::Float(x) => Some(Number::F64(*x)),
+            _ => None,
+        }
+    }
+}

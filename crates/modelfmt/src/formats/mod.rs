@@ -1,0 +1,191 @@
+//! A format is a value: what it is called, how it is told, what it can hold, how it is opened and written. Everything
+//! else asks these entries; [`Format`](crate::Format) lists them.
+
+mod aero;
+mod apr2;
+mod gguf;
+mod mag;
+mod oinf;
+mod safetensors;
+
+use std::any::Any;
+use std::path::Path;
+
+use modelfmt_core::source::{AnyFiles, AnySource};
+use modelfmt_core::value::Value;
+use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, Container, FileIndex, Reader, SetReader, ShardMap, Work};
+
+#[cfg(feature = "aero")]
+pub(crate) use self::aero::losses as aero_losses;
+#[cfg(feature = "oinf")]
+pub(crate) use self::oinf::value as oinf_value;
+use crate::capabilities::Capabilities;
+use crate::convert::Conversion;
+use crate::error::{Error, Result};
+use crate::format::Format;
+pub(crate) use crate::model::OpenOptions;
+
+/// A format, or the form of a model of many files.
+pub(crate) struct Entry {
+    /// What the program prints and takes.
+    pub(crate) name: &'static str,
+    /// The cargo feature that it needs.
+    pub(crate) feature: &'static str,
+    pub(crate) tells: Tells,
+    /// The ending of a file name that asks for it when a model is written.
+    pub(crate) ending: Option<&'static str>,
+    /// What is written instead where the size of a file is capped.
+    pub(crate) sharded: Option<Format>,
+    /// Whether a model consists of several files.
+    pub(crate) is_set: bool,
+    pub(crate) capabilities: Capabilities,
+    /// None if the feature is off.
+    pub(crate) driver: Option<Driver>,
+}
+
+/// What tells a file of the format from others.
+pub(crate) enum Tells {
+    /// Its first bytes.
+    Magic(&'static [u8]),
+    /// What its first bytes and its length say, where it has no magic.
+    FirstBytes(fn(&[u8], u64) -> bool),
+    /// The keys of its index, a JSON object.
+    Index(fn(&Value) -> bool),
+}
+
+/// How it is read and written.
+pub(crate) struct Driver {
+    pub(crate) open: fn(Source<'_>) -> Result<Box<dyn Opened>>,
+    pub(crate) write: Write,
+}
+
+/// How it is written.
+#[allow(dead_code, reason = "with few formats switched on not every way is used")]
+pub(crate) enum Write {
+    /// Not at all.
+    Never,
+    /// As one file.
+    File(WriteFile),
+    /// As several, whose index has a name.
+    Set(WriteSet),
+}
+
+type WriteFile = fn(&Conversion<'_>, &dyn TensorData, &dyn Sink, &Work<'_>) -> Result<(), AnyError>;
+type WriteSet =
+    fn(&Conversion<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Work<'_>) -> Result<(), AnyError>;
+
+/// The driver, if its feature is on.
+macro_rules! driver {
+    ($feature:literal, $open:path, $write:expr) => {{
+        #[cfg(feature = $feature)]
+        let driver = Some(super::Driver { open: $open, write: $write });
+        #[cfg(not(feature = $feature))]
+        let driver = None;
+        driver
+    }};
+}
+use driver;
+
+/// Every format, in the order in which magics are tried and lists are printed.
+pub(crate) const fn entry(format: Format) -> &'static Entry {
+    match format {
+        Format::Aero => &aero::AERO,
+        Format::AeroSet => &aero::AEROSET,
+        Format::Mag => &mag::MAG,
+        Format::Oinf => &oinf::OINF,
+        Format::Apr2 => &apr2::APR2,
+        Format::Apr2Sharded => &apr2::APR2_SHARDED,
+        Format::Apr1 => &apr2::APR1,
+        Format::Safetensors => &safetensors::SAFETENSORS,
+        Format::SafetensorsSharded => &safetensors::SAFETENSORS_SHARDED,
+        Format::Gguf => &gguf::GGUF,
+    }
+}
+
+/// A file or set, open, with the reader of its format.
+pub(crate) trait Opened: Container + Send + Sync {
+    /// The reader itself.
+    #[allow(dead_code, reason = "with no format switched on nobody asks")]
+    fn as_any(&self) -> &dyn Any;
+
+    /// All bytes of a single file, if they are in memory.
+    fn memory(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The files of a set beside its index, as the index names them; none of a single file.
+    fn file_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl<I: FileIndex + Send + Sync + 'static> Opened for Reader<I, AnySource> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        modelfmt_core::Source::as_slice(self.source())
+    }
+}
+
+impl<M: ShardMap + Send + Sync + 'static> Opened for SetReader<M, AnyFiles>
+where
+    M::Index: Send + Sync,
+{
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn file_paths(&self) -> Vec<String> {
+        let map = self.index();
+        (0..map.shard_count()).filter_map(|number| map.path(number)).map(str::to_owned).collect()
+    }
+}
+
+/// What there is to open.
+pub(crate) struct Source<'a> {
+    /// Its file, for errors.
+    pub(crate) path: &'a Path,
+    pub(crate) source: AnySource,
+    /// The files beside it, for sets.
+    pub(crate) files: Option<AnyFiles>,
+    pub(crate) options: &'a OpenOptions,
+}
+
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+impl Source<'_> {
+    /// Opens it as a file of a format with the shared reader.
+    fn open_file<I: FileIndex + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>> {
+        let reader = own_options::<I>(self.options).open_source(self.source);
+        Ok(Box::new(reader.map_err(Error::in_file(self.path))?))
+    }
+
+    /// Opens it as the index of a set with the shared reader.
+    fn open_set<M: ShardMap + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>>
+    where
+        M::Index: Send + Sync + 'static,
+    {
+        let (path, options) = (self.path, own_options(self.options));
+        let (source, files) = self.with_files()?;
+        let reader = SetReader::<M, _>::from_source(&source, files, &options);
+        Ok(Box::new(reader.map_err(Error::in_file(path))?))
+    }
+
+    /// The index with the files beside it, without which there is no set.
+    fn with_files(self) -> Result<(AnySource, AnyFiles)> {
+        let hint = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
+        let none = || Error::UnknownFormat { path: self.path.to_owned(), hint };
+        Ok((self.source, self.files.ok_or_else(none)?))
+    }
+}
+
+/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
+fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
+    let own = modelfmt_core::OpenOptions::new().ignore_checksum(options.ignore_checksum);
+    match &options.limits {
+        Some(limits) => own.limits(limits.clone()),
+        None => own,
+    }
+}

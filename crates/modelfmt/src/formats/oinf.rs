@@ -1,0 +1,86 @@
+//! OINF: typed values and size variables as metadata.
+
+use modelfmt_core::DType::{self, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+#[cfg(feature = "oinf")]
+pub(crate) use self::on::value;
+use super::{Entry, Tells, driver};
+use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use crate::format::Format;
+
+pub(super) static OINF: Entry = Entry {
+    name: "oinf",
+    feature: "oinf",
+    tells: Tells::Magic(b"OINF\0"),
+    ending: Some(".oinf"),
+    sharded: None,
+    is_set: false,
+    capabilities: Capabilities {
+        format: Format::Oinf,
+        numbers: NUMBERS,
+        blocks: Blocks::None,
+        opaque: false,
+        packed: false,
+        min_rank: 0,
+        max_rank: 255,
+        names: Names::Plain,
+        declared: true,
+        metadata: Metadata::Typed,
+        access: Access::ReadWrite,
+    },
+    driver: driver!("oinf", on::open, super::Write::File(on::write)),
+};
+
+const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64];
+
+#[cfg(feature = "oinf")]
+mod on {
+    use modelfmt_core::value::Value;
+    use modelfmt_core::write::{Sink, TensorData};
+    use modelfmt_core::{AnyError, Part, Work};
+    use oinf::{MetaValue, Metadata, Plan, WriteOptions};
+
+    use crate::capabilities::plain_fault;
+    use crate::convert::Conversion;
+    use crate::error::Result;
+    use crate::formats::{Opened, Source};
+
+    /// Opens one file.
+    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_file::<oinf::Index>()
+    }
+
+    pub(super) fn write(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let mut metadata = Metadata::new();
+        for (name, value) in &conversion.metadata.sizevars {
+            metadata.sizevars.push((name.into(), value.as_u64().unwrap_or_default()));
+        }
+        for (key, value) in &conversion.metadata.keys {
+            let unfit = |error: oinf::ValueError| {
+                let fault = modelfmt_core::Fault::Metadata(error.to_string()).into();
+                oinf::Error::Unfit { part: Part::named("metadata key", key), fault }.erase()
+            };
+            let value = MetaValue::from_value(value).map_err(unfit)?;
+            metadata.values.push((key.into(), value));
+        }
+        let plan = Plan::new(conversion.specs(), &metadata, &WriteOptions::new());
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(oinf::Error::erase)
+    }
+
+    /// The value, if OINF can hold it under that key; else why not.
+    pub(crate) fn value(key: &str, value: Value) -> Result<Value, String> {
+        if let Some(why) = plain_fault(key) {
+            return Err(why);
+        }
+        let read = MetaValue::from_value(&value).map_err(|error| error.to_string())?;
+        match read.as_str().and_then(plain_fault) {
+            Some(why) => Err(why),
+            None => Ok(value),
+        }
+    }
+}

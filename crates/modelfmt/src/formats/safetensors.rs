@@ -1,0 +1,107 @@
+//! safetensors, one file or several: strings as metadata.
+
+use super::{Entry, Tells, driver};
+use crate::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use crate::format::Format;
+
+pub(super) static SAFETENSORS: Entry = Entry {
+    name: "safetensors",
+    feature: "safetensors",
+    tells: Tells::FirstBytes(is_header),
+    ending: Some(".safetensors"),
+    sharded: Some(Format::SafetensorsSharded),
+    is_set: false,
+    capabilities: CAPABILITIES,
+    driver: driver!("safetensors", on::open, super::Write::File(on::write)),
+};
+
+pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
+    name: "safetensors-sharded",
+    feature: "safetensors",
+    tells: Tells::Index(|index| index.get("weight_map").is_some()),
+    ending: Some(".safetensors.index.json"),
+    sharded: None,
+    is_set: true,
+    capabilities: Capabilities {
+        format: Format::SafetensorsSharded,
+        metadata: Metadata::Index,
+        ..CAPABILITIES
+    },
+    driver: driver!("safetensors", on::open_set, super::Write::Set(on::write_set)),
+};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    format: Format::Safetensors,
+    numbers: EVERY_NUMBER,
+    blocks: Blocks::None,
+    opaque: true,
+    packed: false,
+    min_rank: 0,
+    max_rank: 255,
+    names: Names::AnyBut("__metadata__"),
+    declared: false,
+    metadata: Metadata::Strings,
+    access: Access::ReadWrite,
+};
+
+/// The format has no magic: its first bytes are the length of a header that lies within the file and begins with `{`.
+fn is_header(first: &[u8], file_len: u64) -> bool {
+    let Some(&len) = first.first_chunk() else { return false };
+    let len = u64::from_le_bytes(len);
+    let is_within = len.checked_add(8).is_some_and(|end| end <= file_len);
+    is_within && len >= 2 && first.get(8) == Some(&b'{')
+}
+
+#[cfg(feature = "safetensors")]
+mod on {
+    use modelfmt_core::value::Object;
+    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+    use modelfmt_core::{AnyError, Work};
+    use modelfmt_safetensors::{Error, Plan, SetPlan, WriteOptions};
+
+    use crate::convert::Conversion;
+    use crate::error::Result;
+    use crate::formats::{Opened, Source};
+
+    /// Opens one file.
+    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_file::<modelfmt_safetensors::Index>()
+    }
+
+    /// Opens a set by its index.
+    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+        opened.open_set::<modelfmt_safetensors::SetIndex>()
+    }
+
+    pub(super) fn write(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let plan = Plan::new(conversion.specs(), metadata(conversion), &WriteOptions::new());
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+    }
+
+    pub(super) fn write_set(
+        conversion: &Conversion<'_>,
+        data: &dyn TensorData,
+        name: &str,
+        files: &dyn AnyNewFiles,
+        work: &Work<'_>,
+    ) -> Result<(), AnyError> {
+        let options = WriteOptions::new().file_metadata(conversion.metadata.files.clone());
+        let options = match conversion.options.shard_size {
+            Some(nbytes) => options.shard_size(nbytes),
+            None => options,
+        };
+        let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
+        let plan = SetPlan::new(stem, conversion.specs(), metadata(conversion), &options);
+        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+    }
+
+    /// No `__metadata__` rather than an empty one.
+    fn metadata<'c>(conversion: &'c Conversion<'_>) -> Option<&'c Object> {
+        Some(&conversion.metadata.keys).filter(|keys| !keys.is_empty())
+    }
+}
