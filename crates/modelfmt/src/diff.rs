@@ -118,7 +118,7 @@ fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Work<'_>) 
         places.push(place);
     }
     let read = known.keys().map(|&(&of_one, &of_other)| of_a.stored(of_one) + of_b.stored(of_other));
-    let size = a.container().file_size().saturating_add(b.container().file_size());
+    let size = of_a.size(a).saturating_add(of_b.size(b));
     check_reading(read, size, a)?;
     let one = |(): &mut (), number: u64| {
         let pair = usize::try_from(number).ok().and_then(|number| firsts.get(number));

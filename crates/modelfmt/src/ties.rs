@@ -33,6 +33,8 @@ pub(crate) struct Ties {
     stored: Vec<u64>,
     /// The group of each tensor that was asked for, in their order.
     pub(crate) groups: Vec<usize>,
+    /// Of the files of a set, where the last of these tensors ends in each.
+    ends: Vec<u64>,
 }
 
 impl Ties {
@@ -42,7 +44,7 @@ impl Ties {
     /// If a file of a set is missing or broken.
     pub(crate) fn of(model: &Model, positions: impl IntoIterator<Item = usize>) -> Result<Self> {
         let (mut files, mut known) = (HashMap::<String, usize>::new(), HashMap::<Extent, usize>::new());
-        let mut ties = Self { firsts: Vec::new(), stored: Vec::new(), groups: Vec::new() };
+        let mut ties = Self { firsts: Vec::new(), stored: Vec::new(), groups: Vec::new(), ends: Vec::new() };
         for position in positions {
             let location = model.location(position)?;
             let next = ties.firsts.len();
@@ -51,6 +53,11 @@ impl Ties {
                 (Some(offset), Some(info)) => {
                     let number = files.len();
                     let file = location.file.map(|file| *files.entry(file).or_insert(number));
+                    if let Some(file) = file {
+                        ties.ends.resize(files.len(), 0);
+                        let end = offset.saturating_add(location.stored_nbytes);
+                        ties.ends.get_mut(file).into_iter().for_each(|last| *last = end.max(*last));
+                    }
                     let (nbytes, dtype) = (info.nbytes, info.dtype);
                     let stored_nbytes = location.stored_nbytes;
                     *known.entry(Extent { file, offset, stored_nbytes, nbytes, dtype }).or_insert(next)
@@ -85,12 +92,21 @@ impl Ties {
         self.stored.get(group).copied().unwrap_or(0)
     }
 
+    /// The bytes that there are. What the index of a set says of the sizes of its files can be anything.
+    pub(crate) fn size(&self, model: &Model) -> u64 {
+        let size = model.container().file_size();
+        match &*self.ends {
+            [] => size,
+            ends => size.min(ends.iter().copied().fold(0, u64::saturating_add)),
+        }
+    }
+
     /// Refuses groups that lie over each other so often that reading each once would take a multiple of the file.
     ///
     /// # Errors
     /// [`AnyError::Limit`] if they do.
     pub(crate) fn check_reading(&self, model: &Model) -> Result<()> {
-        check_reading(self.stored.iter().copied(), model.container().file_size(), model)
+        check_reading(self.stored.iter().copied(), self.size(model), model)
     }
 }
 

@@ -156,7 +156,7 @@ impl<'a> Conversion<'a> {
         let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
         if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;
-        misfits.extend(tied.misfit(model, options));
+        misfits.extend(tied.misfit(options));
         if !misfits.is_empty() {
             return Err(Error::Unfit { path: path(), target, misfits });
         }

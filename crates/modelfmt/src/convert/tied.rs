@@ -18,6 +18,8 @@ pub(super) struct Tied {
     split: usize,
     /// The bytes that those take in the source which are written, each counted by itself.
     written: u64,
+    /// The bytes that the source has.
+    size: u64,
 }
 
 impl Tied {
@@ -47,12 +49,12 @@ impl Tied {
             }
         }
         let split = ties.tied().saturating_sub(kept.len());
-        Ok(Self { kept, split, written })
+        Ok(Self { kept, split, written, size: ties.size(model) })
     }
 
     /// A small source that would become a large output by its ties.
-    pub(super) fn misfit(&self, model: &Model, options: &ConvertOptions) -> Option<Misfit> {
-        let (written, size) = (self.written, model.container().file_size());
+    pub(super) fn misfit(&self, options: &ConvertOptions) -> Option<Misfit> {
+        let Self { written, size, .. } = *self;
         (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
             Misfit::ties(format!(
                 "they would take {written} bytes of a source that has {size}: more than {MAX_TIMES} times as many"

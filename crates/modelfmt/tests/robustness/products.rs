@@ -308,6 +308,40 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     }
 }
 
+/// What the index of a set says of sizes makes no room for more work.
+#[test]
+fn a_set_that_says_it_is_large_may_ask_for_no_more() {
+    let work = Work::sequential();
+    let mut files = MemoryFiles::default();
+    for path in ["index.aero", "part-000.aero"] {
+        files.0.insert(path.to_owned(), over_each_other(200, 16).into());
+    }
+    let file =
+        |path: &str| format!(r#""path":"{path}","sha256":"{}","size_bytes":{}"#, "0".repeat(64), 1u64 << 60);
+    let text = format!(
+        r#"{{"format":{{"name":"AEROSET","version":[0,2]}},"model":{{"name":"m","architecture":"a"}},"parts":[{{{},"shards":[0]}}],"global_tidx":{{{}}}}}"#,
+        file("part-000.aero"),
+        file("index.aero"),
+    );
+    files.0.insert("m.aeroset.json".to_owned(), text.into_bytes().into());
+    let model = Watched::new(files).model("m.aeroset.json");
+    assert_eq!(model.tensor_count(), 200);
+    let refused = [
+        model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
+        modelfmt::show(&model, &mut Vec::new(), &work),
+        modelfmt::diff(&model, &model, &work).map(drop),
+    ];
+    for refused in refused {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("tensors that lie over each other"), "{refused}");
+    }
+    let mut options = ConvertOptions::default();
+    (options.lossy, options.no_verify) = (true, true);
+    let out = modelfmt_core::write::MemoryFile::new();
+    let refused = modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &options, &work).unwrap_err();
+    assert!(refused.to_string().contains("--allow-ties"), "{refused}");
+}
+
 #[test]
 fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
     let work = Work::sequential();
