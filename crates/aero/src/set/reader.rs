@@ -148,11 +148,15 @@ impl<F: Files> SetReader<F> {
         prefix: String,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let (len, limits) = (source.len(), options.limits_ref());
-        Limits::check("the length of the index of the set", len, limits.metadata_len)?;
-        let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
-        let set = Arc::new(SetIndex::parse(&text, limits)?);
-        let global = open_file(options, &files, &prefix, set.global_tidx())?;
+        let read = || {
+            let (len, limits) = (source.len(), options.limits_ref());
+            Limits::check("the length of the index of the set", len, limits.metadata_len)?;
+            let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
+            let set = SetIndex::parse(&text, limits)?;
+            let global = open_file(options, &files, &prefix, set.global_tidx())?;
+            Ok((Arc::new(set), global))
+        };
+        let (set, global) = read().map_err(|error: Error| error.in_source(source.name()))?;
         let parts = Parts::new(set.parts().len());
         // The allowance of compressed chunks is that of the whole set.
         let options = options.clone().one_in(parts.len() as u64);
@@ -414,13 +418,21 @@ impl<F: Files> SetReader<F> {
         asked.sort_by_key(|&(number, _)| number);
         let mut all = Claims::new();
         let mut parts = Vec::new();
+        for of_part in asked.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some(&(number, _)) = of_part.first() else { continue };
+            // Only a hash that the set's own index has says that these values are the set's.
+            let is_loose = |(_, asked): &(_, Asked)| asked.hashes[1].is_none() && !asked.extent.is_empty();
+            parts.push((number, of_part.iter().any(is_loose)));
+        }
+        // Once for a file to which several paths lead.
+        for (number, _) in &mut asked {
+            *number = self.parts.one_number(*number, self.part(*number)?.source());
+        }
+        asked.sort_by_key(|&(number, _)| number);
         let mut asked = asked.into_iter().peekable();
         while let Some(&(number, _)) = asked.peek() {
             let of_part = std::iter::from_fn(|| asked.next_if(|&(other, _)| other == number));
             let of_part: Vec<Asked> = of_part.map(|(_, asked)| asked).collect();
-            // Only a hash that the set's own index has says that these values are the set's.
-            let is_loose = of_part.iter().any(|asked| asked.hashes[1].is_none() && !asked.extent.is_empty());
-            parts.push((number, is_loose));
             let file = file_part(self.path(number));
             let part = self.part(number)?;
             let mut of_file = all.of_set_file(number, file);
@@ -495,7 +507,7 @@ impl<F: Files> Container for SetReader<F> {
         out: &mut [u8],
         claims: &Claims,
     ) -> Result<(), AnyError> {
-        let wrap = |number, source| Watched::new(source, number, claims);
+        let wrap = |number, source| Watched::new(source, self.parts.one_number(number, source), claims);
         self.read_from(tensor, offset, out, wrap).map_err(Error::erase)
     }
 

@@ -95,3 +95,19 @@ fn a_set_names_its_index_and_the_broken_file() {
     fs::write(&index, "{").unwrap();
     named_once(&SetReader::<modelfmt_safetensors::SetIndex, _>::open(&index).map(drop).unwrap_err(), &index);
 }
+
+#[test]
+fn an_aeroset_names_its_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("m.aeroset.json");
+    for text in [
+        "{",
+        r#"{"format": {"name": "AEROSET", "version": [0, 2]}, "parts": [],
+            "global_tidx": {"path": "gone", "sha256": "", "size_bytes": 0}}"#,
+    ] {
+        fs::write(&index, text).unwrap();
+        named_once(&aero::SetReader::open(&index).map(drop).unwrap_err(), &index);
+        let error = Model::open(&index).unwrap_err().to_string();
+        assert_eq!(error.matches("m.aeroset.json").count(), 1, "{error}");
+    }
+}
