@@ -5,9 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{Conversion, ConvertOptions, Error, Format, Level, Model, Work};
-use modelfmt_core::source::{MemoryFiles, any_files};
+use modelfmt::{
+    Conversion, ConvertOptions, Error, ExtractAs, ExtractOptions, Format, Level, Model, Report, Work,
+    extract_to_sink,
+};
+use modelfmt_core::source::{AnySource, MemoryFiles, any_files};
 use modelfmt_core::write::{MemoryFile, MemoryFolder};
+use testkit::CountingSource;
 
 use super::drill::{Depth, limits};
 use super::model::Model as Made;
@@ -39,9 +43,16 @@ impl Files {
     }
 
     fn open(&self) -> modelfmt::Result<Model> {
+        self.open_source(false)
+    }
+
+    /// In memory, where values are borrowed, or by ranges.
+    fn open_source(&self, by_ranges: bool) -> modelfmt::Result<Model> {
         let index = self.files.get(&self.index).expect("a set has its index").clone();
+        let source: AnySource =
+            if by_ranges { Box::new(CountingSource::new(index)) } else { Box::new(index) };
         let files = any_files(MemoryFiles(self.files.clone()));
-        modelfmt::OpenOptions::new().limits(limits()).open_source(&self.index, Box::new(index), Some(files))
+        modelfmt::OpenOptions::new().limits(limits()).open_source(&self.index, source, Some(files))
     }
 }
 
@@ -61,20 +72,21 @@ struct Case {
     target: Format,
     options: ConvertOptions,
     threads: usize,
+    by_ranges: bool,
 }
 
 /// An intact model passes. A damaged one is refused if `verify` finds damage in what is converted, and only then; nothing
 /// appears of what is refused.
 pub fn checked(bytes: &[u8], _: Depth) {
     let Ok(Some(case)) = case(&mut Unstructured::new(bytes)) else { return };
-    let intact = case.source.open().expect("what we write opens");
+    let intact = case.source.open_source(case.by_ranges).expect("what we write opens");
     match case.convert(&intact) {
         Ok(converted) => assert_sound(&intact, &converted),
         Err(error @ Error::Damaged { .. }) => panic!("an intact {} was refused: {error}", intact.format()),
         Err(_) => return, // it does not fit
     }
     let Some(damaged) = case.damaged() else { return };
-    let Ok(model) = damaged.open() else { return };
+    let Ok(model) = damaged.open_source(case.by_ranges) else { return };
     let report = model.container().verify(Level::Full, &Work::sequential());
     let converted = case.convert(&model);
     if let Ok(converted) = &converted {
@@ -85,11 +97,30 @@ pub fn checked(bytes: &[u8], _: Depth) {
         panic!("{}: verify finds nothing, but {error}", what());
     }
     if case.only_values && !case.options.no_verify {
-        let concerns = case.concerns(&intact);
+        let excluded = |name: &str| case.options.exclude.iter().any(|excluded| excluded == name);
+        let concerns = case.concerns(&intact, |name| !excluded(name));
         assert!(!(concerns && !report.is_ok() && converted.is_ok()), "{}: damage passed", what());
         if let (Err(error), true) = (&converted, report.is_ok()) {
             panic!("{}: verify finds nothing, but {error}", what());
         }
+    }
+    if case.only_values {
+        let Some(info) = model.tensors().next_back().filter(|info| info.has_data) else { return };
+        let is_damaged = case.concerns(&intact, |name| name == info.name) && !report.is_ok();
+        extracted(&model, info.name, is_damaged, &report);
+    }
+}
+
+/// A tensor by itself: refused where its own values are damaged.
+fn extracted(model: &Model, name: &str, is_damaged: bool, report: &Report) {
+    let file = MemoryFile::new();
+    let options = ExtractOptions::default();
+    match extract_to_sink(model, name, &file, ExtractAs::Bin, &options, &Work::sequential()) {
+        Ok(_) => {
+            assert!(!is_damaged, "{}: damage passed: {:?}", model.format(), report.errors);
+            assert!(*file.into_bytes() == *model.tensor(name).expect("what was extracted").bytes());
+        }
+        Err(error) => assert!(!report.is_ok(), "{}: verify finds nothing, but {error}", model.format()),
     }
 }
 
@@ -123,9 +154,8 @@ impl Case {
         (damaged.files != self.source.files).then_some(damaged)
     }
 
-    /// Whether values that are converted are damaged.
-    fn concerns(&self, intact: &Model) -> bool {
-        let chosen = |name: &str| !self.options.exclude.iter().any(|excluded| excluded == name);
+    /// Whether values of the tensors that are chosen are damaged.
+    fn concerns(&self, intact: &Model, chosen: impl Fn(&str) -> bool) -> bool {
         let positions = (0..intact.tensor_count())
             .filter(|&position| intact.container().info(position).is_some_and(|info| chosen(info.name)));
         let ranges: Vec<_> = positions.filter_map(|position| stored(intact, position)).collect();
@@ -185,7 +215,7 @@ fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
             options.exclude.push(info.name.to_owned());
         }
     }
-    let only_values = !u.ratio(1, 4)?;
+    let only_values = u.ratio(3, 4)?;
     let values: Vec<_> = (0..model.tensor_count())
         .filter_map(|position| stored(&model, position))
         .filter(|(_, range)| !range.is_empty())
@@ -205,7 +235,8 @@ fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
         }
     }
     let threads = if choices & 0x90 == 0x90 { 3 } else { 1 };
-    Ok(Some(Case { source, damage, only_values, target, options, threads }))
+    let by_ranges = choices & 64 != 0;
+    Ok(Some(Case { source, damage, only_values, target, options, threads, by_ranges }))
 }
 
 /// Whether a glob means itself.
@@ -231,7 +262,15 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
     let mut options = options(u, format, flags)?;
     options.shard_size = Some(u64::from(u.int_in_range(1..=1000u16)?));
     let single = source.open().expect("what we write opens");
-    let set = Case { source, damage: Vec::new(), only_values: true, target: format, options, threads: 1 };
+    let set = Case {
+        source,
+        damage: Vec::new(),
+        only_values: true,
+        target: format,
+        options,
+        threads: 1,
+        by_ranges: false,
+    };
     match set.convert(&single) {
         Ok(files) => Ok(Some(files)),
         Err(Error::Unfit { .. }) => Ok(None),

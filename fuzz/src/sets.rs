@@ -59,6 +59,13 @@ fn changed(set: &MemoryFiles, index: &str, bytes: &[u8]) -> Result<MemoryFiles> 
     } else {
         files.0.insert(name.clone(), Arc::from(file));
     }
+    // A file that is a link to another one.
+    if !u.is_empty() && u.ratio(1, 4)? {
+        let (link, target) = (*u.choose(&names)?, *u.choose(&names)?);
+        if let Some(file) = files.0.get(target).cloned() {
+            files.0.insert(link.clone(), file);
+        }
+    }
     Ok(files)
 }
 
