@@ -69,6 +69,9 @@ impl Layout {
             if chunk.name.contains('\0') {
                 return Err(chunk.unfit(Fault::Nul));
             }
+            if chunk.fourcc.is_misnamed(&chunk.name) {
+                return Err(chunk.unfit(Fault::ControlName(chunk.fourcc)));
+            }
             if chunk.flags.is_compressed() && chunk.fourcc.is_never_compressed() {
                 return Err(chunk.unfit(Fault::Compressed(chunk.fourcc)));
             }

@@ -31,6 +31,13 @@ pub struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
+    /// Whether it has the name of the control hash (IHSH) and another type. `verify` calls that damage, because nothing else
+    /// would notice a control hash whose type has changed; and no writer takes it.
+    #[must_use]
+    pub fn is_misnamed(&self) -> bool {
+        self.fourcc.is_misnamed(self.name)
+    }
+
     /// The chunk as errors name it.
     pub(crate) fn part(&self) -> Part {
         Part::named(what(self.fourcc), self.name)

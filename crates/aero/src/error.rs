@@ -54,6 +54,9 @@ pub enum Fault {
     /// The same chunk twice, where only one can be meant.
     #[error("there is another {0} chunk of that name, so it is not clear which is meant")]
     DuplicateChunk(FourCC),
+    /// A chunk of another type than the control hash (IHSH) has its name: its type was changed.
+    #[error("has the name of the control hash and the type {0}")]
+    ControlName(FourCC),
     /// A second tensor index.
     #[error("there is another tensor index (TIDX), so it is not clear which is meant")]
     SecondIndex,

@@ -25,6 +25,11 @@ impl FourCC {
     pub const fn is_never_compressed(self) -> bool {
         matches!(self, Self::IHSH | Self::PHSH | Self::WTSH)
     }
+
+    /// Whether a chunk of this type and name has the name of the control hash and is none.
+    pub(crate) fn is_misnamed(self, name: &str) -> bool {
+        matches!(name, "ihsh" | "control.integrity") && self != Self::IHSH
+    }
 }
 
 impl fmt::Display for FourCC {

@@ -193,9 +193,8 @@ impl<S: Fetch> Verifier<'_, S> {
             if let Err(error) = chunk.check_lengths() {
                 self.found.structure.push(describe(&error));
             }
-            // Nothing else would notice a control hash whose type has changed.
-            if matches!(chunk.name, "ihsh" | "control.integrity") && chunk.fourcc != FourCC::IHSH {
-                let what = format!("has the name of the control hash and the type {}", chunk.fourcc);
+            if chunk.is_misnamed() {
+                let what = Fault::ControlName(chunk.fourcc);
                 self.found.structure.push(finding(&chunk.part(), entry_at(toc, position), what));
             }
             self.chunk_extent(position, &chunk);

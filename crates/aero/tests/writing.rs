@@ -60,6 +60,7 @@ fn chunks_that_readers_would_refuse_are_refused() {
     let chunk = |name: &str| NewChunk::new(FourCC(*b"DATA"), name);
     assert_eq!(begin(vec![chunk("a\0b")]), Fault::Nul);
     assert_eq!(begin(vec![chunk("a"), chunk("a")]), Fault::DuplicateChunk(FourCC(*b"DATA")));
+    assert_eq!(begin(vec![chunk("ihsh")]), Fault::ControlName(FourCC(*b"DATA")));
     let shard = NewChunk::new(FourCC::WTSH, "w").with_flags(ChunkFlags::COMPRESSED_ZSTD);
     assert_eq!(begin(vec![shard]), Fault::Compressed(FourCC::WTSH));
     let many = (0..1_000_001).map(|n| chunk(&n.to_string())).collect();

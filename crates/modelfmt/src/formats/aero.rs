@@ -186,7 +186,7 @@ mod on {
         }
         let top = index.unknown_top_keys().map_err(Error::erase)?;
         options = options.own_keys(&top, conversion.metadata.manifest.clone()).map_err(Error::erase)?;
-        let carried = own_chunks(index).filter(|(_, _, is_carried)| *is_carried);
+        let carried = own_chunks(index).filter(|(_, _, loss)| loss.is_none());
         for (position, chunk, _) in carried {
             let content = match (conversion.model.as_aero(), conversion.model.as_aeroset()) {
                 (Some(reader), _) => reader.chunk_at(position),
@@ -225,10 +225,10 @@ mod on {
     pub(crate) fn losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
         if let Some(index) = index_of(model) {
             index_losses(model, index, own, losses)?;
-            for (_, chunk, is_carried) in own_chunks(index) {
-                let (losses, why) = match is_carried {
-                    true => (&mut *own, "only AERO has chunks"),
-                    false => (&mut *losses, "chunks of other kinds are carried up to 64 MiB in all"),
+            for (_, chunk, loss) in own_chunks(index) {
+                let (losses, why) = match loss {
+                    None => (&mut *own, "only AERO has chunks"),
+                    Some(why) => (&mut *losses, why),
                 };
                 losses.push(chunk_loss(&chunk, why));
             }
@@ -278,14 +278,23 @@ mod on {
         Ok(())
     }
 
-    /// The chunks of other kinds with their positions, and whether they are carried: they are in memory while a file is written.
-    fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, bool)> {
+    /// The chunks of other kinds with their positions, and why they are not carried, if so: they are in memory while a file
+    /// is written.
+    fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, Option<&'static str>)> {
         const MAX_LEN: u64 = 64 << 20;
         let mut len = 0u64;
         let others = index.chunks().enumerate().filter(|(_, chunk)| !KNOWN.contains(&chunk.fourcc));
         others.map(move |(position, chunk)| {
+            if chunk.is_misnamed() {
+                return (
+                    position,
+                    chunk,
+                    Some("it has the name of the control hash, and its type was changed"),
+                );
+            }
             len = len.saturating_add(chunk.ulen);
-            (position, chunk, len <= MAX_LEN)
+            let is_too_large = len > MAX_LEN;
+            (position, chunk, is_too_large.then_some("chunks of other kinds are carried up to 64 MiB in all"))
         })
     }
 

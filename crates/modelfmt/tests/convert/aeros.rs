@@ -98,6 +98,22 @@ fn what_only_aero_can_say_is_listed_elsewhere() {
 }
 
 #[test]
+fn a_control_hash_whose_type_was_changed_is_not_carried() {
+    let file = MemoryFile::new();
+    let hashed = options(|o| o.control_hash = true);
+    modelfmt::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Work::sequential()).unwrap();
+    let bytes = file.into_bytes();
+    let reader = aero::Reader::from_source(&*bytes).unwrap();
+    let position = reader.index().find_chunk(aero::FourCC::IHSH, "ihsh").unwrap();
+    let damaged = open("m.aero", testkit::patched(&bytes, 96 + 16 + 80 * position, b"X"));
+    let error = all(&try_convert(&damaged, Format::Aero, &options(|_| ())).unwrap_err());
+    assert!(error.contains("chunk \"XHSH ihsh\"") && error.contains("its type was changed"), "{error}");
+    let found = convert(&damaged, Format::Aero, &options(|o| o.lossy = true));
+    assert!(found.as_aero().unwrap().index().chunks().all(|chunk| chunk.name != "ihsh"));
+    assert!(found.container().verify(modelfmt::Level::Full, &Work::sequential()).is_ok());
+}
+
+#[test]
 fn a_manifest_without_json_says_name_and_architecture() {
     let bytes = without(rich().as_aero().unwrap(), &[aero::FourCC::MJSN]);
     let bare = open("other.aero", bytes);
