@@ -29,6 +29,8 @@ pub use fill::{FillError, Region, Segment};
 #[cfg(not(target_arch = "wasm32"))]
 pub use identity::InputFiles;
 #[cfg(not(target_arch = "wasm32"))]
+pub use partial::is_leftover;
+#[cfg(not(target_arch = "wasm32"))]
 pub use pending::{Appearing, Halted, appearing, remove_unfinished};
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};

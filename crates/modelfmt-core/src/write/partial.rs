@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::identity::InputFiles;
 use super::pending;
 
+const START: &str = ".modelfmt-";
 const ENDING: &str = ".partial";
 /// The hexadecimal digits that tell the files of one target apart.
 const RANDOM_LEN: usize = 8;
@@ -118,7 +119,7 @@ fn prefix(name: &OsStr) -> String {
     // FNV-1a: the same in every build, so that a newer version clears away what an older one has left.
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = name.as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
-    format!(".modelfmt-{hash:016x}-")
+    format!("{START}{hash:016x}-")
 }
 
 /// Creates a file that did not exist: no file that exists is ever opened for writing.
@@ -180,6 +181,16 @@ fn clear(folder: &Path, prefix: &str, own: (&File, &Path), inputs: &InputFiles) 
         let _ = fs::remove_file(path); // what cannot be removed is in nobody's way
     }
     Ok(())
+}
+
+/// Whether a path is the temporary file of a writer that was killed: nobody holds a lock on it.
+#[must_use]
+pub fn is_leftover(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(START)
+        && name.ends_with(ENDING)
+        && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && File::open(path).is_ok_and(|file| matches!(lock(&file), Ok(Lock::Held)))
 }
 
 fn is_name(name: &OsString, prefix: &str) -> bool {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite};
+use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrite, is_leftover};
 
 use super::listing;
 use super::output::WrittenFile;
@@ -72,7 +72,9 @@ impl Guard {
     fn others(&self) -> Vec<(PathBuf, InputFiles)> {
         let own = InputFiles::new([&self.out]);
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let indexes = entries.map(|entry| entry.path()).filter(|path| !own.contains(path));
+        // The index of a set that a killed writer was about to complete is none yet.
+        let is_other = |path: &PathBuf| !own.contains(path) && !is_leftover(path);
+        let indexes = entries.map(|entry| entry.path()).filter(is_other);
         let listed = indexes.map(|index| {
             let files = listing::files_of(&index);
             (index, InputFiles::new(files.iter().map(|file| self.folder.join(file))))

@@ -173,6 +173,27 @@ fn a_file_of_another_set_is_never_replaced() {
     }
 }
 
+/// A writer that is killed between the names of a set leaves its index as a temporary file, over files that have theirs.
+#[test]
+fn a_set_that_was_cut_off_is_written_again() {
+    for set in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        write_set(folder.path(), set, "m", 3);
+        let index = folder.path().join(format!("m{}", set.1));
+        let partial = folder.path().join(".modelfmt-0123456789abcdef-00000001.partial");
+        fs::rename(&index, &partial).unwrap();
+        // As long as its writer lives, its files are a set.
+        let writer = fs::File::open(&partial).unwrap();
+        writer.lock().unwrap();
+        let again = options(|o| (o.overwrite, o.shard_size) = (Overwrite::Replace, Some(1)));
+        let begun = convert(&source(3), set.0, &index, &again, &Work::default());
+        assert!(begun.unwrap_err().to_string().contains("it is a file of the set"));
+        drop(writer);
+        write_set(folder.path(), set, "m", 3);
+        assert_sound(&index, 3);
+    }
+}
+
 #[test]
 fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
     for set in SETS {
