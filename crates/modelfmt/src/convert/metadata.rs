@@ -407,6 +407,8 @@ pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> 
 
 /// What stands where a source does not say what a format asks for.
 const UNKNOWN: &str = "unknown";
+/// Why it does.
+const SILENT: &str = "because the source does not say";
 const APR_VERSION: &str = "2.0.0";
 
 /// The names of a model that formats ask for.
@@ -483,7 +485,7 @@ impl Asked<'_> {
         let note = match (&said, &self.config.architecture) {
             (Some(_), _) => None,
             (None, Some(_)) => Some(BESIDE),
-            (None, None) => Some("because the source does not say"),
+            (None, None) => Some(SILENT),
         };
         let said = said.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         if is_apr2 {
@@ -506,6 +508,8 @@ impl Asked<'_> {
         match (&self.said.name, &self.config.name) {
             (Some(name), _) => (name, None),
             (None, Some(name)) => (name, Some(BESIDE)),
+            // Standard input has no name.
+            (None, None) if self.stem == super::NO_STEM => (self.stem, Some(SILENT)),
             (None, None) => (self.stem, Some("after the file")),
         }
     }

@@ -67,6 +67,12 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     let manifest = aero.metadata().unwrap().path(["manifest", "model"]).unwrap().as_object().unwrap().clone();
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
     assert_eq!(done.notes, [r#"model_name is "m", after the file"#]);
+    let bytes = modelfmt_core::write::MemoryFile::new();
+    modelfmt::convert_to_sink(&source, Format::Apr2, &bytes, &options(|_| {}), &modelfmt::Work::default())
+        .unwrap();
+    let (_, done) =
+        try_convert(&crate::common::open("-", bytes.into_bytes()), Format::Aero, &options(|_| {})).unwrap();
+    assert_eq!(done.notes, [r#"model_name is "model", because the source does not say"#]);
 
     let named = options(|o| o.architecture = Some("llama".to_owned()));
     let aero = convert(&mag(&one(), &[]), Format::Aero, &named);
