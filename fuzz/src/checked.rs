@@ -154,8 +154,12 @@ impl Case {
         (damaged.files != self.source.files).then_some(damaged)
     }
 
-    /// Whether values of the tensors that are chosen are damaged.
+    /// Whether values of the tensors that are chosen are damaged, and digests cover them. What `verify` finds in values of OINF is
+    /// a rule for booleans.
     fn concerns(&self, intact: &Model, chosen: impl Fn(&str) -> bool) -> bool {
+        if intact.format() == Format::Oinf {
+            return false;
+        }
         let positions = (0..intact.tensor_count())
             .filter(|&position| intact.container().info(position).is_some_and(|info| chosen(info.name)));
         let ranges: Vec<_> = positions.filter_map(|position| stored(intact, position)).collect();
