@@ -58,12 +58,14 @@ macro_rules! dtypes {
 
             /// What kind of value this is.
             #[must_use]
+            #[inline]
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind,)* }
             }
 
             /// How many elements share how many bytes; `None` for [`DType::Packed`], whose size only the file knows.
             #[must_use]
+            #[inline]
             pub const fn block(self) -> Option<Block> {
                 let (elements, nbytes) = match self { $(Self::$variant => ($elements, $nbytes),)* };
                 if elements == 0 { None } else { Some(Block { elements, nbytes }) }
@@ -77,6 +79,7 @@ macro_rules! dtypes {
 
             /// The type that ggml gives this number.
             #[must_use]
+            #[inline]
             pub fn from_ggml_type(number: u32) -> Option<Self> {
                 $(if $ggml == Some(number) { return Some(Self::$variant); })*
                 None
@@ -164,6 +167,7 @@ impl DType {
     /// `None` if a product overflows `u64`, if the number of elements is not a multiple of the type's block, or for
     /// [`DType::Packed`], whose length only the file knows.
     #[must_use]
+    #[inline]
     pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
         let Block { elements, nbytes } = self.block()?;
         let count = crate::shape::element_count(shape)?;

@@ -6,6 +6,7 @@ use std::fmt;
 ///
 /// `None` if the product does not fit `u64`. A dimension of 0 makes it 0, however large the others are.
 #[must_use]
+#[inline]
 pub fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
