@@ -108,7 +108,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
 
 /// Values that are verified while they are read are the same; what fails, `verify` finds too.
 fn verified(reader: &aero::Reader<&[u8]>) {
-    let report = reader.verify(Level::Full, &Work::sequential());
+    let report = reader.verify_with(Level::Full, &Work::sequential());
     let mut budget = MAX_VERIFIED;
     for position in 0..reader.tensor_count() {
         let Ok(plain) = reader.tensor_at(position) else { continue };

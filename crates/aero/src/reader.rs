@@ -224,10 +224,54 @@ impl<S: Source> Reader<S> {
         self.0.into_source()
     }
 
+    /// What the file holds. Keep it to open the same file again without reading.
+    #[must_use]
+    pub const fn index(&self) -> &Arc<Index> {
+        self.0.index()
+    }
+
+    /// Where its bytes come from.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        self.0.source()
+    }
+
+    /// The tensors in file order.
+    #[must_use]
+    pub fn tensors(&self) -> &TensorTable {
+        self.0.tensors()
+    }
+
+    /// The tensor of that name with its values: borrowed from a source in memory, else read. No hash is looked at.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Io`]; [`Fault::MissingShard`] in the index of a set.
+    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        self.0.tensor(name)
+    }
+
+    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on. No hash is looked at.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read_into(position, offset, out)
+    }
+
+    /// Checks the file, on all cores, and reports every finding.
+    pub fn verify(&self, level: Level) -> Report {
+        self.0.verify(level)
+    }
+
+    /// As [`verify`](Self::verify), with the work done as `work` says.
+    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+        self.0.verify_with(level, work)
+    }
+
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
     ///
     /// # Errors
-    /// As [`tensor`](modelfmt_core::Reader::tensor); [`Error::NoHash`] if the file has neither, [`Fault::Hash`] if the
+    /// As [`tensor`](Self::tensor); [`Error::NoHash`] if the file has neither, [`Fault::Hash`] if the
     /// values are not what was hashed.
     pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
         match self.tensors().find(name) {
@@ -252,7 +296,7 @@ impl<S: Source> Reader<S> {
     /// A range of the bytes of the tensor at a position. No hash is looked at.
     ///
     /// # Errors
-    /// As [`tensor`](modelfmt_core::Reader::tensor); [`Error::OutOfRange`].
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`].
     pub fn read_range(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>> {
         let read = || {
             let place = self.index().place(position)?;
