@@ -7,7 +7,8 @@ use modelfmt_core::write::{Overwrite, Views};
 use modelfmt_core::{View, Work};
 
 use crate::error::Result;
-use crate::layout::{Plan, WriteOptions};
+use crate::layout::Plan;
+use crate::options::WriteOptions;
 
 /// Writes tensors that are in memory to a new file at `path`. It appears there when it is complete; a file that exists is
 /// not replaced. Use [`Plan`] for options, for values that are not in memory, or to replace a file.

@@ -1,24 +1,10 @@
 //! Tensors that have the bytes of another one: they are stored once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use modelfmt_core::{Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
-use crate::layout::WriteOptions;
-
-impl WriteOptions {
-    /// The tensor `tensor` has the bytes of the tensor `of`, which comes before it and is as long. They are stored once: both
-    /// entries of the index say the same shard, offset and length, and only the values of `of` are asked for.
-    ///
-    /// Of a set each tensor is stored by itself, whatever is said here: its bytes must stand in a file that lists it.
-    #[must_use]
-    pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());
-        self
-    }
-}
 
 /// By the position of a tensor, that of the one whose bytes it has.
 #[derive(Clone, Debug, Default)]

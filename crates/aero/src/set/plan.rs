@@ -13,7 +13,8 @@ use modelfmt_core::{NewTensor, Part, TensorTable, Work};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Fault, Result};
-use crate::layout::{Parts, Plan, Shard, WriteOptions, model_of, shards_of, table_of, unfit_metadata};
+use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
+use crate::options::{WriteOptions, unfit_metadata};
 use crate::reader::hex;
 use crate::writer::Written;
 

@@ -15,7 +15,7 @@ use modelfmt_core::{
     TensorInfo, TensorTable, TensorView, Work, now,
 };
 
-use super::{SetFile, SetIndex, stated};
+use super::{SetFile, SetIndex, file_part, stated};
 use crate::chunks::malformed;
 use crate::claims::{Asked, claims};
 use crate::contents::read;
@@ -447,11 +447,6 @@ impl<F: Files> SetReader<F> {
     pub(super) fn check_home(&self, position: usize) -> Result<()> {
         self.home(position).map(|_| ())
     }
-}
-
-/// A file of the set, for errors.
-pub(super) fn file_part(path: &str) -> Part {
-    Part::named("file of the set", path)
 }
 
 impl<F: Files> Container for SetReader<F> {

@@ -4,9 +4,8 @@ use modelfmt_core::claims::Claims;
 use modelfmt_core::source::Files;
 use modelfmt_core::{Source, Work, now};
 
-use super::reader::file_part;
 use super::verify::sha256;
-use super::{SetFile, SetReader};
+use super::{SetFile, SetReader, file_part};
 use crate::chunks::malformed;
 use crate::control;
 use crate::error::{Error, Fault, Hex, Result};

@@ -1,0 +1,237 @@
+//! How a file is written: what a caller can ask for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use modelfmt_core::value::Object;
+use modelfmt_core::{Fault as Common, Part};
+
+use crate::chunk_writer::{DEFAULT_LEVEL, NewChunk};
+use crate::error::{Error, Result};
+use crate::msgpack;
+use crate::tidx::{EntryExtra, Pairs};
+
+/// The cap of a shard where none is asked for.
+pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    pub(crate) shard_size: u64,
+    #[cfg(feature = "set")]
+    pub(crate) part_size: Option<u64>,
+    #[cfg(feature = "set")]
+    pub(crate) shards_per_part: u64,
+    pub(crate) control_hash: bool,
+    pub(crate) page_hashes: Option<u64>,
+    pub(crate) tensor_hashes: bool,
+    pub(crate) uuid: Option<[u8; 16]>,
+    pub(crate) zstd: Option<i32>,
+    pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
+    pub(crate) model: Option<(String, String)>,
+    /// By tensor name, as MessagePack.
+    pub(crate) quant_params: Arc<BTreeMap<String, Vec<u8>>>,
+    pub(crate) extras: Extras,
+    /// By the name of a tensor, that of the one whose bytes it has.
+    pub(crate) ties: Arc<BTreeMap<String, String>>,
+}
+
+/// What the caller adds to what the specification names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    /// By tensor name.
+    pub(crate) tensors: Arc<BTreeMap<String, EntryExtra>>,
+    /// At the top of the tensor index.
+    pub(crate) index: Pairs,
+    /// Of the manifest.
+    pub(crate) manifest: Object,
+    /// At the end of the index of a set.
+    #[cfg(feature = "set")]
+    pub(crate) set: Object,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            shard_size: DEFAULT_SHARD_SIZE,
+            #[cfg(feature = "set")]
+            part_size: None,
+            #[cfg(feature = "set")]
+            shards_per_part: crate::set::DEFAULT_SHARDS_PER_PART,
+            control_hash: false,
+            page_hashes: None,
+            tensor_hashes: false,
+            uuid: None,
+            zstd: Some(DEFAULT_LEVEL),
+            chunks: Vec::new(),
+            model: None,
+            quant_params: Arc::default(),
+            extras: Extras::default(),
+            ties: Arc::default(),
+        }
+    }
+}
+
+impl WriteOptions {
+    /// The defaults: shards of at most 2 GiB, index and manifest compressed at level 3, a random identity, the hashes that
+    /// every file has (one a chunk) and no others.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The cap of a shard in bytes. A single tensor that is larger has a shard of its own.
+    #[must_use]
+    pub const fn shard_size(mut self, nbytes: u64) -> Self {
+        self.shard_size = nbytes;
+        self
+    }
+
+    /// Of a set: the cap of the weights of a part in bytes, and so of its shards too. A single tensor that is larger has a
+    /// part of its own. Without it, only [`shards_per_part`](Self::shards_per_part) ends a part.
+    #[cfg(feature = "set")]
+    #[must_use]
+    pub const fn part_size(mut self, nbytes: u64) -> Self {
+        self.part_size = Some(nbytes);
+        self
+    }
+
+    /// Of a set: the most shards of a part; 4 if nothing is said.
+    #[cfg(feature = "set")]
+    #[must_use]
+    pub const fn shards_per_part(mut self, shards: u64) -> Self {
+        self.shards_per_part = shards;
+        self
+    }
+
+    /// Whether to write a hash of header, TOC and names (IHSH).
+    #[must_use]
+    pub const fn control_hash(mut self, write: bool) -> Self {
+        self.control_hash = write;
+        self
+    }
+
+    /// Whether to write hashes of the pages of each shard (PHSH), and of how many bytes a page is;
+    /// [`DEFAULT_PAGE_SIZE`](crate::DEFAULT_PAGE_SIZE) is usual.
+    #[must_use]
+    pub const fn page_hashes(mut self, page_size: Option<u64>) -> Self {
+        self.page_hashes = page_size;
+        self
+    }
+
+    /// Whether to write a hash of each tensor (`hash_b3`).
+    #[must_use]
+    pub const fn tensor_hashes(mut self, write: bool) -> Self {
+        self.tensor_hashes = write;
+        self
+    }
+
+    /// The file's identity; random if none is given. The same input with the same identity gives the same bytes.
+    #[must_use]
+    pub const fn uuid(mut self, uuid: [u8; 16]) -> Self {
+        self.uuid = Some(uuid);
+        self
+    }
+
+    /// The zstd level of index and manifest; `None` writes them as they are.
+    #[must_use]
+    pub const fn zstd(mut self, level: Option<i32>) -> Self {
+        self.zstd = level;
+        self
+    }
+
+    /// Adds a chunk of the caller's own, at the end of the TOC.
+    #[must_use]
+    pub fn chunk(mut self, chunk: NewChunk, content: impl Into<Vec<u8>>) -> Self {
+        self.chunks.push((chunk, content.into()));
+        self
+    }
+
+    /// Name and architecture for the manifest, where the metadata has no string under `model_name` or `architecture`:
+    /// metadata that comes from another format can have an object there.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>, architecture: impl Into<String>) -> Self {
+        self.model = Some((name.into(), architecture.into()));
+        self
+    }
+
+    /// The `quant_params` of a tensor: for [`DType::Packed`], what its codec needs to know. ggml's block types get theirs
+    /// without this; what is given here replaces them, and has to name the same `ggml_type`.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold them: they nest deeper than 127 levels.
+    pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self> {
+        let part = || Part::named("tensor", tensor).with_field("quant_params");
+        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        let bytes = msgpack::encode(params).map_err(unfit)?;
+        Arc::make_mut(&mut self.quant_params).insert(tensor.to_owned(), bytes);
+        Ok(self)
+    }
+
+    /// What the tensor index says of a tensor beyond the specification: its `flags`, which version 0.1 writes as 0, and keys of
+    /// the caller's own.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self> {
+        let part = || Part::named("tensor", tensor);
+        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        if let Some(known) = keys.keys().find(|key| crate::tidx::KEYS.contains(key)) {
+            return Err(unfit(format!("the key {known:?} is written without this")));
+        }
+        let pairs = Pairs::of(keys).map_err(unfit)?;
+        Arc::make_mut(&mut self.extras.tensors).insert(tensor.to_owned(), EntryExtra { flags, pairs });
+        Ok(self)
+    }
+
+    /// Keys of the caller's own at the top of the tensor index, and of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self> {
+        let known = index.keys().filter(|key| *key == "tensors");
+        let known = known.chain(manifest.keys().filter(|key| crate::manifest::KEYS.contains(key)));
+        let taken = known.map(|key| format!("the key {key:?} is written without this")).next();
+        let unfit = |text| unfit_metadata("tensor index", text);
+        taken.map_or(Ok(()), |text| Err(unfit(text)))?;
+        self.extras.index = Pairs::of(index).map_err(unfit)?;
+        self.extras.manifest = manifest;
+        Ok(self)
+    }
+
+    /// For a part of a set, whose index has the chunks and keys of the caller's own.
+    #[cfg(feature = "set")]
+    pub(crate) fn of_part(&self) -> Self {
+        let tensors = Arc::clone(&self.extras.tensors);
+        Self { chunks: Vec::new(), extras: Extras { tensors, ..Extras::default() }, ..self.clone() }
+    }
+
+    pub(crate) fn identity(&self) -> Result<[u8; 16]> {
+        self.uuid.map_or_else(random_uuid, Ok)
+    }
+
+    /// The tensor `tensor` has the bytes of the tensor `of`, which comes before it and is as long. They are stored once: both
+    /// entries of the index say the same shard, offset and length, and only the values of `of` are asked for.
+    ///
+    /// Of a set each tensor is stored by itself, whatever is said here: its bytes must stand in a file that lists it.
+    #[must_use]
+    pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());
+        self
+    }
+}
+
+#[cfg(all(feature = "uuid", not(target_arch = "wasm32")))]
+#[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
+fn random_uuid() -> Result<[u8; 16]> {
+    Ok(uuid::Uuid::new_v4().into_bytes())
+}
+
+#[cfg(not(all(feature = "uuid", not(target_arch = "wasm32"))))]
+const fn random_uuid() -> Result<[u8; 16]> {
+    Err(Error::Unfit { part: Part::new("identity (UUID)"), fault: crate::error::Fault::NoUuid })
+}
+
+pub(crate) fn unfit_metadata(what: &'static str, text: String) -> Error {
+    Error::Unfit { part: Part::new(what), fault: Common::Metadata(text).into() }
+}
