@@ -155,7 +155,7 @@ impl WriteOptions {
         self
     }
 
-    /// The `quant_params` of a tensor: for [`DType::Packed`], what its codec needs to know. ggml's block types get theirs
+    /// The `quant_params` of a tensor: for [`DType::Packed`](crate::DType::Packed), what its codec needs to know. ggml's block types get theirs
     /// without this; what is given here replaces them, and has to name the same `ggml_type`.
     ///
     /// # Errors

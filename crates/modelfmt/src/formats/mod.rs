@@ -115,6 +115,7 @@ pub(crate) trait Opened: Container + Send + Sync {
     }
 
     /// The files of a set beside its index, as the index names them; none of a single file.
+    #[allow(dead_code, reason = "there are no paths on wasm32")]
     fn file_paths(&self) -> Vec<String> {
         Vec::new()
     }
