@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::{
-    Conversion, ConvertOptions, Error, ExtractAs, ExtractOptions, Format, Level, Model, Report, Work,
-    extract_to_sink,
+    Conversion, ConvertOptions, Error, Execution, ExtractAs, ExtractOptions, Format, Model, Report,
+    VerifyLevel, extract_to_sink,
 };
-use modelfmt_core::source::{AnySource, MemoryFiles, any_files};
+use modelfmt_core::source::{BoxSource, MemoryFiles, shared_files};
 use modelfmt_core::write::{MemoryFile, MemoryFolder};
 use testkit::CountingSource;
 
@@ -49,9 +49,9 @@ impl Files {
     /// In memory, where values are borrowed, or by ranges.
     fn open_source(&self, by_ranges: bool) -> modelfmt::Result<Model> {
         let index = self.files.get(&self.index).expect("a set has its index").clone();
-        let source: AnySource =
+        let source: BoxSource =
             if by_ranges { Box::new(CountingSource::new(index)) } else { Box::new(index) };
-        let files = any_files(MemoryFiles(self.files.clone()));
+        let files = shared_files(MemoryFiles(self.files.clone()));
         modelfmt::OpenOptions::new().limits(limits()).open_source(&self.index, source, Some(files))
     }
 }
@@ -87,7 +87,7 @@ pub fn checked(bytes: &[u8], _: Depth) {
     }
     let Some(damaged) = case.damaged() else { return };
     let Ok(model) = damaged.open_source(case.by_ranges) else { return };
-    let report = model.container().verify(Level::Full, &Work::sequential());
+    let report = model.container().verify(VerifyLevel::Full, &Execution::sequential());
     let converted = case.convert(&model);
     if let Ok(converted) = &converted {
         assert_sound(&model, converted);
@@ -115,7 +115,7 @@ pub fn checked(bytes: &[u8], _: Depth) {
 fn extracted(model: &Model, name: &str, is_damaged: bool, report: &Report) {
     let file = MemoryFile::new();
     let options = ExtractOptions::default();
-    match extract_to_sink(model, name, &file, ExtractAs::Bin, &options, &Work::sequential()) {
+    match extract_to_sink(model, name, &file, ExtractAs::Bin, &options, &Execution::sequential()) {
         Ok(_) => {
             assert!(!is_damaged, "{}: damage passed: {:?}", model.format(), report.errors);
             assert!(*file.into_bytes() == *model.tensor(name).expect("what was extracted").bytes());
@@ -127,7 +127,7 @@ fn extracted(model: &Model, name: &str, is_damaged: bool, report: &Report) {
 impl Case {
     /// Nothing may appear under the names of a target that is refused.
     fn convert(&self, model: &Model) -> modelfmt::Result<Files> {
-        let work = Work { threads: self.threads, progress: None };
+        let work = Execution { threads: self.threads, progress: None };
         let conversion = Conversion::new(model, self.target, &self.options)?;
         if !conversion.target().is_set() {
             let file = MemoryFile::new();
@@ -195,7 +195,7 @@ fn stored(model: &Model, position: usize) -> Option<(Option<String>, Range<usize
 /// What was written opens, verifies, and has the values that were read, where their type is the same.
 fn assert_sound(source: &Model, files: &Files) {
     let model = files.open().unwrap_or_else(|error| panic!("{}: {error}", source.format()));
-    let report = model.container().verify(Level::Full, &Work::sequential());
+    let report = model.container().verify(VerifyLevel::Full, &Execution::sequential());
     assert!(report.is_ok(), "{} to {}: {:?}", source.format(), model.format(), report.errors);
     for (position, info) in model.tensors().enumerate() {
         let Ok(at) = source.find(info.name) else { continue };
@@ -258,7 +258,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
         _ => (roundtrips::SAFETENSORS, writers::safetensors),
     };
     let model = Made::arbitrary(u, taste)?;
-    let Some(file) = write(&model, flags, &Work::sequential()) else { return Ok(None) };
+    let Some(file) = write(&model, flags, &Execution::sequential()) else { return Ok(None) };
     let source = Files::one("model", file);
     if !format.is_set() {
         return Ok(Some(source));
@@ -277,7 +277,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
     };
     match set.convert(&single) {
         Ok(files) => Ok(Some(files)),
-        Err(Error::Unfit { .. }) => Ok(None),
+        Err(Error::Unsupported { .. }) => Ok(None),
         Err(error) => panic!("to {format}: {error}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Conversion: any model that opens, and models of ours there and back.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{ConvertOptions, Error, Format, Level, Model, Work, convert_to_sink, diff};
+use modelfmt::{ConvertOptions, Error, Execution, Format, Model, VerifyLevel, convert_to_sink, diff};
 use modelfmt_core::write::MemoryFile;
 
 use super::drill::{Depth, limits};
@@ -10,7 +10,7 @@ use super::writers::Write;
 use super::{roundtrips, writers};
 
 const TARGETS: [Format; 5] = [Format::Aero, Format::Apr2, Format::Mag, Format::Oinf, Format::Safetensors];
-const WORK: Work<'_> = Work::sequential();
+const WORK: Execution<'_> = Execution::sequential();
 /// Tensors may share their bytes; the output may not.
 const MAX_NBYTES: u64 = 1 << 20;
 
@@ -25,7 +25,7 @@ pub fn any(bytes: &[u8], _: Depth) {
     options.lossy = true;
     for target in TARGETS {
         let Some(converted) = converted(&model, target, &options) else { continue };
-        let report = converted.container().verify(Level::Full, &WORK);
+        let report = converted.container().verify(VerifyLevel::Full, &WORK);
         assert!(report.is_ok(), "{} to {target}: {:?}", model.format(), report.errors);
     }
 }
@@ -59,7 +59,7 @@ pub fn there_and_back(bytes: &[u8], _: Depth) {
     match convert_to_sink(&model, Format::Aero, &there, &options, &WORK) {
         Ok(_) => {}
         // A dtype that AERO does not have.
-        Err(Error::Unfit { .. }) => return,
+        Err(Error::Unsupported { .. }) => return,
         Err(error) => panic!("{format} to aero: {error}"),
     }
     let there = Model::from_source("there", there.into_bytes()).expect("what we convert opens");

@@ -1,7 +1,7 @@
 //! Comparison of two models: the same either way round, and of a model with itself nothing.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{Changed, Diff, MetadataDiff, Model, Renamed, Work, diff};
+use modelfmt::{Changed, Diff, Execution, MetadataDiff, Model, Renamed, diff};
 
 use super::drill::{Depth, limits};
 use super::model::Model as Made;
@@ -25,13 +25,13 @@ fn open(file: Vec<u8>) -> Option<Model> {
 
 /// Nothing differs from itself.
 pub(crate) fn alone(model: &Model) {
-    if let Ok(found) = diff(model, model, &Work::sequential()) {
+    if let Ok(found) = diff(model, model, &Execution::sequential()) {
         assert!(found.is_same(), "{} differs from itself: {found:?}", model.format());
     }
 }
 
 fn both_ways(a: &Model, b: &Model) {
-    let (there, back) = (diff(a, b, &Work::sequential()), diff(b, a, &Work::sequential()));
+    let (there, back) = (diff(a, b, &Execution::sequential()), diff(b, a, &Execution::sequential()));
     match (there, back) {
         (Ok(there), Ok(back)) => assert_eq!(sorted(there), sorted(mirrored(back))),
         (Err(_), Err(_)) => {}
@@ -81,7 +81,7 @@ fn pair(u: &mut Unstructured<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let (flags, other_flags) = (u8::arbitrary(u)?, u8::arbitrary(u)?);
     let taste =
         *u.choose(&[roundtrips::OINF, roundtrips::SAFETENSORS, roundtrips::APR2, roundtrips::AERO])?;
-    let work = Work::sequential();
+    let work = Execution::sequential();
     let model = Made::arbitrary(u, taste)?;
     let Some(a) = one.0(&model, flags, &work) else { return Ok(None) };
     let b = match u.int_in_range(0..=3)? {

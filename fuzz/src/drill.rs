@@ -5,7 +5,8 @@ use std::fmt;
 use modelfmt_core::claims::ClaimError;
 use modelfmt_core::value::{List, Value};
 use modelfmt_core::{
-    AnyError, Bytes, Container, Encoding, Level, Limits, Location, Report, TensorInfo, TensorView, Work,
+    AnyError, Bytes, Container, Encoding, Execution, Limits, Location, Report, TensorInfo, TensorView,
+    VerifyLevel,
 };
 use tensor_stats::{stats, stats_of_bytes};
 use testkit::peak;
@@ -165,18 +166,18 @@ fn tensor<'a>(container: &'a dyn Container, number: usize, budget: &mut u64, dep
 }
 
 fn reports(container: &dyn Container, depth: Depth) -> Vec<Report> {
-    let levels: &[Level] = match depth {
-        Depth::Core => &[Level::Full],
-        Depth::Whole => &[Level::Header, Level::Control, Level::Full],
+    let levels: &[VerifyLevel] = match depth {
+        Depth::Core => &[VerifyLevel::Full],
+        Depth::Whole => &[VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full],
     };
-    let report = |&level: &Level| {
-        let report = container.verify(level, &Work::sequential());
+    let report = |&level: &VerifyLevel| {
+        let report = container.verify(level, &Execution::sequential());
         assert_eq!(report.is_ok(), report.errors.is_empty(), "{report:?}");
         report
     };
     let reports: Vec<Report> = levels.iter().map(report).collect();
     if depth.is_whole() {
-        let by_three = container.verify(Level::Full, &Work { threads: 3, progress: None });
+        let by_three = container.verify(VerifyLevel::Full, &Execution { threads: 3, progress: None });
         assert_eq!(reports.last(), Some(&by_three), "one thread and three find the same");
     }
     reports
@@ -199,7 +200,7 @@ fn checked(container: &(dyn Container + Sync), tensors: &[Tensor<'_>]) -> Result
         container.read_into_checked(position, 0, &mut out, &claims).expect("what was read before");
         assert!(out == **known, "the values of {:?}", tensor.info);
     }
-    claims.finish(container, &Work::sequential()).map_err(|error| match error {
+    claims.finish(container, &Execution::sequential()).map_err(|error| match error {
         ClaimError::Damaged(error) => text(error),
         ClaimError::Other(error) => panic!("{error}"),
     })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{AsyncReader, Fetch, FileIndex, Level, OpenOptions, Reader, Report, Step, Steps};
+use modelfmt_core::{AsyncReader, Fetch, FileIndex, OpenOptions, Reader, Report, Step, Steps, VerifyLevel};
 
 /// What of a tensor's values is read: all of a small one.
 const MAX_READ: u64 = 1 << 12;
@@ -48,7 +48,7 @@ fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions<I>) -> Result<See
         let read = reader.read_into(position, 0, &mut out);
         values.push(read.map(|()| out).map_err(|error| error.to_string()));
     }
-    Ok((reader.verify(Level::Full), values))
+    Ok((reader.verify(VerifyLevel::Full), values))
 }
 
 async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions<I>) -> Result<Seen, String> {
@@ -59,5 +59,5 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions<I>) 
         let read = reader.read_into(position, 0, &mut out).await;
         values.push(read.map(|()| out).map_err(|error| error.to_string()));
     }
-    Ok((reader.verify(Level::Full).await, values))
+    Ok((reader.verify(VerifyLevel::Full).await, values))
 }

@@ -2,7 +2,7 @@
 //! them.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt_core::{DType, Work};
+use modelfmt_core::{DType, Execution};
 
 use super::drill::Depth;
 use super::model::{Model, Taste};
@@ -103,7 +103,7 @@ fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]),
     let made: Result<_> = (|| {
         let flags = u8::arbitrary(&mut u)?;
         let model = Model::arbitrary(&mut u, taste)?;
-        let Some(mut file) = write(&model, flags, &Work::sequential()) else { return Ok(None) };
+        let Some(mut file) = write(&model, flags, &Execution::sequential()) else { return Ok(None) };
         mutate(&mut u, &mut file)?;
         Ok(Some(file))
     })();
@@ -206,7 +206,7 @@ pub fn gguf(bytes: &[u8], depth: Depth) {
 }
 
 /// GGUF is not written by any crate of ours: as its document has it, with every type of metadata.
-pub(crate) fn write_gguf(model: &Model, flags: u8, _: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn write_gguf(model: &Model, flags: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let mut out = b"GGUF".to_vec();
     out.extend((if flags & 1 == 0 { 3u32 } else { 2 }).to_le_bytes());
     out.extend((model.specs.len() as u64).to_le_bytes());

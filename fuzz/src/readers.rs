@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use modelfmt::Model;
-use modelfmt_core::source::{MemoryFiles, any_files};
-use modelfmt_core::{Container, FileIndex, Level, OpenOptions, Reader, Work};
+use modelfmt_core::source::{MemoryFiles, shared_files};
+use modelfmt_core::{Container, Execution, FileIndex, OpenOptions, Reader, VerifyLevel};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};
@@ -108,7 +108,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
 
 /// Values that are verified while they are read are the same; what fails, `verify` finds too.
 fn verified(reader: &aero::Reader<&[u8]>) {
-    let report = reader.verify_with(Level::Full, &Work::sequential());
+    let report = reader.verify_with(VerifyLevel::Full, &Execution::sequential());
     let mut budget = MAX_VERIFIED;
     for position in 0..reader.tensor_count() {
         let Ok(plain) = reader.tensor_at(position) else { continue };
@@ -156,7 +156,7 @@ pub fn safetensors(bytes: &[u8], depth: Depth) {
 /// Through the umbrella, which tells the format by itself; beside the input there is nothing.
 pub fn model(bytes: &[u8], depth: Depth) {
     let options = modelfmt::OpenOptions::new().limits(limits());
-    let files = || Some(any_files(MemoryFiles::default()));
+    let files = || Some(shared_files(MemoryFiles::default()));
     let memory = options.open_source("input", Box::new(bytes.to_vec()), files());
     let ranges =
         options.open_source("input", Box::new(CountingSource::new(Arc::<[u8]>::from(bytes))), files());

@@ -1,7 +1,7 @@
 //! Any model that a format can hold: what is written is sound, is read again, and is the same bytes each time.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt_core::{Container, DType, Level, Work};
+use modelfmt_core::{Container, DType, Execution, VerifyLevel};
 
 use super::drill::Depth;
 use super::model::{Model, Taste};
@@ -15,8 +15,8 @@ fn model(bytes: &[u8], taste: Taste, write: Write) -> Option<(Model, Vec<u8>)> {
         Ok((flags, Model::arbitrary(&mut u, if flags & 0xe0 == 0xe0 { any } else { taste })?))
     })();
     let (flags, model) = made.ok()?;
-    let file = write(&model, flags, &Work::sequential())?;
-    let work = Work { threads: if flags & 0x60 == 0x60 { 3 } else { 1 }, progress: None };
+    let file = write(&model, flags, &Execution::sequential())?;
+    let work = Execution { threads: if flags & 0x60 == 0x60 { 3 } else { 1 }, progress: None };
     assert!(write(&model, flags, &work).as_ref() == Some(&file), "the same input gives the same bytes");
     Some((model, file))
 }
@@ -34,7 +34,7 @@ fn check(model: &Model, reader: &dyn Container, has_scalars: bool) {
             assert!(*found == **values, "the values of {spec:?}");
         }
     }
-    let report = reader.verify(Level::Full, &Work::sequential());
+    let report = reader.verify(VerifyLevel::Full, &Execution::sequential());
     assert!(report.is_ok(), "{:?}", report.errors);
     reader.metadata().expect("metadata that was written");
     reader.details().expect("details");

@@ -2,7 +2,7 @@
 
 use modelfmt_core::value::Object;
 use modelfmt_core::write::TensorSpec;
-use modelfmt_core::{DType, Work};
+use modelfmt_core::{DType, Execution};
 
 use super::model::Model;
 use super::writers::Write;
@@ -37,8 +37,8 @@ const SAMPLES: &[(&str, Write, u8)] = &[
 #[must_use]
 pub fn samples() -> Vec<Sample> {
     let sample = |&(name, write, flags): &(&'static str, Write, u8)| {
-        let bytes =
-            write(&model(3), flags, &Work::sequential()).unwrap_or_else(|| panic!("{name} holds the sample"));
+        let bytes = write(&model(3), flags, &Execution::sequential())
+            .unwrap_or_else(|| panic!("{name} holds the sample"));
         Sample { name, bytes }
     };
     SAMPLES.iter().map(sample).collect()
@@ -51,7 +51,7 @@ pub fn samples() -> Vec<Sample> {
 #[must_use]
 pub fn sample_of(name: &str, tensors: usize) -> Vec<u8> {
     let (_, write, flags) = SAMPLES.iter().find(|sample| sample.0 == name).expect("a sample of that name");
-    write(&model(tensors), *flags, &Work::sequential()).expect("the format holds the sample")
+    write(&model(tensors), *flags, &Execution::sequential()).expect("the format holds the sample")
 }
 
 /// Tensors of types that every format has, the third one large enough to be worth compressing.
@@ -73,7 +73,7 @@ fn model(tensors: usize) -> Model {
 }
 
 /// DECISIONS, APR2, "APR1": read only, so that it is written here alone.
-fn write_apr1(model: &Model, _: u8, _: &Work<'_>) -> Option<Vec<u8>> {
+fn write_apr1(model: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let metadata = br#"{"model_type":"fuzz","answer":42}"#;
     let mut out = b"APR1".to_vec();
     out.extend((metadata.len() as u32).to_le_bytes());

@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use modelfmt_core::source::MemoryFiles;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
-use modelfmt_core::{Container, DType, Work};
+use modelfmt_core::{Container, DType, Execution};
 
 use super::drill::{Depth, drill, limits};
 use super::mutate::mutate;
@@ -75,7 +75,7 @@ pub fn aeroset_index(bytes: &[u8], depth: Depth) {
         let options = super::writers::aero_options(0).shard_size(100).part_size(150);
         let plan = aero::SetPlan::new("m.aeroset.json", specs(), &metadata, &options).expect("a small set");
         let folder = MemoryFolder::default();
-        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        plan.write(&VALUES, &folder, &Execution::sequential()).expect("memory takes everything");
         folder.files()
     });
     let options = aero::OpenOptions::new().limits(limits());
@@ -90,7 +90,7 @@ pub fn apr2_manifest(bytes: &[u8], depth: Depth) {
         let metadata = apr2::Metadata::new("fuzz", Object::new());
         let plan = apr2::SetPlan::new("m.apr.json", apr2_specs(), &metadata, &options).expect("a small set");
         let folder = MemoryFolder::default();
-        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        plan.write(&VALUES, &folder, &Execution::sequential()).expect("memory takes everything");
         folder.files()
     });
     let options = apr2::OpenOptions::new().limits(limits());
@@ -105,7 +105,7 @@ pub fn safetensors_index(bytes: &[u8], depth: Depth) {
         let options = modelfmt_safetensors::WriteOptions::new().shard_size(100);
         let plan = modelfmt_safetensors::SetPlan::new("m", specs(), None, &options).expect("a small set");
         let folder = MemoryFolder::default();
-        plan.write(&VALUES, &folder, &Work::sequential()).expect("memory takes everything");
+        plan.write(&VALUES, &folder, &Execution::sequential()).expect("memory takes everything");
         folder.files()
     });
     let options = modelfmt_safetensors::OpenOptions::new().limits(limits());

@@ -4,20 +4,20 @@ use apr2::Compression;
 use mag::{Checksum, Number};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::MemoryFile;
-use modelfmt_core::{Error, Work};
+use modelfmt_core::{Error, Execution};
 use oinf::MetaValue;
 
 use super::model::Model;
 
 /// Writes a model; the bits of the number choose options. Nothing if the format cannot hold it.
-pub(crate) type Write = fn(&Model, u8, &Work<'_>) -> Option<Vec<u8>>;
+pub(crate) type Write = fn(&Model, u8, &Execution<'_>) -> Option<Vec<u8>>;
 
 /// The file, unless the format cannot hold the model; any other failure is a finding.
 fn written<P, F: std::fmt::Display>(
     plan: Result<P, Error<F>>,
     write: impl FnOnce(&P, &MemoryFile) -> Result<(), Error<F>>,
 ) -> Option<(P, Vec<u8>)> {
-    let refused = |error: &Error<F>| matches!(error, Error::Unfit { .. });
+    let refused = |error: &Error<F>| matches!(error, Error::Unsupported { .. });
     let plan = match plan {
         Err(error) if refused(&error) => return None,
         plan => {
@@ -33,7 +33,7 @@ fn written<P, F: std::fmt::Display>(
 }
 
 /// Bit 0 of `flags`: magnetron's checksum.
-pub(crate) fn mag(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn mag(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let mut metadata = mag::Metadata::new();
     for (key, value) in model.metadata.iter() {
         let number = match value {
@@ -51,7 +51,7 @@ pub(crate) fn mag(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> 
 }
 
 /// Bit 0 of `flags`: size variables instead of integers.
-pub(crate) fn oinf(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn oinf(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let mut metadata = oinf::Metadata::new();
     for (key, value) in model.metadata.iter() {
         let value = match value {
@@ -78,7 +78,7 @@ pub(crate) fn oinf(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>>
 }
 
 /// Bit 0 of `flags`: without metadata.
-pub(crate) fn safetensors(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn safetensors(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let metadata = (flags & 1 == 0).then_some(&model.metadata);
     let options = modelfmt_safetensors::WriteOptions::new();
     let plan = modelfmt_safetensors::Plan::new(model.specs.iter().cloned(), metadata, &options);
@@ -88,7 +88,7 @@ pub(crate) fn safetensors(model: &Model, flags: u8, work: &Work<'_>) -> Option<V
 }
 
 /// Bit 0 of `flags`: LZ4; bit 1: aligned to 32; bit 2: for streaming.
-pub(crate) fn apr2(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn apr2(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let options = apr2_options(flags);
     let metadata = apr2::Metadata::new("fuzz", model.metadata.clone());
     let plan = apr2::Plan::new(model.specs.iter().cloned(), &metadata, &options);
@@ -105,7 +105,7 @@ pub(crate) fn apr2_options(flags: u8) -> apr2::WriteOptions {
 }
 
 /// Bit 0 of `flags`: zstd; bit 1: hashes of tensors; bit 2: of the control region; bit 3: of pages; bit 4: small shards.
-pub(crate) fn aero(model: &Model, flags: u8, work: &Work<'_>) -> Option<Vec<u8>> {
+pub(crate) fn aero(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let plan = aero::Plan::new(model.specs.iter().cloned(), &aero_metadata(model), &aero_options(flags));
     let (plan, bytes) = written(plan, |plan, file| plan.write(&model.values, file, work))?;
     assert!(plan.file_len().is_none_or(|len| bytes.len() as u64 == len));

@@ -36,7 +36,7 @@ impl NewChunk {
     }
 
     fn unfit(&self, fault: impl Into<Fault>) -> Error {
-        Error::Unfit { part: Part::named("chunk", &self.name), fault: fault.into() }
+        Error::Unsupported { part: Part::named("chunk", &self.name), fault: fault.into() }
     }
 }
 
@@ -55,8 +55,10 @@ pub(crate) struct Layout {
 impl Layout {
     /// DECISIONS, AERO: chunks in TOC order, names in the same; a control hash (IHSH) comes first in the file.
     pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self> {
-        let unfit =
-            |part, found, max| Error::Unfit { part: Part::new(part), fault: Fault::TooMuch { found, max } };
+        let unfit = |part, found, max| Error::Unsupported {
+            part: Part::new(part),
+            fault: Fault::TooMuch { found, max },
+        };
         if chunks.len() as u64 > MAX_ENTRY_COUNT {
             return Err(unfit("number of chunks", chunks.len() as u64, MAX_ENTRY_COUNT));
         }
@@ -124,7 +126,7 @@ impl Layout {
 
     pub(crate) fn chunk(&self, number: usize) -> Result<&NewChunk> {
         let part = Part::entry("chunk", number as u64);
-        self.chunks.get(number).ok_or(Error::Unfit { part, fault: Fault::NoChunk })
+        self.chunks.get(number).ok_or(Error::Unsupported { part, fault: Fault::NoChunk })
     }
 
     /// Gives a chunk the next place in the file and returns its offset.
@@ -253,7 +255,7 @@ impl Stored {
 ///
 /// let reader = Reader::from_source(file.into_bytes())?;
 /// assert_eq!(&*reader.chunk(FourCC(*b"VOCB"), "vocabulary")?, b"a b c");
-/// # assert!(reader.verify(aero::Level::Full).is_ok());
+/// # assert!(reader.verify(aero::VerifyLevel::Full).is_ok());
 /// # Ok::<(), aero::Error>(())
 /// ```
 pub struct ChunkWriter<'s> {
@@ -275,7 +277,7 @@ impl<'s> ChunkWriter<'s> {
     /// Begins a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
     ///
     /// # Errors
-    /// [`Error::Unfit`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
+    /// [`Error::Unsupported`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
     /// chunk is to be compressed that never is.
     pub fn new(sink: &'s dyn Sink, uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self> {
         Ok(Self::resume(sink, Layout::new(uuid, chunks)?, DEFAULT_LEVEL))
@@ -296,7 +298,7 @@ impl<'s> ChunkWriter<'s> {
     /// Writes the content of a chunk, counted from 0: hashed, compressed if its flags say so, at the next free place.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if it is too long, cannot be compressed here, or has its place already; [`Error::Write`].
+    /// [`Error::Unsupported`] if it is too long, cannot be compressed here, or has its place already; [`Error::Write`].
     pub fn put(&mut self, chunk: usize, content: impl Into<Vec<u8>>) -> Result<()> {
         let stored = Stored::new(self.layout.chunk(chunk)?, content.into(), self.level)?;
         self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
@@ -308,7 +310,7 @@ impl<'s> ChunkWriter<'s> {
     /// [`seal`](Self::seal).
     ///
     /// # Errors
-    /// [`Error::Unfit`] if the chunk is to be compressed, too long, or has its place already.
+    /// [`Error::Unsupported`] if the chunk is to be compressed, too long, or has its place already.
     pub fn place(&mut self, chunk: usize, len: u64) -> Result<u64> {
         let new = self.layout.chunk(chunk)?;
         if new.flags.is_compressed() {
@@ -320,7 +322,7 @@ impl<'s> ChunkWriter<'s> {
     /// States the hash of a chunk whose place was reserved, once its bytes are written.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if it has no place.
+    /// [`Error::Unsupported`] if it has no place.
     pub fn seal(&mut self, chunk: usize, blake3: [u8; 32]) -> Result<()> {
         if self.layout.placed.get(chunk) != Some(&true) {
             return Err(self.layout.chunk(chunk)?.unfit(Fault::ChunkUse("it has no place yet")));
@@ -349,7 +351,7 @@ impl<'s> ChunkWriter<'s> {
     /// Writes the control hash, if there is one, names, TOC and header; returns the length of the file.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if a chunk has no content yet; [`Error::Write`].
+    /// [`Error::Unsupported`] if a chunk has no content yet; [`Error::Write`].
     pub fn finish(mut self) -> Result<u64> {
         if let Some(ihsh) = self.layout.ihsh() {
             let digest = blake3::hash(&self.layout.encode(false));

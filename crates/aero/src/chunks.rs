@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
-use modelfmt_core::{Bytes, Cursor, Extent, Fault as Common, Limits, Part};
+use modelfmt_core::{Bytes, CommonFault, Cursor, Extent, Limits, Part};
 
 use crate::compress;
 use crate::error::{Error, Fault, Hex, Result};
@@ -231,7 +231,7 @@ impl ChunkTable {
             if name.contains(&0) {
                 return Err(malformed(part(), at, Fault::Nul));
             }
-            std::str::from_utf8(name).map_err(|_| malformed(part(), at, Common::Utf8))?;
+            std::str::from_utf8(name).map_err(|_| malformed(part(), at, CommonFault::Utf8))?;
         }
         Ok(())
     }
@@ -405,7 +405,7 @@ fn looked_at() {
 #[allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 mod tests {
     use modelfmt_core::value::{Object, Value};
-    use modelfmt_core::{Level, Work};
+    use modelfmt_core::{Execution, VerifyLevel};
 
     use super::*;
 
@@ -460,7 +460,7 @@ mod tests {
         let verify = || {
             let before = (LOOKS.get(), compress::MADE.get());
             let reader = crate::Reader::from_source(bytes.as_slice()).unwrap();
-            let report = reader.verify_with(Level::Full, &Work::sequential());
+            let report = reader.verify_with(VerifyLevel::Full, &Execution::sequential());
             assert_eq!(
                 report.errors.len(),
                 chunks.div_ceil(2),

@@ -1,7 +1,7 @@
 //! The control hash (IHSH): BLAKE3 over header, TOC and string table.
 
 use modelfmt_core::claims::FileClaims;
-use modelfmt_core::{Fetch, Part, Work};
+use modelfmt_core::{Execution, Fetch, Part};
 
 use crate::chunks::{Chunk, entry_at};
 use crate::error::{Error, Fault, Hex, Result};
@@ -152,7 +152,7 @@ pub(crate) async fn check(
     index: &Index,
     source: &impl Fetch,
     stated: &ControlHash,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<()> {
     let (toc, entries) = (index.header.toc_offset, index.chunks().len());
     let found = digest(source, toc, entries, &stated.ranges, work).await?;
@@ -172,7 +172,7 @@ pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut File
         let (stated, covered) = stated(index, source, position, &chunk).await?;
         left = within(left, covered).map_err(|fault| chunk.malformed(fault))?;
         if out.is_worth("the control hash", covered, 0) {
-            check(index, source, &stated, &Work::sequential()).await?;
+            check(index, source, &stated, &Execution::sequential()).await?;
         }
     }
     Ok(())
@@ -184,7 +184,7 @@ async fn digest(
     toc: u64,
     entries: usize,
     ranges: &[(u64, u64)],
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<[u8; 32]> {
     const STEP: u64 = 1 << 20;
     let mut hasher = blake3::Hasher::new();

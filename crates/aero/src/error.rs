@@ -17,7 +17,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] modelfmt_core::Fault),
+    Common(#[from] modelfmt_core::CommonFault),
     /// The file does not begin with `AERO`.
     #[error("is {0:02x?} and not \"AERO\": this is not an AERO file")]
     Magic([u8; 4]),

@@ -97,7 +97,7 @@ impl Index {
     fn index_fault(&self, text: String) -> Error {
         match self.chunks.tidx().and_then(|at| self.chunk(at)) {
             Some(chunk) => metadata_error(&chunk, text),
-            None => malformed(Part::new("TIDX chunk"), 0, modelfmt_core::Fault::Metadata(text)),
+            None => malformed(Part::new("TIDX chunk"), 0, modelfmt_core::CommonFault::Metadata(text)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt_core::value::{Object, json};
 use modelfmt_core::write::TensorSpec;
-use modelfmt_core::{DType, Fault as Common, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{CommonFault, DType, NewTensor, Part, TensorTable, align_up};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
 use crate::error::{Error, Fault, Result};
@@ -76,7 +76,7 @@ impl Plan {
     /// [`WriteOptions::model`] says what else to put there. ggml's block types become packed tensors that name their `ggml_type`.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
+    /// [`Error::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
     /// metadata than the caps allow; also for a shard or page size of 0, and where an identity or zstd is
     /// needed that this build cannot make.
     pub fn new<'a>(
@@ -107,7 +107,7 @@ impl Plan {
 
     fn of_tied_parts(parts: Parts<'_>, ties: Ties, options: &WriteOptions) -> Result<Self> {
         if options.page_hashes == Some(0) {
-            return Err(Error::Unfit { part: Part::new("page size"), fault: Fault::Zero });
+            return Err(Error::Unsupported { part: Part::new("page size"), fault: Fault::Zero });
         }
         let quants = quants_of(&parts.tensors);
         let uuid = options.identity()?;
@@ -239,7 +239,7 @@ impl Plan {
             return Ok(());
         }
         let part = Part::named("chunk", &self.layout.chunk(chunk)?.name);
-        Err(Error::Unfit { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
+        Err(Error::Unsupported { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
     }
 
     /// The tensors in the order they will be written.
@@ -324,7 +324,7 @@ pub(crate) fn model_of<'a>(metadata: &'a Object, options: &'a WriteOptions) -> R
     let text = |key: &'static str, given: Option<&'a String>| {
         let part = Part::new("metadata").with_field(key);
         let found = metadata.required_str(key).ok().or_else(|| given.map(String::as_str));
-        found.ok_or(Error::Unfit { part, fault: Fault::NoModelKey })
+        found.ok_or(Error::Unsupported { part, fault: Fault::NoModelKey })
     };
     let (name, architecture) =
         options.model.as_ref().map(|(name, architecture)| (name, architecture)).unzip();
@@ -342,7 +342,7 @@ fn json_bytes(metadata: &Object) -> Result<Vec<u8>> {
 pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
     let mut tensors = TensorTable::default();
     for spec in specs {
-        let unfit = |fault| Error::Unfit { part: Part::named("tensor", &spec.name), fault };
+        let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
         if !spec.has_data {
             return Err(unfit(Fault::Declared));
         }
@@ -375,7 +375,7 @@ pub(crate) fn shards_of(tensors: &mut TensorTable, cap: u64, first_id: u64) -> R
 /// As [`shards_of`], with no room for tensors that have the bytes of another.
 fn tied_shards_of(tensors: &mut TensorTable, ties: &Ties, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
     if cap == 0 {
-        return Err(Error::Unfit { part: Part::new("shard size"), fault: Fault::Zero });
+        return Err(Error::Unsupported { part: Part::new("shard size"), fault: Fault::Zero });
     }
     let mut shards: Vec<Shard> = Vec::new();
     let (mut begin, mut len) = (0, 0u64);
@@ -396,8 +396,8 @@ fn tied_shards_of(tensors: &mut TensorTable, ties: &Ties, cap: u64, first_id: u6
             (begin, offset, end) = (position, 0, info.nbytes);
         }
         if i64::try_from(end).is_err() {
-            let fault = Common::OutOfBounds { offset: len, len: info.nbytes, end: i64::MAX as u64 };
-            return Err(Error::Unfit { part: Part::named("tensor", info.name), fault: fault.into() });
+            let fault = CommonFault::OutOfBounds { offset: len, len: info.nbytes, end: i64::MAX as u64 };
+            return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault: fault.into() });
         }
         tensors.set_offset(position, offset);
         len = end;

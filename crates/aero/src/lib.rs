@@ -117,10 +117,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
-//! use aero::{Level, Reader};
+//! use aero::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full);          // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full);          // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -142,7 +142,7 @@
 //! ```
 //! use aero::modelfmt_core::value::Object;
 //! use aero::modelfmt_core::write::MemoryFile;
-//! use aero::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! use aero::{DType, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
 //! let specs = [TensorSpec::new("w", DType::F32, vec![2, 2])];
@@ -152,9 +152,9 @@
 //! # let options = options.uuid([7; 16]).zstd(None);
 //! let plan = Plan::new(specs, &metadata, &options)?;
 //! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
-//! // plan.write_file("model.aero", Overwrite::Refuse, &values, &Work::default())?;
+//! // plan.write_file("model.aero", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
+//! plan.write(&values, &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
@@ -233,8 +233,8 @@ pub use wire::{ChunkFlags, FourCC, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRIN
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

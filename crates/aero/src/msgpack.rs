@@ -272,7 +272,9 @@ pub(crate) fn fields<'a>(
         match field(key, &mut walker)? {
             Some(false) => {}
             Some(true) => {
-                return Err(modelfmt_core::Fault::Duplicate(String::from_utf8_lossy(key).into_owned()).into());
+                return Err(
+                    modelfmt_core::CommonFault::Duplicate(String::from_utf8_lossy(key).into_owned()).into()
+                );
             }
             None => walker.skip(DEPTH - 1)?,
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::{Fault as Common, Part};
+use modelfmt_core::{CommonFault, Part};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, NewChunk};
 use crate::error::{Error, Result};
@@ -159,10 +159,10 @@ impl WriteOptions {
     /// without this; what is given here replaces them, and has to name the same `ggml_type`.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if MessagePack cannot hold them: they nest deeper than 127 levels.
+    /// [`Error::Unsupported`] if MessagePack cannot hold them: they nest deeper than 127 levels.
     pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self> {
         let part = || Part::named("tensor", tensor).with_field("quant_params");
-        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        let unfit = |text| Error::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
         let bytes = msgpack::encode(params).map_err(unfit)?;
         Arc::make_mut(&mut self.quant_params).insert(tensor.to_owned(), bytes);
         Ok(self)
@@ -172,10 +172,10 @@ impl WriteOptions {
     /// the caller's own.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    /// [`Error::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
     pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self> {
         let part = || Part::named("tensor", tensor);
-        let unfit = |text| Error::Unfit { part: part(), fault: Common::Metadata(text).into() };
+        let unfit = |text| Error::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
         if let Some(known) = keys.keys().find(|key| crate::tidx::KEYS.contains(key)) {
             return Err(unfit(format!("the key {known:?} is written without this")));
         }
@@ -187,7 +187,7 @@ impl WriteOptions {
     /// Keys of the caller's own at the top of the tensor index, and of the manifest.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    /// [`Error::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
     pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self> {
         let known = index.keys().filter(|key| *key == "tensors");
         let known = known.chain(manifest.keys().filter(|key| crate::manifest::KEYS.contains(key)));
@@ -229,9 +229,9 @@ fn random_uuid() -> Result<[u8; 16]> {
 
 #[cfg(not(all(feature = "uuid", not(target_arch = "wasm32"))))]
 const fn random_uuid() -> Result<[u8; 16]> {
-    Err(Error::Unfit { part: Part::new("identity (UUID)"), fault: crate::error::Fault::NoUuid })
+    Err(Error::Unsupported { part: Part::new("identity (UUID)"), fault: crate::error::Fault::NoUuid })
 }
 
 pub(crate) fn unfit_metadata(what: &'static str, text: String) -> Error {
-    Error::Unfit { part: Part::new(what), fault: Common::Metadata(text).into() }
+    Error::Unsupported { part: Part::new(what), fault: CommonFault::Metadata(text).into() }
 }

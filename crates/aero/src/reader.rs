@@ -10,8 +10,8 @@ use modelfmt_core::claims::FileClaims;
 use modelfmt_core::source::FileSource;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Encoding, Extent, Fetch, FileIndex, Level, Limits, Location, Part, Report, Source, TensorTable,
-    TensorView, Work, now, parse_source,
+    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Limits, Location, Part, Report, Source,
+    TensorTable, TensorView, VerifyLevel, now, parse_source,
 };
 
 use crate::chunks::Content;
@@ -109,7 +109,7 @@ impl FileIndex for Index {
         &self,
         source: &'s S,
         position: usize,
-        _: Option<&Work<'_>>,
+        _: Option<&Execution<'_>>,
     ) -> Result<Bytes<'s>> {
         let place = self.place(position)?;
         read_shard(source, &place.chunk, place.within).await
@@ -164,7 +164,7 @@ impl FileIndex for Index {
         details
     }
 
-    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::findings(self, source, level, work).await.report(level)
     }
 }
@@ -259,12 +259,12 @@ impl<S: Source> Reader<S> {
     }
 
     /// Checks the file, on all cores, and reports every finding.
-    pub fn verify(&self, level: Level) -> Report {
+    pub fn verify(&self, level: VerifyLevel) -> Report {
         self.0.verify(level)
     }
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.0.verify_with(level, work)
     }
 

@@ -15,7 +15,8 @@ impl Ties {
     pub(crate) fn of(tensors: &TensorTable, named: &BTreeMap<String, String>) -> Result<Self> {
         let mut ties = BTreeMap::new();
         for (name, of) in named {
-            let unfit = |why| Error::Unfit { part: Part::named("tensor", name), fault: Fault::Tie(why) };
+            let unfit =
+                |why| Error::Unsupported { part: Part::named("tensor", name), fault: Fault::Tie(why) };
             let find = |name: &str| tensors.find(name).and_then(|at| Some((at, tensors.info(at)?.nbytes)));
             let (position, nbytes) = find(name).ok_or_else(|| unfit("it is not written"))?;
             let (home, home_nbytes) = find(of).ok_or_else(|| unfit("the other one is not written"))?;

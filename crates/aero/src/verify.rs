@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use modelfmt_core::{Fetch, Level, PIECE, Part, Report, ScanError, ScanRange, Work};
+use modelfmt_core::{Execution, Fetch, PIECE, Part, Report, ScanError, ScanRange, VerifyLevel};
 
 use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control;
@@ -15,15 +15,20 @@ use crate::pages::{PageHashes, Payload};
 use crate::wire::{FourCC, SHARD_ALIGNMENT};
 
 /// The checks of one file.
-pub(crate) async fn findings<S: Fetch>(index: &Index, source: &S, level: Level, work: &Work<'_>) -> Findings {
+pub(crate) async fn findings<S: Fetch>(
+    index: &Index,
+    source: &S,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Findings {
     let found = Findings::of(index);
     let has_shards = index.chunks.first(FourCC::WTSH).is_some();
     let mut v = Verifier { source, index, found, has_shards, skipped: chunk_overlaps(index), stopped: false };
     v.header();
-    if level >= Level::Control {
+    if level >= VerifyLevel::Control {
         v.stopped = v.control(work).await.is_break() || v.metadata(level, work).await.is_break();
     }
-    if level >= Level::Full && !v.stopped && v.shards(work).await.is_ok() {
+    if level >= VerifyLevel::Full && !v.stopped && v.shards(work).await.is_ok() {
         v.padding(work).await;
     }
     v.found
@@ -87,8 +92,8 @@ impl Findings {
     }
 
     /// What `chunk-hashes` looked at.
-    fn looked_at(&self, level: Level) -> String {
-        let which = if level >= Level::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
+    fn looked_at(&self, level: VerifyLevel) -> String {
+        let which = if level >= VerifyLevel::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
         match &self.unhashed {
             None => which.to_owned(),
             Some((chunk, 1)) => format!("{which}; the TOC has no hash of {chunk}"),
@@ -98,20 +103,20 @@ impl Findings {
         }
     }
 
-    pub(crate) fn report(self, level: Level) -> Report {
+    pub(crate) fn report(self, level: VerifyLevel) -> Report {
         let mut report = Report::new(level);
         let (chunks, tensors) = (self.chunk_count, self.tensor_count);
         let looked_at = self.looked_at(level);
         report.add("structure", self.structure, format!("{chunks} chunks, {tensors} tensors"));
         report.add("extents", self.extents, format!("{chunks} chunks, {tensors} tensors"));
-        if level >= Level::Control {
+        if level >= VerifyLevel::Control {
             match self.ihsh_count {
                 0 => report.absent("ihsh", "there is no IHSH chunk"),
                 n => report.add("ihsh", self.ihsh, format!("{n} IHSH")),
             }
             report.add("chunk-hashes", self.chunks, looked_at);
         }
-        if level >= Level::Full {
+        if level >= VerifyLevel::Full {
             if self.has_tensor_hashes {
                 report.add("tensor-hashes", self.tensors, format!("{tensors} tensors"));
             } else {
@@ -256,7 +261,7 @@ impl<S: Fetch> Verifier<'_, S> {
     }
 
     /// DECISIONS, AERO, "IHSH payload".
-    async fn control(&mut self, work: &Work<'_>) -> ControlFlow<()> {
+    async fn control(&mut self, work: &Execution<'_>) -> ControlFlow<()> {
         let mut left = self.index.file_len();
         for (position, chunk) in self.index.chunks().enumerate() {
             if chunk.fourcc != FourCC::IHSH || self.is_skipped(position) {
@@ -279,21 +284,21 @@ impl<S: Fetch> Verifier<'_, S> {
         position: usize,
         chunk: &Chunk<'_>,
         left: &mut u64,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), Error> {
         let (stated, covered) = control::stated(self.index, self.source, position, chunk).await?;
         *left = control::within(*left, covered).map_err(|fault| chunk.malformed(fault))?;
         control::check(self.index, self.source, &stated, work).await
     }
 
-    /// Every chunk but shards and IHSH: those that a reader needs at [`Level::Control`], all at [`Level::Full`].
-    async fn metadata(&mut self, level: Level, work: &Work<'_>) -> ControlFlow<()> {
+    /// Every chunk but shards and IHSH: those that a reader needs at [`VerifyLevel::Control`], all at [`VerifyLevel::Full`].
+    async fn metadata(&mut self, level: VerifyLevel, work: &Execution<'_>) -> ControlFlow<()> {
         let mut expansion = Expansion::default();
         for (position, chunk) in self.index.chunks().enumerate() {
             let at = match chunk.fourcc {
                 FourCC::WTSH | FourCC::IHSH => continue,
-                FourCC::TIDX | FourCC::MMSG | FourCC::MJSN => Level::Control,
-                _ => Level::Full,
+                FourCC::TIDX | FourCC::MMSG | FourCC::MJSN => VerifyLevel::Control,
+                _ => VerifyLevel::Full,
             };
             if level < at || self.is_skipped(position) || chunk.check_lengths().is_err() {
                 continue; // reported before
@@ -340,7 +345,7 @@ impl<S: Fetch> Verifier<'_, S> {
     }
 
     /// All hashes over each shard, in one pass over it. An error if the work was stopped.
-    async fn shards(&mut self, work: &Work<'_>) -> Result<(), ()> {
+    async fn shards(&mut self, work: &Execution<'_>) -> Result<(), ()> {
         let pages = self.page_hashes().await;
         let mut tensors: BTreeMap<usize, ShardTensors> =
             tensors_by_shard(self.index).into_iter().map(|shard| (shard.chunk, shard)).collect();
@@ -360,7 +365,7 @@ impl<S: Fetch> Verifier<'_, S> {
         chunk: &Chunk<'_>,
         mut shard: ShardTensors,
         pages: Option<&PageHashes>,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), ()> {
         shard.spans.retain(|(_, owners)| {
             owners.iter().any(|&owner| matches!(self.index.tensors.hash(owner), Ok(Some(_))))
@@ -480,7 +485,7 @@ impl<S: Fetch> Verifier<'_, S> {
     }
 
     /// No hash covers what lies between the chunks; it must be zero, so that no change of the file goes unseen.
-    async fn padding(&mut self, work: &Work<'_>) {
+    async fn padding(&mut self, work: &Execution<'_>) {
         let mut covered: Vec<(u64, u64)> = self
             .index
             .chunks()
@@ -498,7 +503,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    async fn gap(&mut self, start: u64, end: u64, work: &Work<'_>) {
+    async fn gap(&mut self, start: u64, end: u64, work: &Execution<'_>) {
         let look = |at: u64, bytes: &[u8]| {
             let position = bytes.iter().position(|&byte| byte != 0)?;
             Some(at.saturating_add(position as u64))

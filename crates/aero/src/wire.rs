@@ -1,6 +1,6 @@
 //! Records as they stand in the file: header, TOC entries, codes of dtypes and chunks.
 
-use modelfmt_core::{Basic, Cursor, DType, Part};
+use modelfmt_core::{CommonError, Cursor, DType, Part};
 
 use crate::error::{Error, Fault, Result};
 pub use crate::fourcc::FourCC;
@@ -126,7 +126,7 @@ pub(crate) struct TocHeader {
 impl TocHeader {
     pub(crate) const LEN: u64 = 16;
 
-    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self, Basic> {
+    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self, CommonError> {
         c.record("TOC header", None);
         let entry_count = c.u32("entry_count")?;
         let (reserved0, reserved1) = (c.u32("reserved0")?, c.u64("reserved1")?);
@@ -158,7 +158,7 @@ impl TocEntry {
     /// Where the hash begins; it takes the rest of the entry.
     pub(crate) const HASH_AT: u64 = 48;
 
-    pub(crate) fn decode(c: &mut Cursor<'_>, entry: u64) -> Result<Self, Basic> {
+    pub(crate) fn decode(c: &mut Cursor<'_>, entry: u64) -> Result<Self, CommonError> {
         c.record("TOC entry", Some(entry));
         Ok(Self {
             fourcc: FourCC(c.u32("fourcc")?.to_le_bytes()),

@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
-use modelfmt_core::{Extent, Part, Work};
+use modelfmt_core::{Execution, Extent, Part};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
 use crate::error::{Error, Result};
@@ -31,11 +31,16 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink fails, [`Error::Cancelled`].
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         self.run(data, sink, work).map(|_| ())
     }
 
-    pub(crate) fn run(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+    pub(crate) fn run(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<Written> {
         let mut writer = ChunkWriter::resume(sink, self.layout.clone(), self.level);
         for (chunk, stored) in &self.payloads {
             writer.put_placed(*chunk, stored)?;
@@ -59,10 +64,10 @@ impl Plan {
         shard: &Shard,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<Hashes> {
         let begin = self.layout.offset(shard.chunk);
-        let unfit = |fault| Error::Unfit {
+        let unfit = |fault| Error::Unsupported {
             part: Part::named("chunk", &shard_name(shard.id)),
             fault: crate::Fault::Common(fault),
         };
@@ -135,7 +140,7 @@ impl Plan {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }

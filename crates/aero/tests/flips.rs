@@ -9,7 +9,7 @@
 
 mod common;
 
-use aero::{Level, Reader, Work, WriteOptions};
+use aero::{Execution, Reader, VerifyLevel, WriteOptions};
 
 /// A small file with every hash there is, two shards, and gaps of every kind.
 fn file(options: &WriteOptions) -> Vec<u8> {
@@ -26,7 +26,9 @@ fn unseen(file: &[u8]) -> Vec<(usize, u8)> {
             let mut changed = file.to_vec();
             changed[at] ^= bits;
             let reader = Reader::from_source(changed);
-            if reader.is_ok_and(|reader| reader.verify_with(Level::Full, &Work::sequential()).is_ok()) {
+            if reader
+                .is_ok_and(|reader| reader.verify_with(VerifyLevel::Full, &Execution::sequential()).is_ok())
+            {
                 unseen.push((at, bits));
             }
         }
@@ -37,7 +39,7 @@ fn unseen(file: &[u8]) -> Vec<(usize, u8)> {
 #[test]
 fn without_zstd_every_flip_is_found() {
     let file = file(&WriteOptions::new().zstd(None));
-    assert!(Reader::from_source(&*file).unwrap().verify(Level::Full).is_ok());
+    assert!(Reader::from_source(&*file).unwrap().verify(VerifyLevel::Full).is_ok());
     assert_eq!(unseen(&file), []);
 }
 

@@ -15,8 +15,8 @@ use aero::modelfmt_core::value::Value;
 use aero::modelfmt_core::write::{MemoryFile, MemoryFolder};
 use aero::modelfmt_core::{AlignedBuf, ViewError};
 use aero::{
-    ChunkFlags, FourCC, Level, NewChunk, Plan, Reader, SetPlan, SetReader, Source, TensorSpec, Work,
-    WriteOptions,
+    ChunkFlags, Execution, FourCC, NewChunk, Plan, Reader, SetPlan, SetReader, Source, TensorSpec,
+    VerifyLevel, WriteOptions,
 };
 
 /// Files that our writer would lay out in another way.
@@ -75,7 +75,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
-        plan.write(&values, &file, &Work::default()).unwrap();
+        plan.write(&values, &file, &Execution::default()).unwrap();
         assert!(file.into_bytes() == fs::read(&path).unwrap(), "{}", path.display());
     }
 }
@@ -85,7 +85,7 @@ fn the_set_is_read_and_written_again() {
     let folder = testkit::testdata("aero").join("set");
     let set = SetReader::open(&folder).unwrap();
     assert_eq!(testkit::dump(&set), fs::read_to_string(folder.join("model.txt")).unwrap());
-    let report = set.verify(Level::Full);
+    let report = set.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
     let options = options(set.global(), 100).tensor_hashes(true).page_hashes(Some(64)).shards_per_part(2);
     let specs = set.tensors().iter().map(TensorSpec::from);
@@ -93,7 +93,7 @@ fn the_set_is_read_and_written_again() {
     let values: Vec<_> =
         set.tensors().iter().map(|info| set.tensor(info.name).unwrap().bytes().to_vec()).collect();
     let written = MemoryFolder::default();
-    plan.write(&values, &written, &Work::default()).unwrap();
+    plan.write(&values, &written, &Execution::default()).unwrap();
     let files = written.files().0;
     assert_eq!(files.len(), fs::read_dir(&folder).unwrap().count() - 1, "all but the dump");
     for (path, bytes) in files {

@@ -10,9 +10,9 @@
 
 mod common;
 
-use aero::modelfmt_core::Fault as Common;
+use aero::modelfmt_core::CommonFault;
 use aero::modelfmt_core::value::{Object, Value};
-use aero::{Error, Fault, FourCC, Level, WriteOptions};
+use aero::{Error, Fault, FourCC, VerifyLevel, WriteOptions};
 use common::{
     NAMES, entry, failed, file, good, index, malformed, model, msgpack, noise, number, object, open,
     rehashed, toc, with, with_index,
@@ -28,7 +28,7 @@ fn every_rule_of_the_control_region_is_kept_at_open() {
     let end = good.len() as u64;
     let u32s = |n: u32| n.to_le_bytes().to_vec();
     let u64s = |n: u64| n.to_le_bytes().to_vec();
-    let out = |offset, len, end| Fault::from(Common::OutOfBounds { offset, len, end });
+    let out = |offset, len, end| Fault::from(CommonFault::OutOfBounds { offset, len, end });
     let length = |entry: usize| number(&good, toc(entry) + 16);
     let rows: Vec<(&str, usize, Vec<u8>, u64, Fault)> = vec![
         ("magic", 0, b"GGUF".to_vec(), 0, Fault::Magic(*b"GGUF")),
@@ -67,7 +67,7 @@ fn every_rule_of_the_control_region_is_kept_at_open() {
         }),
         ("a NUL in a name", NAMES + 3, vec![0], NAMES as u64, Fault::Nul),
         ("a name over two", toc(0) + 36, u32s(12), NAMES as u64, Fault::Nul),
-        ("a name in Latin-1", NAMES + 3, vec![0xe9], NAMES as u64, Common::Utf8.into()),
+        ("a name in Latin-1", NAMES + 3, vec![0xe9], NAMES as u64, CommonFault::Utf8.into()),
         ("a chunk behind the file", toc(0) + 8, u64s(end), toc(0) as u64 + 8, out(end, length(0), end)),
         ("a chunk near 2^64", toc(0) + 8, u64s(u64::MAX), toc(0) as u64 + 8, out(u64::MAX, length(0), end)),
         ("a shard behind the file", toc(4) + 16, u64s(1 << 40), toc(4) as u64 + 8, {
@@ -109,8 +109,8 @@ fn every_rule_of_the_tensor_index_is_kept_at_open() {
         ))
     };
     let ggml = |number: u64| Value::from(object([("ggml_type", number.into())]));
-    let out = |offset, len, end| Fault::from(Common::OutOfBounds { offset, len, end });
-    let twice = |key: &str| Fault::from(Common::Duplicate(key.to_owned()));
+    let out = |offset, len, end| Fault::from(CommonFault::OutOfBounds { offset, len, end });
+    let twice = |key: &str| Fault::from(CommonFault::Duplicate(key.to_owned()));
     let mut trailing = one(entry("a"));
     trailing.push(0);
     let mut raw_twice = vec![0x81, 0xa7];
@@ -149,12 +149,12 @@ fn every_rule_of_the_tensor_index_is_kept_at_open() {
         (
             "a length that does not fit the shape",
             one(with(entry("a"), "data_len", 20)),
-            Common::Nbytes { found: 20, expected: 24 }.into(),
+            CommonFault::Nbytes { found: 20, expected: 24 }.into(),
         ),
         (
             "a product beyond 2^64",
             one(with(entry("a"), "shape", shape(&[1 << 62, 4]))),
-            Common::TooManyElements("[4611686018427387904, 4]".to_owned()).into(),
+            CommonFault::TooManyElements("[4611686018427387904, 4]".to_owned()).into(),
         ),
         ("an offset behind the shard", one(with(entry("a"), "data_off", 256)), out(256, 24, 256)),
         ("an end behind the shard", one(with(entry("a"), "data_off", 240)), out(240, 24, 256)),
@@ -167,17 +167,17 @@ fn every_rule_of_the_tensor_index_is_kept_at_open() {
         (
             "blocks that do not fit the shape",
             packed(shape(&[31]), 18, ggml(2)),
-            Common::PartialBlock { dtype: aero::DType::Q4_0, shape: "[31]".to_owned() }.into(),
+            CommonFault::PartialBlock { dtype: aero::DType::Q4_0, shape: "[31]".to_owned() }.into(),
         ),
         (
             "blocks that do not fit",
             packed(shape(&[64]), 18, ggml(2)),
-            Common::Nbytes { found: 18, expected: 36 }.into(),
+            CommonFault::Nbytes { found: 18, expected: 36 }.into(),
         ),
         (
             "parameters that are no map",
             packed(shape(&[32]), 18, 2.into()),
-            Common::Metadata("is an integer and not a map".to_owned()).into(),
+            CommonFault::Metadata("is an integer and not a map".to_owned()).into(),
         ),
     ];
     for (rule, content, fault) in rows {
@@ -236,7 +236,7 @@ fn chunks_that_cannot_be_told_apart_are_reported_in_their_order() {
         twins = patched(&twins, toc(entry) + 32, &name);
     }
     // Chunks are found by a hash with a seed: what is reported must not depend on it.
-    let errors = open(&twins).unwrap().verify(Level::Header).errors;
+    let errors = open(&twins).unwrap().verify(VerifyLevel::Header).errors;
     let expected: Vec<String> =
         (10..20).map(|entry| format!("at byte {}: there is another", toc(entry))).collect();
     assert_eq!(errors.len(), expected.len(), "{errors:?}");
@@ -252,9 +252,9 @@ fn a_tensor_whose_shard_is_elsewhere_is_listed_and_not_read() {
         let missing = matches!(error, Error::Malformed { fault: Fault::MissingShard { shard: 3 }, .. });
         assert!(missing, "{error}");
     }
-    assert!(reader.verify(Level::Full).is_ok(), "the index of a set");
+    assert!(reader.verify(VerifyLevel::Full).is_ok(), "the index of a set");
     let beside = with_index(&index([with(entry("a"), "shard_id", 3)]));
-    assert!(!open(&beside).unwrap().verify(Level::Header).is_ok(), "another shard is there");
+    assert!(!open(&beside).unwrap().verify(VerifyLevel::Header).is_ok(), "another shard is there");
 }
 
 #[test]
@@ -263,61 +263,71 @@ fn what_opens_and_is_wrong_is_found_by_verify() {
     let u64s = |n: u64| n.to_le_bytes().to_vec();
     let mjsn = number(&good, toc(0) + 8);
     let weights = number(&good, toc(3) + 8);
-    let rows: Vec<(&str, Vec<u8>, Level, &str)> = vec![
-        ("reserved bytes of the header", patched(&good, 95, &[1]), Level::Header, "structure"),
-        ("reserved0 of the TOC", patched(&good, 100, &[1]), Level::Header, "structure"),
-        ("reserved1 of the TOC", patched(&good, 111, &[1]), Level::Header, "structure"),
-        ("reserved0 of an entry", patched(&good, toc(2) + 40, &[1]), Level::Header, "structure"),
-        ("two lengths", patched(&good, toc(0) + 24, &u64s(3)), Level::Header, "structure"),
-        ("a compressed shard", patched(&good, toc(3) + 4, &[3]), Level::Header, "structure"),
+    let rows: Vec<(&str, Vec<u8>, VerifyLevel, &str)> = vec![
+        ("reserved bytes of the header", patched(&good, 95, &[1]), VerifyLevel::Header, "structure"),
+        ("reserved0 of the TOC", patched(&good, 100, &[1]), VerifyLevel::Header, "structure"),
+        ("reserved1 of the TOC", patched(&good, 111, &[1]), VerifyLevel::Header, "structure"),
+        ("reserved0 of an entry", patched(&good, toc(2) + 40, &[1]), VerifyLevel::Header, "structure"),
+        ("two lengths", patched(&good, toc(0) + 24, &u64s(3)), VerifyLevel::Header, "structure"),
+        ("a compressed shard", patched(&good, toc(3) + 4, &[3]), VerifyLevel::Header, "structure"),
         (
             "two chunks of one name",
             {
                 let file = patched(&good, toc(1), b"MJSN");
                 patched(&file, toc(1) + 32, &good[toc(0) + 32..][..8])
             },
-            Level::Header,
+            VerifyLevel::Header,
             "structure",
         ),
-        ("chunks that overlap", patched(&good, toc(0) + 8, &u64s(mjsn + 16)), Level::Header, "extents"),
+        ("chunks that overlap", patched(&good, toc(0) + 8, &u64s(mjsn + 16)), VerifyLevel::Header, "extents"),
         (
             "chunks over the same bytes",
             patched(&good, toc(1) + 8, &good[toc(0) + 8..][..24]),
-            Level::Header,
+            VerifyLevel::Header,
             "extents",
         ),
-        ("a chunk over the header", patched(&good, toc(0) + 8, &u64s(0)), Level::Header, "extents"),
-        ("a chunk over the TOC", patched(&good, toc(0) + 8, &u64s(400)), Level::Header, "extents"),
-        ("a chunk over the names", patched(&good, toc(0) + 8, &u64s(520)), Level::Header, "extents"),
+        ("a chunk over the header", patched(&good, toc(0) + 8, &u64s(0)), VerifyLevel::Header, "extents"),
+        ("a chunk over the TOC", patched(&good, toc(0) + 8, &u64s(400)), VerifyLevel::Header, "extents"),
+        ("a chunk over the names", patched(&good, toc(0) + 8, &u64s(520)), VerifyLevel::Header, "extents"),
         (
             "a shard that is not aligned",
             patched(&good, toc(3) + 8, &u64s(weights - 8)),
-            Level::Header,
+            VerifyLevel::Header,
             "extents",
         ),
-        ("no JSON", rehashed(patched(&good, mjsn as usize, b"}"), 0), Level::Control, "structure"),
-        ("JSON that is no object", file(&[(b"MJSN", "meta.json", 0, b"[]")]), Level::Control, "structure"),
-        ("a key twice", file(&[(b"MJSN", "meta.json", 0, br#"{"a":1,"a":2}"#)]), Level::Control, "structure"),
-        ("no manifest", file(&[(b"MMSG", "manifest", 0, &[0xc1])]), Level::Control, "structure"),
-        ("damaged JSON", patched(&good, mjsn as usize, b"x"), Level::Control, "chunk-hashes"),
+        ("no JSON", rehashed(patched(&good, mjsn as usize, b"}"), 0), VerifyLevel::Control, "structure"),
+        (
+            "JSON that is no object",
+            file(&[(b"MJSN", "meta.json", 0, b"[]")]),
+            VerifyLevel::Control,
+            "structure",
+        ),
+        (
+            "a key twice",
+            file(&[(b"MJSN", "meta.json", 0, br#"{"a":1,"a":2}"#)]),
+            VerifyLevel::Control,
+            "structure",
+        ),
+        ("no manifest", file(&[(b"MMSG", "manifest", 0, &[0xc1])]), VerifyLevel::Control, "structure"),
+        ("damaged JSON", patched(&good, mjsn as usize, b"x"), VerifyLevel::Control, "chunk-hashes"),
         (
             "damaged weights",
             patched(&good, weights as usize, &[!good[weights as usize]]),
-            Level::Full,
+            VerifyLevel::Full,
             "chunk-hashes",
         ),
-        ("padding", patched(&good, weights as usize - 1, &[1]), Level::Full, "padding"),
-        ("bytes behind the last chunk", [&good[..], &[1]].concat(), Level::Full, "padding"),
+        ("padding", patched(&good, weights as usize - 1, &[1]), VerifyLevel::Full, "padding"),
+        ("bytes behind the last chunk", [&good[..], &[1]].concat(), VerifyLevel::Full, "padding"),
         (
             "tensors that overlap",
             with_index(&index([entry("a"), with(entry("b"), "data_off", 70)])),
-            Level::Header,
+            VerifyLevel::Header,
             "extents",
         ),
         (
             "a hash that is none",
             with_index(&index([with(entry("a"), "hash_b3", "0123")])),
-            Level::Full,
+            VerifyLevel::Full,
             "tensor-hashes",
         ),
         (
@@ -326,28 +336,28 @@ fn what_opens_and_is_wrong_is_found_by_verify() {
                 let hash = blake3::hash(&noise(256, 0)[64..88]).to_hex().to_uppercase();
                 with_index(&index([with(entry("a"), "hash_b3", hash)]))
             },
-            Level::Full,
+            VerifyLevel::Full,
             "tensor-hashes",
         ),
         (
             "another hash",
             with_index(&index([with(entry("a"), "hash_b3", "0".repeat(64))])),
-            Level::Full,
+            VerifyLevel::Full,
             "tensor-hashes",
         ),
     ];
     for (rule, file, level, check) in rows {
         let report = open(&file).unwrap_or_else(|e| panic!("{rule}: {e}")).verify(level);
         assert!(failed(&report, check), "{rule}: {report:?}");
-        if level > Level::Header {
-            let below = if level == Level::Full { Level::Control } else { Level::Header };
+        if level > VerifyLevel::Header {
+            let below = if level == VerifyLevel::Full { VerifyLevel::Control } else { VerifyLevel::Header };
             let report = open(&file).unwrap().verify(below);
             assert!(report.is_ok(), "{rule} needs {level:?}: {report:?}");
         }
     }
-    assert!(open(&good).unwrap().verify(Level::Full).is_ok());
+    assert!(open(&good).unwrap().verify(VerifyLevel::Full).is_ok());
     // Zeros behind the last chunk hide nothing.
-    assert!(open(&[&good[..], &[0; 100]].concat()).unwrap().verify(Level::Full).is_ok());
+    assert!(open(&[&good[..], &[0; 100]].concat()).unwrap().verify(VerifyLevel::Full).is_ok());
 }
 
 #[test]
@@ -356,7 +366,7 @@ fn all_findings_are_reported() {
     let (first, second) = (number(&good, toc(3) + 8) as usize, number(&good, toc(4) + 8) as usize);
     let file = patched(&patched(&good, first, &[!good[first]]), second, &[!good[second]]);
     let file = patched(&patched(&file, 70, &[1]), 100, &[1]);
-    let report = open(&file).unwrap().verify(Level::Full);
+    let report = open(&file).unwrap().verify(VerifyLevel::Full);
     assert_eq!(report.errors.len(), 4, "{:?}", report.errors);
     assert!(
         report.errors[2].contains("weights.shard0") && report.errors[2].contains(&format!("byte {first}"))
@@ -392,7 +402,7 @@ fn page_hashes_that_do_not_fit_are_refused() {
     let (name, shard) = ("weights.shard0.phsh", "weights.shard0");
     let good = with_pages(name, &payload(shard, 100, pages(100)));
     let reader = open(&good).unwrap();
-    assert!(!failed(&reader.verify(Level::Full), "page-hashes"));
+    assert!(!failed(&reader.verify(VerifyLevel::Full), "page-hashes"));
     assert_eq!(*reader.read_range_verified(0, 3..20).unwrap(), noise(250, 0)[67..84]);
     let mut short = pages(100);
     short[1] = Value::Bytes(vec![0; 31]);
@@ -419,14 +429,14 @@ fn page_hashes_that_do_not_fit_are_refused() {
     for (rule, name, payload) in rows {
         let file = with_pages(name, &payload);
         let reader = open(&file).unwrap();
-        assert!(failed(&reader.verify(Level::Full), "page-hashes"), "{rule}");
+        assert!(failed(&reader.verify(VerifyLevel::Full), "page-hashes"), "{rule}");
         assert!(matches!(reader.read_range_verified(0, 3..20), Err(Error::Malformed { .. })), "{rule}");
         assert!(reader.read_range(0, 3..20).is_ok(), "{rule}: without verifying it is read");
     }
     // Under another name they are not found, and verify says why.
     let file = with_pages("pages", &payload(shard, 100, pages(100)));
     let reader = open(&file).unwrap();
-    assert!(failed(&reader.verify(Level::Full), "page-hashes"));
+    assert!(failed(&reader.verify(VerifyLevel::Full), "page-hashes"));
     assert!(matches!(reader.read_range_verified(0, 3..20), Err(Error::NoHash { name }) if name == "a"));
     // The whole tensor is verified by its own hash, and this one is none.
     assert!(matches!(reader.tensor_verified("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
@@ -443,7 +453,7 @@ fn control_hashes_are_checked_as_decided() {
     }
     let payload = &whole[start..][..number(&whole, toc(0) + 16) as usize];
     assert!(payload.ends_with(blake3::hash(&control).as_bytes()));
-    assert!(open(&whole).unwrap().verify(Level::Control).is_ok());
+    assert!(open(&whole).unwrap().verify(VerifyLevel::Control).is_ok());
     let ihsh = |algo: &str, ranges: Vec<Value>, digest: Vec<u8>| {
         msgpack(object([
             ("algo", algo.into()),
@@ -469,7 +479,7 @@ fn control_hashes_are_checked_as_decided() {
     ];
     for (rule, payload, is_ok) in rows {
         let plain = control_file("ihsh", &payload);
-        let report = open(&plain).unwrap().verify(Level::Control);
+        let report = open(&plain).unwrap().verify(VerifyLevel::Control);
         assert_eq!(report.is_ok(), is_ok, "{rule}: {report:?}");
         assert_eq!(failed(&report, "ihsh"), !is_ok, "{rule}: {report:?}");
     }
@@ -502,12 +512,12 @@ fn the_control_hash_of_the_published_writer_is_read() {
         ]));
         rehashed(patched(&file, control.len(), &stated), 0)
     };
-    let report = open(&padded(0)).unwrap().verify(Level::Full);
+    let report = open(&padded(0)).unwrap().verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{report:?}");
-    assert!(failed(&open(&padded(1)).unwrap().verify(Level::Full), "ihsh"), "other bytes behind it");
+    assert!(failed(&open(&padded(1)).unwrap().verify(VerifyLevel::Full), "ihsh"), "other bytes behind it");
     // Nothing else would notice that it is no control hash any more.
     let renamed = patched(&padded(0), toc(0), b"XHSH");
-    assert!(failed(&open(&renamed).unwrap().verify(Level::Header), "structure"));
+    assert!(failed(&open(&renamed).unwrap().verify(VerifyLevel::Header), "structure"));
 }
 
 #[test]
@@ -516,17 +526,17 @@ fn a_hash_of_zeros_is_one_that_was_not_recorded() {
     let mjsn = patched(&good, toc(0) + 48, &[0; 32]);
     let reader = open(&mjsn).unwrap();
     assert!(reader.json().unwrap().is_some());
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     let check = report.check("chunk-hashes").unwrap();
     assert!(report.is_ok() && check.detail.contains("no hash of MJSN chunk \"meta.json\""), "{check:?}");
     let both = patched(&mjsn, toc(1) + 48, &[0; 32]);
-    let report = open(&both).unwrap().verify(Level::Full);
+    let report = open(&both).unwrap().verify(VerifyLevel::Full);
     assert!(report.check("chunk-hashes").unwrap().detail.contains("and of 1 other"), "{report:?}");
     let tidx = patched(&good, toc(2) + 48, &[0; 32]);
-    assert!(open(&tidx).unwrap().verify(Level::Full).is_ok());
+    assert!(open(&tidx).unwrap().verify(VerifyLevel::Full).is_ok());
     // Over weights it would hide damage.
     let weights = patched(&good, toc(3) + 48, &[0; 32]);
-    assert!(failed(&open(&weights).unwrap().verify(Level::Full), "chunk-hashes"));
+    assert!(failed(&open(&weights).unwrap().verify(VerifyLevel::Full), "chunk-hashes"));
 }
 
 #[test]
@@ -548,17 +558,17 @@ fn all_control_hashes_together_cover_no_more_bytes_than_the_file_has() {
     let len = of(1 << 14).len() as u64; // a number that MessagePack writes as it writes the length
     let source = testkit::CountingSource::new(of(len));
     let reader = aero::Reader::from_source(&source).unwrap();
-    let report = reader.verify(Level::Control);
+    let report = reader.verify(VerifyLevel::Control);
     assert_eq!(report.errors.iter().filter(|error| error.contains("has BLAKE3")).count(), 1);
     assert_eq!(report.errors.iter().filter(|error| error.contains("it is not checked")).count(), 99);
     assert!(source.nbytes() < 4 * len, "{} of {len}", source.nbytes());
 
     let stop = |_| std::ops::ControlFlow::Break(());
-    let work = aero::Work { progress: Some(&stop), ..aero::Work::sequential() };
-    let report = reader.verify_with(Level::Full, &work);
+    let work = aero::Execution { progress: Some(&stop), ..aero::Execution::sequential() };
+    let report = reader.verify_with(VerifyLevel::Full, &work);
     assert!(failed(&report, "ihsh") && report.errors.len() == 1, "{report:?}");
     let plain = good();
-    let report = open(&plain).unwrap().verify_with(Level::Full, &work);
+    let report = open(&plain).unwrap().verify_with(VerifyLevel::Full, &work);
     assert!(failed(&report, "chunk-hashes") && report.errors.len() == 1, "{report:?}");
 }
 

@@ -10,9 +10,9 @@
 
 mod common;
 
-use aero::modelfmt_core::Fault as Common;
+use aero::modelfmt_core::CommonFault;
 use aero::modelfmt_core::value::Value;
-use aero::{Error, Fault, Level, Limits, OpenOptions, Reader, WriteOptions};
+use aero::{Error, Fault, Limits, OpenOptions, Reader, VerifyLevel, WriteOptions};
 use common::{
     entry, failed, file, good, index, malformed, model, msgpack, number, object, open, toc, with, with_index,
 };
@@ -27,7 +27,7 @@ const LITTLE: usize = 16 << 20;
 fn opened_with_little(what: &str, file: &[u8]) {
     let (_, held) = peak(|| {
         if let Ok(reader) = Reader::from_source(CountingSource::new(file.to_vec())) {
-            let _ = reader.verify_with(Level::Full, &aero::Work::sequential());
+            let _ = reader.verify_with(VerifyLevel::Full, &aero::Execution::sequential());
             let _ = reader.metadata();
         }
     });
@@ -89,11 +89,11 @@ fn claimed_lengths_and_depths_are_refused_with_little_memory() {
     assert_eq!(fault, Fault::MessagePack("the MessagePack is nested too deep"));
     for fourcc in [b"MMSG", b"PHSH", b"IHSH"] {
         let plain = patched(&file(&[(b"XXXX", "weights.shard0.phsh", 0, &deep)]), toc(0), fourcc);
-        assert!(!open(&plain).unwrap().verify(Level::Full).is_ok());
+        assert!(!open(&plain).unwrap().verify(VerifyLevel::Full).is_ok());
     }
     let json = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
     let plain = file(&[(b"MJSN", "meta.json", 0, &json)]);
-    assert!(!open(&plain).unwrap().verify(Level::Control).is_ok());
+    assert!(!open(&plain).unwrap().verify(VerifyLevel::Control).is_ok());
 }
 
 /// A byte of MessagePack must not become the 32 of a tree, wherever it stands.
@@ -155,7 +155,7 @@ fn many_small_bombs_are_no_large_one() {
     assert!(file.len() < 20_000, "{}", file.len());
     let reader = open(&file).unwrap();
     assert!(reader.chunk_at(99).is_ok(), "alone it is read");
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     let refused = report.errors.iter().filter(|error| error.contains("the compressed chunks claim")).count();
     assert!(refused > 90, "{refused}");
 }
@@ -167,7 +167,7 @@ fn a_toc_of_a_million_entries_needs_a_million_entries() {
     let file = patched(&patched(&good, 96, &1_000_000u32.to_le_bytes()), 20, &length.to_le_bytes());
     assert!(matches!(
         open(&file),
-        Err(Error::Malformed { fault: Fault::Common(Common::OutOfBounds { .. }), .. })
+        Err(Error::Malformed { fault: Fault::Common(CommonFault::OutOfBounds { .. }), .. })
     ));
     opened_with_little("TOC", &file);
     // And with them, one more is too many.
@@ -193,7 +193,7 @@ fn files_that_ask_for_the_same_bytes_again_and_again_are_not_quadratic() {
     let content = index(entries);
     let file =
         file(&[(b"WTSH", "weights.shard0", 2, &vec![0; len as usize]), (b"TIDX", "tensors", 4, &content)]);
-    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    let report = Reader::from_source(&*file).unwrap().verify(VerifyLevel::Full);
     assert!(failed(&report, "extents") && report.errors.len() >= 19_999);
     // 20,000 chunks over the same bytes.
     let names: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
@@ -206,7 +206,7 @@ fn files_that_ask_for_the_same_bytes_again_and_again_are_not_quadratic() {
         file[toc(n) + 16..][..8].copy_from_slice(&length);
         file[toc(n) + 24..][..8].copy_from_slice(&length);
     }
-    let report = Reader::from_source(&*file).unwrap().verify(Level::Full);
+    let report = Reader::from_source(&*file).unwrap().verify(VerifyLevel::Full);
     assert!(failed(&report, "extents"));
 }
 
@@ -276,7 +276,7 @@ fn a_source_that_fails_is_an_io_error() {
     let error = reader.tensor("t0").unwrap_err();
     assert!(matches!(error, Error::Io { at, len: 100, .. } if at == weights), "{error}");
     assert!(reader.tensor("t1").is_ok());
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     assert!(failed(&report, "chunk-hashes") && report.errors.len() == 1, "{report:?}");
     assert!(
         report.errors[0].contains("weights.shard0") && report.errors[0].contains("this sector is broken")

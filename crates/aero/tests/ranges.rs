@@ -14,7 +14,8 @@ use std::sync::Arc;
 use aero::modelfmt_core::Parser;
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Sink, TensorData};
 use aero::{
-    DType, Error, Fault, FourCC, Index, IndexParser, Limits, Plan, Reader, TensorSpec, Work, WriteOptions,
+    DType, Error, Execution, Fault, FourCC, Index, IndexParser, Limits, Plan, Reader, TensorSpec,
+    WriteOptions,
 };
 use common::{metadata, model, noise};
 use testkit::{CountingSource, FaultySource, peak};
@@ -172,7 +173,7 @@ fn writing_holds_little_whatever_the_size() {
         sizes.iter().enumerate().map(|(n, &len)| TensorSpec::new(n.to_string(), DType::U8, vec![len]));
     let options = WriteOptions::new().tensor_hashes(true).page_hashes(Some(1 << 20)).shard_size(64 << 20);
     let plan = Plan::new(specs, &metadata(), &options).unwrap();
-    let (written, held) = peak(|| plan.write(&Endless, &Nowhere, &Work::sequential()));
+    let (written, held) = peak(|| plan.write(&Endless, &Nowhere, &Execution::sequential()));
     written.unwrap();
     assert!(held < 8 << 20, "{held}");
 }
@@ -185,7 +186,7 @@ fn an_index_of_a_million_tensors_stays_below_270_mib() {
     let options = WriteOptions::new().tensor_hashes(true).zstd(None);
     let plan = Plan::new(specs, &metadata(), &options).unwrap();
     let file = MemoryFile::new();
-    plan.write(&Endless, &file, &Work::sequential()).unwrap();
+    plan.write(&Endless, &file, &Execution::sequential()).unwrap();
     let file = file.into_bytes();
     let (index, held) = peak(|| Index::parse(&file).unwrap());
     assert_eq!(index.tensors().len() as u64, count);

@@ -7,7 +7,7 @@
     reason = "a test that fails may panic"
 )]
 
-use aero::{DType, Level, Plan, Reader, TensorSpec, Work, WriteOptions};
+use aero::{DType, Execution, Plan, Reader, TensorSpec, VerifyLevel, WriteOptions};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::MemoryFile;
 use proptest::prelude::*;
@@ -103,7 +103,7 @@ fn write(tensors: &[Tensor], options: &WriteOptions, threads: usize) -> Vec<u8> 
     let plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
     let data: Vec<&[u8]> = tensors.iter().map(|tensor| &*tensor.values).collect();
     let file = MemoryFile::new();
-    plan.write(&data, &file, &Work { threads, progress: None }).unwrap();
+    plan.write(&data, &file, &Execution { threads, progress: None }).unwrap();
     let bytes = file.into_bytes();
     if let Some(len) = plan.file_len() {
         assert_eq!(len, bytes.len() as u64);
@@ -141,7 +141,7 @@ proptest! {
             }
         }
         prop_assert_eq!(reader.json().unwrap().unwrap(), metadata());
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         prop_assert!(report.is_ok(), "{:?}", report.errors);
     }
 }
@@ -168,7 +168,7 @@ fn large_tensors_hash_the_same_in_one_pass_on_several_threads() {
             let entry = reader.index().entry(position).unwrap();
             assert_eq!(entry.hash_b3, Some(*blake3::hash(&tensor.values).as_bytes()));
         }
-        assert!(reader.verify(Level::Full).is_ok(), "{:?}", reader.verify(Level::Full).errors);
+        assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full).errors);
     }
 }
 
@@ -188,10 +188,10 @@ fn parameters_of_an_unknown_codec_come_back() {
     let file = MemoryFile::new();
     let plan =
         Plan::new(specs, &Object::from_iter([("model_name", "m"), ("architecture", "a")]), &options).unwrap();
-    plan.write(&values, &file, &Work::sequential()).unwrap();
+    plan.write(&values, &file, &Execution::sequential()).unwrap();
     let reader = Reader::from_source(file.into_bytes()).unwrap();
     assert_eq!(reader.index().quant_params(0), Some(Value::Object(params)));
     assert_eq!(reader.index().quant_params(1), None);
     assert_eq!(reader.tensor_verified("p").unwrap().bytes(), values[0]);
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 }

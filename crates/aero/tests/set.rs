@@ -10,7 +10,9 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use aero::{DType, Error, Fault, Level, SetIndex, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
+use aero::{
+    DType, Error, Execution, Fault, SetIndex, SetPlan, SetReader, TensorSpec, VerifyLevel, WriteOptions,
+};
 use modelfmt_core::source::{Files, MemoryFiles, PathFault};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::MemoryFolder;
@@ -38,7 +40,7 @@ fn write(sizes: &[usize], options: &WriteOptions, threads: usize) -> MemoryFiles
     let plan = SetPlan::new(INDEX, specs, &metadata(), options).unwrap();
     let data: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, &len)| values(len, n)).collect();
     let folder = MemoryFolder::default();
-    plan.write(&data, &folder, &Work { threads, progress: None }).unwrap();
+    plan.write(&data, &folder, &Execution { threads, progress: None }).unwrap();
     let files = folder.files();
     let names: Vec<_> = plan.file_names().chain([INDEX.to_owned()]).collect();
     assert_eq!(files.0.len(), names.len());
@@ -86,7 +88,7 @@ fn what_is_written_is_read_and_verifies() {
         assert_eq!(set.json().unwrap().unwrap(), metadata());
         let size: usize = set.files().0.values().map(|bytes| bytes.len()).sum();
         assert_eq!(set.file_size(), size as u64);
-        for level in [Level::Header, Level::Control, Level::Full] {
+        for level in [VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full] {
             let report = set.verify(level);
             assert!(report.is_ok(), "{:?}", report.errors);
         }
@@ -102,7 +104,7 @@ fn an_empty_model_is_a_set_without_parts() {
     let files = write(&[], &options(), 2);
     let set = SetReader::from_files(files, INDEX).unwrap();
     assert_eq!((set.tensors().len(), set.set().parts().len()), (0, 0));
-    assert!(set.verify(Level::Full).is_ok());
+    assert!(set.verify(VerifyLevel::Full).is_ok());
 }
 
 #[test]
@@ -142,9 +144,9 @@ fn a_folder_has_one_index() {
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     let plan = SetPlan::new("other.aeroset.json", specs, &metadata(), &options()).unwrap();
     let overwrite = modelfmt_core::write::Overwrite::Refuse;
-    plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Work::default()).unwrap();
+    plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default()).unwrap();
     assert_eq!(SetReader::open(folder.path()).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3]);
-    let again = plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Work::default());
+    let again = plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default());
     assert!(matches!(again, Err(Error::Write { .. })), "{again:?}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left behind");
     std::fs::copy(folder.path().join("other.aeroset.json"), folder.path().join("b.aeroset.json")).unwrap();
@@ -209,35 +211,40 @@ fn a_broken_index_is_refused() {
 #[test]
 fn what_is_wrong_with_a_set_is_found() {
     type Change = fn(&mut MemoryFiles);
-    let cases: &[(&str, Level, Change, &str)] = &[
-        ("a missing part", Level::Header, |files| drop(files.0.remove("model.part-001.aero")), "structure"),
+    let cases: &[(&str, VerifyLevel, Change, &str)] = &[
+        (
+            "a missing part",
+            VerifyLevel::Header,
+            |files| drop(files.0.remove("model.part-001.aero")),
+            "structure",
+        ),
         (
             "another size",
-            Level::Header,
+            VerifyLevel::Header,
             |files| replace(files, INDEX, "\"size_bytes\": ", "\"size_bytes\": 1"),
             "structure",
         ),
         (
             "a shard twice",
-            Level::Header,
+            VerifyLevel::Header,
             |files| replace(files, INDEX, "        1\n", "        0\n"),
             "structure",
         ),
         (
             "a shard of no part",
-            Level::Header,
+            VerifyLevel::Header,
             |files| replace(files, INDEX, "        1\n", "        7\n"),
             "structure",
         ),
         (
             "a SHA-256 that is none",
-            Level::Header,
+            VerifyLevel::Header,
             |files| replace(files, INDEX, "\"sha256\": \"", "\"sha256\": \"x"),
             "structure",
         ),
         (
             "a weight",
-            Level::Full,
+            VerifyLevel::Full,
             |files| {
                 let at = files.0["model.part-001.aero"].len() - 1;
                 flip(files, "model.part-001.aero", at);
@@ -246,17 +253,22 @@ fn what_is_wrong_with_a_set_is_found() {
         ),
         (
             "a weight",
-            Level::Full,
+            VerifyLevel::Full,
             |files| {
                 let at = files.0["model.part-001.aero"].len() - 1;
                 flip(files, "model.part-001.aero", at);
             },
             "chunk-hashes",
         ),
-        ("the identity of the index", Level::Full, |files| flip(files, "model.index.aero", 52), "set-hashes"),
+        (
+            "the identity of the index",
+            VerifyLevel::Full,
+            |files| flip(files, "model.index.aero", 52),
+            "set-hashes",
+        ),
         (
             "parts that change places",
-            Level::Header,
+            VerifyLevel::Header,
             |files| {
                 let [a, b] = ["model.part-000.aero", "model.part-001.aero"].map(|path| files.0[path].clone());
                 files.0.insert("model.part-000.aero".to_owned(), b);
@@ -287,7 +299,7 @@ fn reading_from_a_broken_set_says_what_is_wrong() {
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     for name in ["../x.aeroset.json", "/x", "a:b.aeroset.json", ""] {
         let plan = SetPlan::new(name, specs.clone(), &metadata(), &options());
-        assert!(matches!(plan, Err(Error::Unfit { .. })), "{name}");
+        assert!(matches!(plan, Err(Error::Unsupported { .. })), "{name}");
     }
 }
 
@@ -325,13 +337,13 @@ fn the_hashes_of_the_global_index_are_checked() {
     };
     let (was, is) = (last(&files), last(&hashed));
     replace(&mut files, INDEX, &was, &is);
-    let report = SetReader::from_files(files.clone(), INDEX).unwrap().verify(Level::Full);
+    let report = SetReader::from_files(files.clone(), INDEX).unwrap().verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{report:?}");
     let at = files.0["model.part-001.aero"].len() - 1;
     flip(&mut files, "model.part-001.aero", at);
     let set = SetReader::from_files(files, INDEX).unwrap();
     assert!(set.tensor_verified("t0").is_ok() && set.tensor_verified("t1").is_err());
-    let report = set.verify(Level::Full);
+    let report = set.verify(VerifyLevel::Full);
     let named = |error: &&String| error.contains("\"t1\"") && error.contains("hash_b3 of the global index");
     assert_eq!(report.errors.iter().filter(named).count(), 1, "{report:?}");
     assert_eq!(report.check("tensor-hashes").unwrap().status, modelfmt_core::Status::Failed);
@@ -342,8 +354,8 @@ fn a_set_in_a_folder_below_is_found_beside_its_index() {
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     let plan = SetPlan::new("deep/m.aeroset.json", specs, &metadata(), &options()).unwrap();
     let folder = MemoryFolder::default();
-    plan.write(&[[1u8, 2, 3]], &folder, &Work::default()).unwrap();
+    plan.write(&[[1u8, 2, 3]], &folder, &Execution::default()).unwrap();
     let set = SetReader::from_files(folder.files(), "deep/m.aeroset.json").unwrap();
     assert_eq!(set.tensor("a").unwrap().bytes(), [1, 2, 3]);
-    assert!(set.verify(Level::Full).is_ok());
+    assert!(set.verify(VerifyLevel::Full).is_ok());
 }

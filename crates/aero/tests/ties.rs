@@ -10,7 +10,7 @@
 use aero::{Error, Fault, Plan, Reader, WriteOptions};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{BoxError, MemoryFile, TensorData, TensorSpec};
-use modelfmt_core::{DType, Level, Work};
+use modelfmt_core::{DType, Execution, VerifyLevel};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "none", "nothing"];
 const LENGTHS: [u64; 6] = [1000, 500, 1000, 1000, 0, 0];
@@ -47,10 +47,10 @@ fn the_bytes_of_tied_tensors_are_written_once() {
                 .page_hashes(hashes.then_some(256))
                 .control_hash(hashes);
             let file = MemoryFile::new();
-            plan(&options).unwrap().write(&Own, &file, &Work::default()).unwrap();
+            plan(&options).unwrap().write(&Own, &file, &Execution::default()).unwrap();
             let bytes = file.into_bytes();
             let reader = Reader::from_source(bytes.as_slice()).unwrap();
-            let report = reader.verify(Level::Full);
+            let report = reader.verify(VerifyLevel::Full);
             assert!(report.is_ok(), "{shard_size}, {hashes}: {:?}", report.errors);
             let values = |name: &str| match hashes {
                 true => reader.tensor_verified(name).unwrap().bytes().to_vec(),
@@ -77,7 +77,7 @@ fn the_bytes_of_tied_tensors_are_written_once() {
 fn what_cannot_be_tied_is_refused() {
     let refused = |tensor: &str, of: &str| {
         let error = plan(&WriteOptions::new().tie(tensor, of)).unwrap_err();
-        assert!(matches!(error, Error::Unfit { fault: Fault::Tie(_), .. }), "{error}");
+        assert!(matches!(error, Error::Unsupported { fault: Fault::Tie(_), .. }), "{error}");
         error.to_string()
     };
     assert!(

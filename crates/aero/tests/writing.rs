@@ -10,14 +10,14 @@ use std::ops::ControlFlow;
 use aero::modelfmt_core::value::Object;
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
 use aero::{
-    ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, Level, NewChunk, Plan, Reader, TensorSpec, Work,
-    WriteOptions,
+    ChunkFlags, ChunkWriter, DType, Error, Execution, Fault, FourCC, NewChunk, Plan, Reader, TensorSpec,
+    VerifyLevel, WriteOptions,
 };
 use common::{metadata, model, object};
 
 fn refused(specs: Vec<TensorSpec<'_>>, metadata: &Object, options: &WriteOptions) -> Fault {
     match Plan::new(specs, metadata, options) {
-        Err(Error::Unfit { fault, .. }) => fault,
+        Err(Error::Unsupported { fault, .. }) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn what_aero_cannot_hold_is_refused() {
 fn chunks_that_readers_would_refuse_are_refused() {
     let sink = MemoryFile::new();
     let begin = |chunks: Vec<NewChunk>| match ChunkWriter::new(&sink, [0; 16], chunks) {
-        Err(Error::Unfit { fault, .. }) => fault,
+        Err(Error::Unsupported { fault, .. }) => fault,
         other => panic!("{:?}", other.map(|_| ())),
     };
     let chunk = |name: &str| NewChunk::new(FourCC(*b"DATA"), name);
@@ -67,14 +67,14 @@ fn chunks_that_readers_would_refuse_are_refused() {
     assert_eq!(begin(many), Fault::TooMuch { found: 1_000_001, max: 1_000_000 });
     let zstd = chunk("a").with_flags(ChunkFlags::COMPRESSED_ZSTD);
     let mut writer = ChunkWriter::new(&sink, [0; 16], vec![zstd, chunk("b")]).unwrap();
-    assert!(matches!(writer.place(0, 5), Err(Error::Unfit { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.seal(1, [0; 32]), Err(Error::Unfit { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.put(2, ""), Err(Error::Unfit { fault: Fault::NoChunk, .. })));
+    assert!(matches!(writer.place(0, 5), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.seal(1, [0; 32]), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.put(2, ""), Err(Error::Unsupported { fault: Fault::NoChunk, .. })));
     let zeros = writer.put(0, vec![0; 64 << 20]);
-    assert!(matches!(zeros, Err(Error::Unfit { fault: Fault::Expansion { .. }, .. })));
+    assert!(matches!(zeros, Err(Error::Unsupported { fault: Fault::Expansion { .. }, .. })));
     writer.put(1, "x").unwrap();
-    assert!(matches!(writer.put(1, "x"), Err(Error::Unfit { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.finish(), Err(Error::Unfit { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.put(1, "x"), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.finish(), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn own_chunks_go_beside_a_model_or_by_themselves() {
     let reader = Reader::from_source(model(&[10], &options.control_hash(true))).unwrap();
     assert_eq!(*reader.chunk(own, "a").unwrap(), *b"abc");
     assert_eq!(*reader.chunk(own, "z").unwrap(), [7; 1000]);
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 
     let file = MemoryFile::new();
     let mapped = NewChunk::new(own, "m").with_flags(ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
@@ -100,7 +100,7 @@ fn own_chunks_go_beside_a_model_or_by_themselves() {
     assert_eq!(bytes.len() as u64, len);
     let reader = Reader::from_source(bytes).unwrap();
     assert_eq!(*reader.chunk(own, "m").unwrap(), *b"12345");
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 }
 
 struct Failing;
@@ -129,22 +129,22 @@ fn a_failure_leaves_nothing_behind() {
     let path = folder.path().join("m.aero");
     let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![10]));
     let plan = Plan::new(specs, &metadata(), &WriteOptions::new()).unwrap();
-    let error = plan.write_file(&path, Overwrite::Refuse, &Failing, &Work::default()).unwrap_err();
+    let error = plan.write_file(&path, Overwrite::Refuse, &Failing, &Execution::default()).unwrap_err();
     assert!(matches!(&error, Error::Data { name, .. } if name == "b"), "{error}");
     let stop = |_: u64| ControlFlow::Break(());
-    let stopped = Work { threads: 2, progress: Some(&stop) };
+    let stopped = Execution { threads: 2, progress: Some(&stop) };
     let data = [[1u8; 10], [2; 10]];
     let error = plan.write_file(&path, Overwrite::Refuse, &data, &stopped).unwrap_err();
     assert!(matches!(error, Error::Cancelled), "{error}");
-    assert!(matches!(plan.write(&data, &Full, &Work::default()), Err(Error::Write { .. })));
+    assert!(matches!(plan.write(&data, &Full, &Execution::default()), Err(Error::Write { .. })));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    plan.write_file(&path, Overwrite::Refuse, &data, &Work::default()).unwrap();
+    plan.write_file(&path, Overwrite::Refuse, &data, &Execution::default()).unwrap();
     assert!(matches!(
-        plan.write_file(&path, Overwrite::Refuse, &data, &Work::default()),
+        plan.write_file(&path, Overwrite::Refuse, &data, &Execution::default()),
         Err(Error::Write { .. })
     ));
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 10]);
-    let report = reader.verify_with(Level::Full, &stopped);
+    let report = reader.verify_with(VerifyLevel::Full, &stopped);
     assert!(!report.is_ok(), "what was stopped has not been verified");
 }

@@ -46,7 +46,7 @@ pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limi
     let fault = |fault| malformed(Part::new("index header").with_field("index length"), at, fault);
     let index = Extent::new(c.offset(), len, end).map_err(fault)?;
     if index.is_empty() {
-        let nothing = modelfmt_core::Fault::Metadata("expected a JSON array, found nothing".to_owned());
+        let nothing = modelfmt_core::CommonFault::Metadata("expected a JSON array, found nothing".to_owned());
         return Err(malformed(Part::new("tensor index"), index.offset(), nothing));
     }
     Limits::check("the length of the index", len, limits.index_len)?;
@@ -81,7 +81,7 @@ pub(crate) fn tensors(bytes: &[u8], head: &Head, limits: &Limits) -> Result<Tens
         Err(error) => Err(state.stop.take().unwrap_or_else(|| {
             let at = at.saturating_add(error.offset().unwrap_or(0) as u64);
             let text = format!("is not good JSON: {error}");
-            malformed(Part::new("tensor index"), at, modelfmt_core::Fault::Metadata(text))
+            malformed(Part::new("tensor index"), at, modelfmt_core::CommonFault::Metadata(text))
         })),
     }
 }
@@ -108,14 +108,14 @@ impl State<'_> {
 
     /// Stops reading for the whole array.
     fn bad<E: serde::de::Error>(&mut self, text: String) -> E {
-        let error = malformed(Part::new("tensor index"), self.at, modelfmt_core::Fault::Metadata(text));
+        let error = malformed(Part::new("tensor index"), self.at, modelfmt_core::CommonFault::Metadata(text));
         self.stop(error)
     }
 
     /// Stops reading for a key of the entry.
     fn key<E: serde::de::Error>(&mut self, error: &KeyError) -> E {
         let part = Part::entry("tensor entry", self.number as u64);
-        let error = malformed(part, self.at, modelfmt_core::Fault::Metadata(error.to_string()));
+        let error = malformed(part, self.at, modelfmt_core::CommonFault::Metadata(error.to_string()));
         self.stop(error)
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::{AlignedBuf, Bytes, Fetch, PIECE, Work};
+use modelfmt_core::{AlignedBuf, Bytes, Execution, Fetch, PIECE};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::stored::Stored;
@@ -152,7 +152,7 @@ impl Compressed<'_> {
         &self,
         source: &impl Fetch,
         starts: &BlockStarts,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<AlignedBuf> {
         let blocks = 0..self.count();
         let bytes = self.fetch(source, starts, blocks.clone(), self.stored.offset).await?;
@@ -172,7 +172,7 @@ impl Compressed<'_> {
         starts: &BlockStarts,
         offset: u64,
         out: &mut [u8],
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         if out.is_empty() {
             return Ok(());
@@ -248,7 +248,7 @@ impl Compressed<'_> {
         first: u64,
         offset: u64,
         out: &mut [u8],
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         let group =
             if work.threads > 1 && out.len() as u64 >= PARALLEL { PARALLEL / BLOCK } else { u64::MAX };

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
-use modelfmt_core::{AlignedBuf, Extent, PIECE, Work, align_up};
+use modelfmt_core::{AlignedBuf, Execution, Extent, PIECE, align_up};
 
 use crate::blocks::{BLOCK, BLOCK_HEADER};
 use crate::crc::Crc;
@@ -23,7 +23,12 @@ const _: () = assert!(PIECE.is_multiple_of(BLOCK));
 
 /// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on
 /// how many there are.
-pub(crate) fn write(plan: &Plan, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+pub(crate) fn write(
+    plan: &Plan,
+    data: &dyn TensorData,
+    sink: &dyn Sink,
+    work: &Execution<'_>,
+) -> Result<Written> {
     let pieces = Pieces::new(plan);
     let (stored, spare) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let mut writer = Writer {
@@ -135,7 +140,7 @@ struct Writer<'a> {
     plan: &'a Plan,
     data: &'a dyn TensorData,
     sink: &'a dyn Sink,
-    work: &'a Work<'a>,
+    work: &'a Execution<'a>,
     /// Where the next byte goes.
     at: u64,
     /// The CRC of what stands before it.
@@ -233,7 +238,8 @@ impl Writer<'_> {
         // Its pieces have been counted when they were compressed, where they were.
         let tried = !self.plan.keep_raw.contains(&tensor);
         let only_ask = |_| self.work.advance(0);
-        let work = Work { progress: if tried { Some(&only_ask) } else { self.work.progress }, ..*self.work };
+        let work =
+            Execution { progress: if tried { Some(&only_ask) } else { self.work.progress }, ..*self.work };
         let mut crc = before;
         let join = |next| crc = crc.then(next);
         let written = region.write(self.data, self.sink, &work, |_, bytes| Crc::of(bytes), join);

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] modelfmt_core::Fault),
+    Common(#[from] modelfmt_core::CommonFault),
     /// The first four bytes are neither `APR2` nor `APR1`.
     #[error("the file begins with {0:02x?}, not with `APR2` or `APR1`: it is not of this format")]
     Magic([u8; 4]),
@@ -182,5 +182,5 @@ pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fau
 
 /// The error of something that cannot be written.
 pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> Error {
-    Error::Unfit { part, fault: fault.into() }
+    Error::Unsupported { part, fault: fault.into() }
 }

@@ -274,7 +274,7 @@ impl Claim<'_> {
     /// Sizes against dtype and shape, and the range against the data section.
     #[inline]
     fn check(&self, nbytes: u64, data: Extent) -> Result<(), (&'static str, Fault)> {
-        let implied = |found| Fault::from(modelfmt_core::Fault::Nbytes { found, expected: nbytes });
+        let implied = |found| Fault::from(modelfmt_core::CommonFault::Nbytes { found, expected: nbytes });
         match self.raw_size {
             0 if self.size != nbytes => return Err(("size", implied(self.size))),
             0 => {}
@@ -291,7 +291,10 @@ impl Claim<'_> {
             Ok(_) => Ok(()),
             Err(_) => {
                 let (offset, len) = (data.offset().saturating_add(self.offset), self.size);
-                Err(("offset", modelfmt_core::Fault::OutOfBounds { offset, len, end: data.end() }.into()))
+                Err((
+                    "offset",
+                    modelfmt_core::CommonFault::OutOfBounds { offset, len, end: data.end() }.into(),
+                ))
             }
         }
     }

@@ -128,7 +128,7 @@ impl Plan {
     /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
+    /// [`Error::Unsupported`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
     /// metadata that lacks a key, sections beyond 4 GiB; LZ4 that is not compiled in.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -260,7 +260,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
 
 /// The metadata section: compact, keys sorted, with `apr_version`.
 fn encode(metadata: &Metadata) -> Result<Vec<u8>> {
-    let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::Fault::Metadata(text));
+    let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
     let mut object = metadata.object().clone();
     if !object.contains_key("apr_version") {
         object.insert("apr_version", APR_VERSION);

@@ -114,10 +114,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
-//! use apr2::{Level, Reader};
+//! use apr2::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -134,7 +134,7 @@
 //! ```
 //! # #[cfg(feature = "lz4")] {
 //! use apr2::modelfmt_core::write::MemoryFile;
-//! use apr2::{Compression, DType, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! use apr2::{Compression, DType, Metadata, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Metadata::new("whisper", [("n_mels", 80)].into_iter().collect());
 //! let specs = [TensorSpec::new("a", DType::F32, vec![256]), TensorSpec::new("b", DType::I8, vec![3])];
@@ -142,9 +142,9 @@
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
 //! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
-//! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Work::default())?;
+//! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
+//! plan.write(&values, &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.tensor("b")?.to_vec::<i8>()?, [1, 2, 3]);
@@ -212,8 +212,8 @@ pub use wire::{Flags, dtypes};
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -59,7 +59,7 @@ impl Metadata {
     /// Parses the section, which stands at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let part = || Part::new("metadata");
-        let metadata = modelfmt_core::Fault::Metadata;
+        let metadata = modelfmt_core::CommonFault::Metadata;
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let bad = |error: json::JsonError| {
             let offset = at.saturating_add(error.offset().unwrap_or(0) as u64);

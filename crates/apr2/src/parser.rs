@@ -254,7 +254,7 @@ fn sections(header: &Header, end: u64, limits: &Limits) -> Result<Sections> {
     Limits::check("the length of the index", index.len(), limits.index_len)?;
     // Neither is empty in a good file: JSON has bytes, and the index its header.
     if metadata.is_empty() {
-        let fault = modelfmt_core::Fault::Metadata("expected a JSON object, found nothing".to_owned());
+        let fault = modelfmt_core::CommonFault::Metadata("expected a JSON object, found nothing".to_owned());
         return Err(malformed(Part::new("metadata"), metadata.offset(), fault));
     }
     if index.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Fetch, FileIndex, Level, Limits, Location, Report, TensorTable, Work, parse_source,
+    Bytes, Execution, Fetch, FileIndex, Limits, Location, Report, TensorTable, VerifyLevel, parse_source,
 };
 
 use crate::error::{Fault, Result};
@@ -55,7 +55,7 @@ impl FileIndex for Index {
         &self,
         source: &'s S,
         position: usize,
-        work: Option<&Work<'_>>,
+        work: Option<&Execution<'_>>,
     ) -> Result<Bytes<'s>> {
         self.tensors.read(source, position, work).await
     }
@@ -98,7 +98,7 @@ impl FileIndex for Index {
         details
     }
 
-    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::report(self, source, level, work).await
     }
 }

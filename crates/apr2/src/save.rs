@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt_core::write::{Overwrite, Views};
-use modelfmt_core::{View, Work};
+use modelfmt_core::{Execution, View};
 
 use crate::error::Result;
 use crate::layout::{Plan, WriteOptions};
@@ -33,5 +33,5 @@ pub fn save<'a>(
 ) -> Result<()> {
     let views: Views<'a> = tensors.into_iter().collect();
     let plan = Plan::new(views.specs(), metadata, &WriteOptions::new())?;
-    plan.write_file(path, Overwrite::Refuse, &views, &Work::default())
+    plan.write_file(path, Overwrite::Refuse, &views, &Execution::default())
 }

@@ -4,13 +4,13 @@
 //!
 //! ```
 //! use apr2::write::MemoryFolder;
-//! use apr2::{DType, Metadata, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
+//! use apr2::{DType, Metadata, SetPlan, SetReader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Metadata::new("whisper", Default::default());
 //! let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![1000]));
 //! let plan = SetPlan::new("model.apr", specs, &metadata, &WriteOptions::new().shard_size(1500))?;
 //! let folder = MemoryFolder::default(); // or `plan.write_folder("models/", …)`
-//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Work::default())?;
+//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Execution::default())?;
 //!
 //! let model = SetReader::from_files(folder.files(), "model.apr")?; // or `SetReader::open("models/model.apr")`
 //! assert_eq!(model.index().shard(1).unwrap().file, "model-00002-of-00002.apr");

@@ -20,7 +20,7 @@ use crate::wire::Footer;
 /// # let plan = apr2::Plan::new([apr2::TensorSpec::new("w", apr2::DType::U8, vec![3])],
 /// #     &apr2::Metadata::new("tiny", Default::default()), &apr2::WriteOptions::new())?;
 /// # let file = apr2::write::MemoryFile::new();
-/// # plan.write(&[[1u8, 2, 3]], &file, &apr2::Work::default())?;
+/// # plan.write(&[[1u8, 2, 3]], &file, &apr2::Execution::default())?;
 /// # let bytes = file.into_bytes();
 /// let mut loader = apr2::StreamingLoader::new(bytes);
 /// println!("{:?}", loader.load_metadata()?.model_type()); // reads the header and the metadata

@@ -1,6 +1,6 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
 
-use modelfmt_core::{Bytes, Extent, Fetch, TensorInfo, Work};
+use modelfmt_core::{Bytes, Execution, Extent, Fetch, TensorInfo};
 
 use crate::blocks::Compressed;
 use crate::error::{Error, Result};
@@ -20,12 +20,12 @@ impl Tensors {
         &self,
         source: &'s impl Fetch,
         position: usize,
-        work: Option<&Work<'_>>,
+        work: Option<&Execution<'_>>,
     ) -> Result<Bytes<'s>> {
         let (info, stored) = self.placed(position)?;
         if stored.compressed {
             let threads = work.map_or_else(|| default_threads(stored.nbytes), |work| work.threads);
-            let work = Work { threads, progress: None };
+            let work = Execution { threads, progress: None };
             return Ok(Bytes::Owned(
                 compressed(position, info, stored).read(source, &self.starts, &work).await?,
             ));
@@ -53,7 +53,7 @@ impl Tensors {
             return Ok(());
         }
         if stored.compressed {
-            let work = Work { threads: default_threads(len), progress: None };
+            let work = Execution { threads: default_threads(len), progress: None };
             return compressed(position, info, stored)
                 .read_into(source, &self.starts, offset, out, &work)
                 .await;
@@ -74,5 +74,5 @@ const fn compressed(number: usize, info: TensorInfo<'_>, stored: Stored) -> Comp
 
 /// All cores for what is large. Asking how many there are is dear, so it is not done for what is small.
 fn default_threads(nbytes: u64) -> usize {
-    if nbytes >= PARALLEL { Work::default().threads } else { 1 }
+    if nbytes >= PARALLEL { Execution::default().threads } else { 1 }
 }

@@ -2,7 +2,7 @@
 
 mod pass;
 
-use modelfmt_core::{Extent, Fetch, Level, Part, Report, Work, overlaps};
+use modelfmt_core::{Execution, Extent, Fetch, Part, Report, VerifyLevel, overlaps};
 
 use crate::error::Error;
 use crate::index::{Generation, Index};
@@ -16,19 +16,29 @@ pub(crate) struct Findings {
     pub(crate) structure: Vec<String>,
     pub(crate) extents: Vec<String>,
     pub(crate) signature: Vec<String>,
-    /// What reading every byte showed; only at [`Level::Full`].
+    /// What reading every byte showed; only at [`VerifyLevel::Full`].
     pub(crate) pass: Option<Pass>,
 }
 
 /// The checks of one file.
-pub(crate) async fn findings(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Findings {
-    let pass = if level >= Level::Full { Some(pass::run(index, source, work).await) } else { None };
+pub(crate) async fn findings(
+    index: &Index,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Findings {
+    let pass = if level >= VerifyLevel::Full { Some(pass::run(index, source, work).await) } else { None };
     Findings { structure: structure(index), extents: extents(index), signature: signature(index), pass }
 }
 
 /// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
-/// [`Level::Control`] looks at no more than [`Level::Header`].
-pub(crate) async fn report(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
+/// [`VerifyLevel::Control`] looks at no more than [`VerifyLevel::Header`].
+pub(crate) async fn report(
+    index: &Index,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
     let Findings { structure, extents, signature, pass } = findings(index, source, level, work).await;
     let mut report = Report::new(level);
     let tensors = format!("{} tensors", index.tensors().len());

@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
-use modelfmt_core::{Extent, Work};
+use modelfmt_core::{Execution, Extent};
 
 use crate::crc::Crc;
 use crate::error::Result;
@@ -26,7 +26,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Data`](crate::Error::Data) if values cannot be had, [`Error::Write`](crate::Error::Write) if the sink refuses bytes,
     /// [`Error::Cancelled`](crate::Error::Cancelled); what has been written by then is for the sink's owner to discard.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         self.write_whole(data, sink, work).map(|_| ())
     }
 
@@ -40,13 +40,18 @@ impl Plan {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Writes the file and returns the CRC of all of it.
-    pub(crate) fn write_whole(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Crc> {
+    pub(crate) fn write_whole(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<Crc> {
         let written = match self.options.compression {
             Compression::None => self.write_raw(data, sink, work)?,
             #[cfg(feature = "lz4")]
@@ -66,14 +71,14 @@ impl Plan {
         Ok(before.then(Crc::of(&footer)))
     }
 
-    fn write_raw(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<Written> {
+    fn write_raw(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<Written> {
         let segment = |(tensor, nbytes)| {
             let offset = self.table.offset(tensor).unwrap_or(0); // every tensor has one
             Ok(Segment { tensor, extent: Extent::new(offset, nbytes, self.data_end)? })
         };
         let full =
             self.table.iter().map(|tensor| tensor.nbytes).enumerate().filter(|&(_, nbytes)| nbytes > 0);
-        let segments = full.map(segment).collect::<Result<Vec<_>, modelfmt_core::Fault>>();
+        let segments = full.map(segment).collect::<Result<Vec<_>, modelfmt_core::CommonFault>>();
         let start = u64::from(self.data_offset);
         let all = Extent::new(start, self.data_end - start, self.data_end);
         let (segments, extent) = match (segments, all) {

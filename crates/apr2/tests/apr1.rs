@@ -3,9 +3,9 @@
 
 mod common;
 
-use apr2::{Container, DType, Error, Fault, Generation, Level, Reader, StreamingLoader};
+use apr2::{Container, DType, Error, Fault, Generation, Reader, StreamingLoader, VerifyLevel};
 use common::{METADATA, apr1, threads};
-use modelfmt_core::Fault as Core;
+use modelfmt_core::CommonFault;
 use modelfmt_core::value::{List, Value};
 use testkit::{CountingSource, patched};
 
@@ -42,16 +42,16 @@ fn a_file_is_read_and_verified() {
         let details = reader.details().unwrap();
         assert_eq!(details.get("alignment"), Some(&Value::Null));
         assert_eq!(details.get("flags").and_then(Value::as_array).map(List::len), Some(0));
-        let report = reader.verify_with(Level::Full, &threads(2));
+        let report = reader.verify_with(VerifyLevel::Full, &threads(2));
         assert!(report.is_ok(), "{:?}", report.errors);
-        assert!(reader.verify(Level::Header).is_ok());
+        assert!(reader.verify(VerifyLevel::Header).is_ok());
     }
     let mut loader = StreamingLoader::new(CountingSource::new(file.clone()));
     assert_eq!(loader.load_index().unwrap().len(), 3);
     assert_eq!(loader.load_metadata().unwrap().model_type(), Ok("tiny"));
     assert_eq!(loader.load_tensor("s").unwrap().bytes(), [7]);
     let broken = patched(&file, file.len() - 10, &[0xee]);
-    let report = Reader::from_source(&broken[..]).unwrap().verify(Level::Full);
+    let report = Reader::from_source(&broken[..]).unwrap().verify(VerifyLevel::Full);
     assert_eq!(report.errors.len(), 1);
     assert!(report.errors[0].contains("crc32"), "{:?}", report.errors);
 }
@@ -71,41 +71,45 @@ fn what_breaks_a_rule_is_refused_at_open() {
         ("dtype", change("F32", "F8"), (|f| matches!(f, Fault::UnknownDTypeName(_))) as fn(&Fault) -> bool),
         ("dtype in lower case", change("F32", "f32"), |f| matches!(f, Fault::UnknownDTypeName(_))),
         ("name", change("\"a\"", "\"\""), |f| matches!(f, Fault::EmptyName)),
-        ("size", change("8}", "9}"), |f| matches!(f, Fault::Common(Core::Nbytes { found: 9, expected: 8 }))),
-        ("offset", change("4,", "400,"), |f| matches!(f, Fault::Common(Core::OutOfBounds { .. }))),
-        ("offset 2^64 - 1", change("4,", "18446744073709551615,"), |f| {
-            matches!(f, Fault::Common(Core::OutOfBounds { .. }))
+        ("size", change("8}", "9}"), |f| {
+            matches!(f, Fault::Common(CommonFault::Nbytes { found: 9, expected: 8 }))
         }),
-        ("negative offset", change("4,", "-4,"), |f| matches!(f, Fault::Common(Core::Metadata(_)))),
-        ("shape", change("[2]", "[2.5]"), |f| matches!(f, Fault::Common(Core::Metadata(_)))),
-        ("no shape", change("\"shape\":[2],", ""), |f| matches!(f, Fault::Common(Core::Metadata(_)))),
+        ("offset", change("4,", "400,"), |f| matches!(f, Fault::Common(CommonFault::OutOfBounds { .. }))),
+        ("offset 2^64 - 1", change("4,", "18446744073709551615,"), |f| {
+            matches!(f, Fault::Common(CommonFault::OutOfBounds { .. }))
+        }),
+        ("negative offset", change("4,", "-4,"), |f| matches!(f, Fault::Common(CommonFault::Metadata(_)))),
+        ("shape", change("[2]", "[2.5]"), |f| matches!(f, Fault::Common(CommonFault::Metadata(_)))),
+        ("no shape", change("\"shape\":[2],", ""), |f| matches!(f, Fault::Common(CommonFault::Metadata(_)))),
         ("huge shape", change("[2]", "[9223372036854775808,4]"), |f| {
-            matches!(f, Fault::Common(Core::TooManyElements(_)))
+            matches!(f, Fault::Common(CommonFault::TooManyElements(_)))
         }),
         ("not an object", one("5                                                 "), |f| {
-            matches!(f, Fault::Common(Core::Metadata(_)))
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
         }),
         ("twice", apr1(METADATA, 2, &format!("[{good},{good}]"), &data()), |f| {
-            matches!(f, Fault::Common(Core::Duplicate(_)))
+            matches!(f, Fault::Common(CommonFault::Duplicate(_)))
         }),
         ("count", apr1(METADATA, 0, &format!("[{good}]"), &data()), |f| {
-            matches!(f, Fault::Common(Core::Metadata(_)))
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
         }),
-        ("not an array", apr1(METADATA, 1, good, &data()), |f| matches!(f, Fault::Common(Core::Metadata(_)))),
+        ("not an array", apr1(METADATA, 1, good, &data()), |f| {
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
+        }),
         ("metadata", apr1("[]", 1, &format!("[{good}]"), &data()), |f| {
-            matches!(f, Fault::Common(Core::Metadata(_)))
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
         }),
         ("no metadata", apr1("", 1, &format!("[{good}]"), &data()), |f| {
-            matches!(f, Fault::Common(Core::Metadata(_)))
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
         }),
         ("depth", apr1(METADATA, 1, &"[".repeat(100_000), &data()), |f| {
-            matches!(f, Fault::Common(Core::Metadata(_)))
+            matches!(f, Fault::Common(CommonFault::Metadata(_)))
         }),
         ("metadata length", patched(&file, 4, &[0xff; 4]), |f| {
-            matches!(f, Fault::Common(Core::OutOfBounds { .. }))
+            matches!(f, Fault::Common(CommonFault::OutOfBounds { .. }))
         }),
         ("index length", patched(&file, counts + 4, &[0xff; 4]), |f| {
-            matches!(f, Fault::Common(Core::OutOfBounds { .. }))
+            matches!(f, Fault::Common(CommonFault::OutOfBounds { .. }))
         }),
     ] {
         for error in [
@@ -123,9 +127,9 @@ fn what_breaks_a_rule_is_refused_at_open() {
 #[test]
 fn overlaps_are_found_and_no_tensors_are_fine() {
     let index = r#"[{"name":"a","dtype":"U8","shape":[8],"offset":0,"size":8},{"name":"b","dtype":"U8","shape":[8],"offset":4,"size":8}]"#;
-    let report = Reader::from_source(apr1(METADATA, 2, index, &data())).unwrap().verify(Level::Full);
+    let report = Reader::from_source(apr1(METADATA, 2, index, &data())).unwrap().verify(VerifyLevel::Full);
     assert_eq!(report.errors.len(), 1, "{:?}", report.errors);
     assert!(report.errors[0].contains("overlaps"));
     let empty = Reader::from_source(apr1("{}", 0, "[]", &[])).unwrap();
-    assert!(empty.verify(Level::Full).is_ok());
+    assert!(empty.verify(VerifyLevel::Full).is_ok());
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use apr2::{Error, Fault, Level, Reader};
+use apr2::{Error, Fault, Reader, VerifyLevel};
 use common::{
     Entry, File, blocks, changed, check_found, compressed_values, headed, literals, stored, threads,
 };
@@ -109,7 +109,7 @@ fn lz4_blocks_that_lie_are_errors_when_read_and_found_by_verify() {
         let file = patched(&file, start + at, &[file[start + at] ^ 0x55]);
         let reader = Reader::from_source(&file[..]).unwrap();
         let _ = reader.tensor("z").is_ok();
-        assert!(!reader.verify_with(Level::Full, &threads(1)).is_ok());
+        assert!(!reader.verify_with(VerifyLevel::Full, &threads(1)).is_ok());
     }
 }
 
@@ -123,7 +123,7 @@ fn compressed_tensors_that_overlap_are_found_and_checked() {
     });
     let reader = Reader::from_source(&tied[..]).unwrap();
     assert_eq!(reader.tensor("tied").unwrap().bytes(), compressed_values());
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
     let other_size = changed(&good, |file| {
         let other =

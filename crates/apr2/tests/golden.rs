@@ -10,8 +10,8 @@ use std::path::Path;
 
 use apr2::write::{MemoryFile, MemoryFolder};
 use apr2::{
-    Alignment, Compression, DType, Flags, Generation, Level, Plan, Reader, SetPlan, SetReader, TensorSpec,
-    WriteOptions,
+    Alignment, Compression, DType, Flags, Generation, Plan, Reader, SetPlan, SetReader, TensorSpec,
+    VerifyLevel, WriteOptions,
 };
 use common::threads;
 
@@ -46,7 +46,7 @@ fn files_hold_what_their_dumps_say() {
         let expected = fs::read_to_string(path.with_extension("txt")).unwrap();
         let reader = Reader::open(&path).unwrap();
         assert!(testkit::dump(&reader) == expected, "{}:\n{}", path.display(), testkit::dump(&reader));
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{}: {:?}", path.display(), report.errors);
         let bytes = fs::read(&path).unwrap();
         assert!(testkit::dump(&Reader::from_source(bytes).unwrap()) == expected, "{}", path.display());
@@ -72,7 +72,7 @@ fn the_set_is_read_and_written_again() {
     let folder = testkit::testdata("apr2").join("set");
     let set = SetReader::open(folder.join("sharded.apr")).unwrap();
     assert_eq!(testkit::dump(&set), fs::read_to_string(folder.join("sharded.txt")).unwrap());
-    let report = set.verify(Level::Full);
+    let report = set.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
     let infos: Vec<_> = set.tensors().map(Result::unwrap).collect();
     let values: Vec<_> = infos.iter().map(|t| set.tensor(t.name).unwrap().bytes().to_vec()).collect();

@@ -4,7 +4,9 @@
 
 mod common;
 
-use apr2::{Error, Fault, Index, IndexParser, Level, Limits, OpenOptions, Reader, Source, StreamingLoader};
+use apr2::{
+    Error, Fault, Index, IndexParser, Limits, OpenOptions, Reader, Source, StreamingLoader, VerifyLevel,
+};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
 use modelfmt_core::parse_source;
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
@@ -41,7 +43,7 @@ macro_rules! fault {
         At(|fault| matches!(fault, $pattern), $at)
     };
 }
-use modelfmt_core::Fault as Core;
+use modelfmt_core::CommonFault;
 
 #[test]
 fn headers_that_break_a_rule_are_refused_at_open() {
@@ -60,15 +62,31 @@ fn headers_that_break_a_rule_are_refused_at_open() {
         ("unknown high flag", patched(&good, 11, &[0x80]), fault!(Fault::UnknownFlags(0x8000_0000), 8)),
         ("encrypted", patched(&good, 8, &[0x12]), fault!(Fault::Encrypted, 8)),
         ("metadata_offset", word(12, 33), fault!(Fault::MetadataOffset(33), 12)),
-        ("metadata_size past the end", word(16, len), fault!(Fault::Common(Core::OutOfBounds { .. }), 16)),
+        (
+            "metadata_size past the end",
+            word(16, len),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 16),
+        ),
         ("metadata_size over the index", word(16, index - 31), fault!(Fault::SectionOrder { .. }, 20)),
-        ("metadata_size of 4 GiB", word(16, most), fault!(Fault::Common(Core::OutOfBounds { .. }), 16)),
-        ("metadata_size 0", word(16, 0), fault!(Fault::Common(Core::Metadata(_)), 32)),
-        ("metadata_size too short", word(16, 5), fault!(Fault::Common(Core::Metadata(_)), 36)),
+        (
+            "metadata_size of 4 GiB",
+            word(16, most),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 16),
+        ),
+        ("metadata_size 0", word(16, 0), fault!(Fault::Common(CommonFault::Metadata(_)), 32)),
+        ("metadata_size too short", word(16, 5), fault!(Fault::Common(CommonFault::Metadata(_)), 36)),
         ("index_offset in the metadata", word(20, 40), fault!(Fault::SectionOrder { .. }, 20)),
-        ("index_offset past the end", word(20, most), fault!(Fault::Common(Core::OutOfBounds { .. }), 24)),
+        (
+            "index_offset past the end",
+            word(20, most),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 24),
+        ),
         ("index_size over the data", word(24, data - index + 1), fault!(Fault::SectionOrder { .. }, 28)),
-        ("index_size past the end", word(24, most), fault!(Fault::Common(Core::OutOfBounds { .. }), 24)),
+        (
+            "index_size past the end",
+            word(24, most),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 24),
+        ),
         ("index_size 0", word(24, 0), Truncated(index as u64)),
         ("index_size short", word(24, 40), Truncated(index as u64 + 8)),
         ("data_offset in the index", word(28, data - 64), fault!(Fault::SectionOrder { .. }, 28)),
@@ -76,7 +94,7 @@ fn headers_that_break_a_rule_are_refused_at_open() {
         (
             "data_offset past the end",
             word(28, data + 1024),
-            fault!(Fault::Common(Core::OutOfBounds { .. }), 28),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 28),
         ),
         ("magic_end", patched(&good, len - 12, b"2RPB"), fault!(Fault::FooterMagic(_), len as u64 - 12)),
         ("file_size", patched(&good, len - 8, &[0]), fault!(Fault::FileSize(_), len as u64 - 8)),
@@ -98,8 +116,12 @@ fn entries_that_break_a_rule_are_refused_at_open() {
     let b = |change: fn(&mut Entry)| changed(&two, |file| change(&mut file.entries[1]));
     let rows = [
         ("no name", b(|e| (e.name, e.dims) = (Vec::new(), vec![3, 1])), fault!(Fault::EmptyName, second)),
-        ("name twice", b(|e| e.name = b"a".to_vec()), fault!(Fault::Common(Core::Duplicate(_)), second)),
-        ("name not UTF-8", b(|e| e.name = vec![0xff]), fault!(Fault::Common(Core::Utf8), second + 2)),
+        (
+            "name twice",
+            b(|e| e.name = b"a".to_vec()),
+            fault!(Fault::Common(CommonFault::Duplicate(_)), second),
+        ),
+        ("name not UTF-8", b(|e| e.name = vec![0xff]), fault!(Fault::Common(CommonFault::Utf8), second + 2)),
         ("dtype 8", b(|e| e.dtype = 8), fault!(Fault::UnknownDType(8), second + 3)),
         ("dtype 21", b(|e| e.dtype = 21), fault!(Fault::UnknownDType(21), second + 3)),
         (
@@ -112,34 +134,38 @@ fn entries_that_break_a_rule_are_refused_at_open() {
         (
             "too many elements",
             b(|e| e.dims = vec![1 << 40; 2]),
-            fault!(Fault::Common(Core::TooManyElements(_)), second),
+            fault!(Fault::Common(CommonFault::TooManyElements(_)), second),
         ),
         (
             "2^63 bytes",
             b(|e| e.dims = vec![1 << 63]),
-            fault!(Fault::Common(Core::TooManyElements(_)), second),
+            fault!(Fault::Common(CommonFault::TooManyElements(_)), second),
         ),
         (
             "part of a block",
             b(|e| (e.dtype, e.dims) = (16, vec![33])),
-            fault!(Fault::Common(Core::PartialBlock { .. }), second),
+            fault!(Fault::Common(CommonFault::PartialBlock { .. }), second),
         ),
         (
             "size too small",
             b(|e| e.size = 2),
-            fault!(Fault::Common(Core::Nbytes { found: 2, expected: 3 }), second),
+            fault!(Fault::Common(CommonFault::Nbytes { found: 2, expected: 3 }), second),
         ),
         (
             "size too large",
             b(|e| e.size = 4),
-            fault!(Fault::Common(Core::Nbytes { found: 4, expected: 3 }), second),
+            fault!(Fault::Common(CommonFault::Nbytes { found: 4, expected: 3 }), second),
         ),
         (
             "raw_size",
             b(|e| e.raw_size = 4),
-            fault!(Fault::Common(Core::Nbytes { found: 4, expected: 3 }), second),
+            fault!(Fault::Common(CommonFault::Nbytes { found: 4, expected: 3 }), second),
         ),
-        ("raw_size 2^63", b(|e| e.raw_size = 1 << 63), fault!(Fault::Common(Core::Nbytes { .. }), second)),
+        (
+            "raw_size 2^63",
+            b(|e| e.raw_size = 1 << 63),
+            fault!(Fault::Common(CommonFault::Nbytes { .. }), second),
+        ),
         (
             "raw_size and dims of 2^62",
             b(|e| (e.raw_size, e.dims) = (1 << 62, vec![1 << 62])),
@@ -148,18 +174,22 @@ fn entries_that_break_a_rule_are_refused_at_open() {
         (
             "offset past the end",
             b(|e| e.offset = 65),
-            fault!(Fault::Common(Core::OutOfBounds { .. }), second),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), second),
         ),
         (
             "offset near 2^64",
             b(|e| e.offset = u64::MAX),
-            fault!(Fault::Common(Core::OutOfBounds { .. }), second),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), second),
         ),
-        ("offset 2^63", b(|e| e.offset = 1 << 63), fault!(Fault::Common(Core::OutOfBounds { .. }), second)),
+        (
+            "offset 2^63",
+            b(|e| e.offset = 1 << 63),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), second),
+        ),
         (
             "an empty tensor far away",
             b(|e| (e.dims, e.size, e.offset) = (vec![0], 0, 256)),
-            fault!(Fault::Common(Core::OutOfBounds { .. }), second),
+            fault!(Fault::Common(CommonFault::OutOfBounds { .. }), second),
         ),
         (
             "trailing bytes",
@@ -184,7 +214,7 @@ fn metadata_that_is_not_an_object_is_refused_at_open() {
         check_refused(
             text.get(..20).unwrap_or(text),
             &file,
-            &At(|f| matches!(f, Fault::Common(Core::Metadata(_))), at(text)),
+            &At(|f| matches!(f, Fault::Common(CommonFault::Metadata(_))), at(text)),
         );
     };
     fn at(text: &str) -> u64 {
@@ -203,7 +233,7 @@ fn metadata_that_is_not_an_object_is_refused_at_open() {
     refused(&levels(128));
     // Keys that are missing are for the verifier.
     let file = changed(&File::two(), |file| file.metadata = b"{}".to_vec());
-    let report = Reader::from_source(file).unwrap().verify(Level::Header);
+    let report = Reader::from_source(file).unwrap().verify(VerifyLevel::Header);
     assert_eq!(report.errors.len(), 3, "{:?}", report.errors);
 }
 
@@ -211,7 +241,7 @@ fn metadata_that_is_not_an_object_is_refused_at_open() {
 fn what_opens_and_breaks_a_rule_is_found_by_verify() {
     let (two, z) = (File::two(), File::compressed());
     for file in [&two, &z] {
-        let report = Reader::from_source(file.build()).unwrap().verify(Level::Full);
+        let report = Reader::from_source(file.build()).unwrap().verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{:?}", report.errors);
     }
     let b = |change: fn(&mut Entry)| changed(&two, |file| change(&mut file.entries[1]));
@@ -277,23 +307,23 @@ fn what_opens_and_breaks_a_rule_is_found_by_verify() {
     let aligned = changed(&two, |f| {
         (f.flags, f.entries[1].offset, f.data) = (0b100, 32, [&[1; 5][..], &[0; 27], &[2; 3]].concat());
     });
-    assert!(Reader::from_source(aligned).unwrap().verify(Level::Full).is_ok());
+    assert!(Reader::from_source(aligned).unwrap().verify(VerifyLevel::Full).is_ok());
     let tied = changed(&two, |f| (f.entries[1], f.data) = (Entry::u8s("b", 0, 5), vec![1; 5]));
-    assert!(Reader::from_source(tied).unwrap().verify(Level::Full).is_ok(), "tied weights");
+    assert!(Reader::from_source(tied).unwrap().verify(VerifyLevel::Full).is_ok(), "tied weights");
     let gapped = changed(&two, |f| f.gap = 5);
-    assert!(Reader::from_source(gapped).unwrap().verify(Level::Full).is_ok(), "a gap of zeros");
+    assert!(Reader::from_source(gapped).unwrap().verify(VerifyLevel::Full).is_ok(), "a gap of zeros");
     // Both ways of placing an empty tensor at the end: with its padding in the file, and without.
     for data in [vec![1; 5], [&[1; 5][..], &[0; 59]].concat()] {
         let file = changed(&two, |f| (f.entries[1], f.data) = (Entry::u8s("b", 64, 0), data.clone()));
         let reader = Reader::from_source(file).unwrap();
         assert!(reader.tensor("b").unwrap().bytes().is_empty());
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{:?}", report.errors);
     }
     let none = changed(&two, |f| (f.entries, f.data) = (Vec::new(), Vec::new()));
-    assert!(Reader::from_source(none).unwrap().verify(Level::Full).is_ok(), "no tensors");
+    assert!(Reader::from_source(none).unwrap().verify(VerifyLevel::Full).is_ok(), "no tensors");
     let minor = sealed(&patched(&two.build(), 6, &[9]));
-    assert!(Reader::from_source(minor).unwrap().verify(Level::Full).is_ok(), "any minor version");
+    assert!(Reader::from_source(minor).unwrap().verify(VerifyLevel::Full).is_ok(), "any minor version");
 }
 
 #[test]
@@ -310,12 +340,12 @@ fn any_flipped_byte_is_found() {
     };
     let files = [File::two().build(), changed(&File::two(), |f| f.gap = 3), small, apr1()];
     for file in &files {
-        assert!(Reader::from_source(&file[..]).unwrap().verify(Level::Full).is_ok());
+        assert!(Reader::from_source(&file[..]).unwrap().verify(VerifyLevel::Full).is_ok());
         for at in 0..file.len() {
             for bits in [0x01, 0x20, 0xff] {
                 let flipped = patched(file, at, &[file[at] ^ bits]);
                 let found = match Reader::from_source(&flipped[..]) {
-                    Ok(reader) => !reader.verify_with(Level::Full, &threads(1)).is_ok(),
+                    Ok(reader) => !reader.verify_with(VerifyLevel::Full, &threads(1)).is_ok(),
                     Err(_) => true,
                 };
                 assert!(found, "byte {at}, bits {bits:#x}");
@@ -337,7 +367,7 @@ fn every_truncation_is_an_error() {
             let opened = Reader::from_source(cut);
             // APR1 has no magic at its end, so a cut in its data may open; its CRC tells.
             assert!(
-                !opened.is_ok_and(|reader| reader.verify_with(Level::Full, &threads(1)).is_ok()),
+                !opened.is_ok_and(|reader| reader.verify_with(VerifyLevel::Full, &threads(1)).is_ok()),
                 "{len} bytes"
             );
             let mut loader = StreamingLoader::new(cut);
@@ -447,7 +477,7 @@ fn tensors_beyond_4_gib_are_read_with_64_bit_offsets() {
     reader.read_into(0, FAR - 2, &mut out).unwrap();
     assert_eq!(out, [0, 0]);
     assert_eq!(reader.index().location(1).unwrap().offset, Some(data + FAR));
-    assert!(reader.verify(Level::Header).is_ok());
+    assert!(reader.verify(VerifyLevel::Header).is_ok());
 }
 
 #[test]
@@ -459,7 +489,7 @@ fn sources_that_fail_are_errors_that_say_where() {
             Ok(reader) => {
                 let error = reader.tensor("z").map(|_| ()).unwrap_err();
                 assert!(error.is_io(), "{error}");
-                let report = reader.verify(Level::Full);
+                let report = reader.verify(VerifyLevel::Full);
                 assert!(!report.is_ok(), "{broken:?}");
             }
             Err(error) => assert!(error.is_io(), "{error}"),

@@ -8,7 +8,7 @@ mod common;
 use std::fs;
 
 use apr2::modelfmt_core::value::{Object, Value, json};
-use apr2::{DType, Level, Reader, Source, TensorInfo};
+use apr2::{DType, Reader, Source, TensorInfo, VerifyLevel};
 use common::{Tensor, aligned_32, lz4, noise, text, threads};
 
 /// Files that the oracle writes.
@@ -43,7 +43,7 @@ fn files_of_the_oracle_are_read() {
             expected.get("metadata"),
             "{number}"
         );
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{number}: {:?}", report.errors);
         compressed += usize::from(reader.index().flags().contains(apr2::Flags::COMPRESSED));
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use apr2::write::{MemoryFile, Overwrite, Sink};
 use apr2::{
-    Container, DType, Encoding, Flags, Index, Level, Plan, Reader, SetPlan, SetReader, Source,
-    StreamingLoader, TensorSpec, Work, WriteOptions,
+    Container, DType, Encoding, Execution, Flags, Index, Plan, Reader, SetPlan, SetReader, Source,
+    StreamingLoader, TensorSpec, VerifyLevel, WriteOptions,
 };
 use common::{Tensor, aligned_32, lz4, metadata, noise, text, threads, values, write, write_set};
 use modelfmt_core::AlignedBuf;
@@ -91,7 +91,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor]) {
         assert_eq!(half, tensor.values[begin..]);
         assert!(reader.read_into(position, tensor.values.len() as u64, &mut [0]).is_err());
     }
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
 }
 
@@ -140,7 +140,7 @@ proptest! {
             prop_assert_eq!((shard.size, shard.crc32), (bytes.as_ref().len() as u64, Some(testkit::crc32(bytes))));
             prop_assert!(shard.size <= cap || set.shard(number).unwrap().tensors().len() <= 1);
         }
-        let report = set.verify(Level::Full);
+        let report = set.verify(VerifyLevel::Full);
         prop_assert!(report.is_ok(), "{:?}", report.errors);
     }
 }
@@ -259,7 +259,7 @@ fn progress_adds_up_to_all_values() {
         };
         let mut plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), &lz4()).unwrap();
         plan.keep_raw(4);
-        let work = Work { threads, progress: Some(&progress) };
+        let work = Execution { threads, progress: Some(&progress) };
         plan.write(&values(&tensors), &MemoryFile::new(), &work).unwrap();
         assert_eq!(told.into_inner(), nbytes as u64, "{threads} threads");
     }
@@ -275,7 +275,7 @@ fn tensors_can_be_kept_raw() {
     let reader = Reader::from_source(file.into_bytes()).unwrap();
     let encoding = |position| reader.index().location(position).unwrap().encoding;
     assert_eq!((encoding(0), encoding(1)), (Encoding::Raw, Encoding::Lz4));
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 }
 
 #[test]
@@ -485,13 +485,13 @@ fn files_and_sets_appear_complete_or_not_at_all() {
     plan.write_file(&path, Overwrite::Replace, &values(&tensors), &threads(2)).unwrap();
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.tensor("b").unwrap().bytes(), [1; 100]);
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
     let set = SetPlan::new("m.apr", specs(), &metadata(), &lz4().shard_size(1)).unwrap();
     set.write_folder(folder.path(), Overwrite::Refuse, &values(&tensors), &threads(2)).unwrap();
     assert_eq!(list(), ["m-00001-of-00002.apr", "m-00002-of-00002.apr", "m.apr", "x.apr"]);
     let set = SetReader::open(folder.path().join("m.apr")).unwrap();
     assert_eq!(set.tensor("b").unwrap().bytes(), [1; 100]);
-    assert!(set.verify(Level::Full).is_ok());
+    assert!(set.verify(VerifyLevel::Full).is_ok());
 }
 
 #[test]

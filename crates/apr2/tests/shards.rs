@@ -4,10 +4,10 @@
 
 mod common;
 
-use apr2::{Container, Error, Fault, Level, Limits, OpenOptions, Reader, SetReader, WriteOptions};
+use apr2::{Container, Error, Fault, Limits, OpenOptions, Reader, SetReader, VerifyLevel, WriteOptions};
 use common::{Tensor, lz4, noise, patched_files, replaced, sealed, text, threads, write, write_set};
 use modelfmt_core::source::MemoryFiles;
-use modelfmt_core::{Fault as Common, Status};
+use modelfmt_core::{CommonFault, Status};
 use testkit::patched;
 
 const SHARDS: [&str; 3] =
@@ -33,7 +33,7 @@ fn open(files: MemoryFiles) -> SetReader<MemoryFiles> {
 
 /// Verifies, and expects findings of these checks and no others, one of them with those words.
 fn check_found(name: &str, files: MemoryFiles, checks: &[&str], words: &str) {
-    let report = open(files).verify_with(Level::Full, &threads(2));
+    let report = open(files).verify_with(VerifyLevel::Full, &threads(2));
     let failed: Vec<_> =
         report.checks.iter().filter(|c| c.status == Status::Failed).map(|c| c.name).collect();
     assert_eq!(failed, checks, "{name}: {:?}", report.errors);
@@ -44,11 +44,11 @@ fn check_found(name: &str, files: MemoryFiles, checks: &[&str], words: &str) {
 fn a_good_model_has_every_check() {
     for options in [WriteOptions::new(), lz4()] {
         let set = open(write_set(&tensors(), &options.shard_size(1000), &threads(2)));
-        let report = set.verify(Level::Full);
+        let report = set.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{:?}", report.errors);
         let names: Vec<_> = report.checks.iter().map(|check| check.name).collect();
         assert_eq!(names, ["structure", "crc", "shard-crcs", "lz4", "padding", "extents", "signature"]);
-        let names: Vec<_> = set.verify(Level::Header).checks.iter().map(|check| check.name).collect();
+        let names: Vec<_> = set.verify(VerifyLevel::Header).checks.iter().map(|check| check.name).collect();
         assert_eq!(names, ["structure", "extents", "signature"]);
     }
 }
@@ -106,12 +106,14 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     let swapped = replaced(&replaced(&good, SHARDS[0], shard(1)), SHARDS[1], shard(0));
     let set = open(swapped.clone());
     let error = set.tensor("a").unwrap_err();
-    let Error::Malformed { fault: Fault::Common(Common::NotInShard(_) | Common::ShardSize { .. }), .. } =
-        error
+    let Error::Malformed {
+        fault: Fault::Common(CommonFault::NotInShard(_) | CommonFault::ShardSize { .. }),
+        ..
+    } = error
     else {
         panic!("{error}")
     };
-    let report = set.verify(Level::Full);
+    let report = set.verify(VerifyLevel::Full);
     assert!(report.check("structure").is_some_and(|c| c.status == Status::Failed), "{report:?}");
     assert!(report.errors.iter().any(|e| e.contains("does not have tensor \"a\"")), "{report:?}");
 
@@ -120,7 +122,7 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     let cut = replaced(&good, SHARDS[2], cut);
     let error = open(cut.clone()).tensor("c").unwrap_err();
     assert!(
-        matches!(error, Error::Malformed { fault: Fault::Common(Common::ShardSize { .. }), .. }),
+        matches!(error, Error::Malformed { fault: Fault::Common(CommonFault::ShardSize { .. }), .. }),
         "{error}"
     );
     check_found("truncated", cut, &["structure", "shard-crcs"], "manifest says");
@@ -133,7 +135,7 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     // footer's: an intact shard of the same size passes, and only its tensors can tell.
     let resealed = sealed(&flipped);
     assert_eq!(testkit::crc32(&resealed), testkit::crc32(&bytes));
-    assert!(open(replaced(&good, SHARDS[0], resealed)).verify(Level::Full).is_ok());
+    assert!(open(replaced(&good, SHARDS[0], resealed)).verify(VerifyLevel::Full).is_ok());
 
     let no_flag = sealed(&patched(&bytes, 8, &[bytes[8] & !8]));
     check_found("SHARDED", replaced(&good, SHARDS[0], no_flag), &["structure"], "SHARDED");
@@ -149,7 +151,10 @@ fn the_map_is_checked_both_ways() {
     check_found("lacks", manifest("\"b\": 1", "\"b\": 0"), &["structure"], "does not have tensor \"b\"");
     check_found("has more", manifest("\"b\": 1,\n", ""), &["structure"], "does not map to it");
     let error = open(manifest("\"b\": 1", "\"b\": 0")).tensor("b").unwrap_err();
-    assert!(matches!(error, Error::Malformed { fault: Fault::Common(Common::NotInShard(_)), .. }), "{error}");
+    assert!(
+        matches!(error, Error::Malformed { fault: Fault::Common(CommonFault::NotInShard(_)), .. }),
+        "{error}"
+    );
     check_found(
         "a CRC in capitals",
         manifest("crc32\": \"", "crc32\": \"X"),
@@ -211,7 +216,7 @@ fn shards_are_files_by_themselves() {
         assert_eq!(files.0.len(), 2);
         let set = open(files.clone());
         assert_eq!(set.shard(0).unwrap().index().metadata(), &common::metadata());
-        assert!(set.verify(Level::Full).is_ok());
+        assert!(set.verify(VerifyLevel::Full).is_ok());
         let shard = &files.0["model-00001-of-00001.apr"];
         let alone = write(&tensors, &WriteOptions::new(), &threads(1));
         assert_eq!(shard.len(), alone.len());

@@ -4,7 +4,7 @@
 
 mod common;
 
-use apr2::{Error, Fault, Level, Plan, Reader, StreamingLoader};
+use apr2::{Error, Fault, Plan, Reader, StreamingLoader, VerifyLevel};
 use common::{File, lz4, metadata};
 
 #[test]
@@ -15,11 +15,11 @@ fn compressed_tensors_are_listed_and_nothing_more() {
     assert!(is_missing(&reader.tensor("z").unwrap_err()));
     assert!(is_missing(&reader.read_into(0, 5, &mut [0]).unwrap_err()));
     assert!(is_missing(&StreamingLoader::new(reader.source()).load_tensor("z").unwrap_err()));
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     assert!(report.errors.iter().all(|error| error.contains("feature `lz4`")) && !report.is_ok());
     let refused = Plan::new([], &metadata(), &lz4()).unwrap_err();
-    assert!(matches!(refused, Error::Unfit { fault: Fault::NoLz4, .. }));
+    assert!(matches!(refused, Error::Unsupported { fault: Fault::NoLz4, .. }));
     let raw = Reader::from_source(File::two().build()).unwrap();
     assert_eq!(raw.tensor("b").unwrap().bytes(), [6, 7, 8]);
-    assert!(raw.verify(Level::Full).is_ok());
+    assert!(raw.verify(VerifyLevel::Full).is_ok());
 }

@@ -14,7 +14,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use modelfmt_bench::data::{Form, Noise, Tensors, Values, matrix};
 use modelfmt_core::write::Sink;
-use modelfmt_core::{DType, Level, Work};
+use modelfmt_core::{DType, Execution, VerifyLevel};
 use testkit::gguf::Gguf;
 
 fn main() {
@@ -77,15 +77,15 @@ fn read(bencher: Bencher<'_, '_>, form: Form) {
         .bench_local(|| model.read_into(tensor, 0, black_box(&mut values)).unwrap());
 }
 
-/// On one thread: how the work is shared is [`Work`]'s affair.
+/// On one thread: how the work is shared is [`Execution`]'s affair.
 #[divan::bench(args = FORMS)]
 fn verify(bencher: Bencher<'_, '_>, form: Form) {
     let file = large().to_memory(form, &VALUES).unwrap();
     let model = form.open(&file).unwrap();
-    let work = Work { threads: 1, progress: None };
+    let work = Execution { threads: 1, progress: None };
     bencher
         .counter(BytesCount::of_slice(&file))
-        .bench_local(|| assert!(model.verify(Level::Full, &work).is_ok()));
+        .bench_local(|| assert!(model.verify(VerifyLevel::Full, &work).is_ok()));
 }
 
 /// Values from memory, hashed, compressed, and written nowhere.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, Format, Model, Overwrite, Work};
+use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite};
 use modelfmt_core::DType;
 
 use crate::convert::{Nowhere, same, settle};
@@ -67,7 +67,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
 fn convert(source: &Path, out: Option<&Path>, verify: bool, threads: usize) -> Result {
     let mut options = ConvertOptions::default();
     (options.overwrite, options.no_verify, options.lossy) = (Overwrite::Replace, !verify, true);
-    let (model, work) = (Model::open(source)?, Work { threads, progress: None });
+    let (model, work) = (Model::open(source)?, Execution { threads, progress: None });
     match out {
         Some(out) => modelfmt::convert(&model, Format::Safetensors, out, &options, &work)?,
         None => modelfmt::convert_to_sink(&model, Format::Safetensors, &Nowhere, &options, &work)?,

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use modelfmt::convert::{Compression, PAGE_SIZE};
-use modelfmt::{ConvertOptions, Format, Level, Model, Overwrite, Work};
+use modelfmt::{ConvertOptions, Execution, Format, Model, Overwrite, VerifyLevel};
 use modelfmt_core::DType;
 use modelfmt_core::write::Sink;
 
@@ -197,23 +197,23 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
 fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert(&model, format, out, &options, &Work { threads, progress: None })?;
+    modelfmt::convert(&model, format, out, &options, &Execution { threads, progress: None })?;
     Ok(())
 }
 
 fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
-    modelfmt::convert_to_sink(&model, format, &Nowhere, &options, &Work { threads, progress: None })?;
+    modelfmt::convert_to_sink(&model, format, &Nowhere, &options, &Execution { threads, progress: None })?;
     Ok(())
 }
 
 /// That the output is sound and says the same as the source.
 pub(crate) fn same(source: &Path, out: &Path) -> Result {
     let (source, out) = (Model::open(source)?, Model::open(out)?);
-    let report = out.verify(Level::Full);
+    let report = out.verify(VerifyLevel::Full);
     ensure(report.is_ok(), || format!("the output does not verify: {report:?}"))?;
-    let diff = modelfmt::diff(&source, &out, &Work::default())?;
+    let diff = modelfmt::diff(&source, &out, &Execution::default())?;
     let same = diff.changed.is_empty() && diff.only_in_a.is_empty() && diff.only_in_b.is_empty();
     ensure(same && out.tensor_count() > 0, || "the output is not the source".to_owned())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use modelfmt::Object;
 use modelfmt_core::write::{MemoryFile, Sink, TensorData, TensorSpec};
-use modelfmt_core::{Container, DType, Work};
+use modelfmt_core::{Container, DType, Execution};
 
 use crate::Result;
 pub use noise::{Noise, Values};
@@ -178,7 +178,7 @@ impl Tensors {
     /// # Errors
     /// If values cannot be had, or the sink refuses them.
     pub fn write(&self, form: Form, data: &dyn TensorData, sink: &dyn Sink) -> Result {
-        let work = Work::default();
+        let work = Execution::default();
         match form {
             Form::Safetensors => {
                 use modelfmt_safetensors::{Plan, WriteOptions};

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use modelfmt::{Encoding, Level, Model, Status, Work};
+use modelfmt::{Encoding, Execution, Model, Status, VerifyLevel};
 use modelfmt_core::{DType, PIECE};
 
 use crate::data::{Form, Noise, Tensors, Values};
@@ -192,7 +192,7 @@ fn measure(bench: &mut Bench, case: &Case) -> Result {
 }
 
 fn verify(model: &Model, threads: usize) -> Result {
-    let report = model.verify_with(Level::Full, &Work { threads, progress: None });
+    let report = model.verify_with(VerifyLevel::Full, &Execution { threads, progress: None });
     ensure(report.is_ok(), || format!("a good file is said to be bad: {report:?}"))
 }
 
@@ -205,7 +205,7 @@ fn changed_bytes_are_found(case: &Case, path: &Path) -> Result {
     let mut byte = [0];
     file.read_exact_at(&mut byte, middle)?;
     file.write_all_at(&[byte[0] ^ 1], middle)?;
-    let report = model.verify(Level::Full);
+    let report = model.verify(VerifyLevel::Full);
     file.write_all_at(&byte, middle)?;
     for check in case.checks {
         let failed = report.check(check).is_some_and(|check| check.status == Status::Failed);

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] modelfmt_core::Fault),
+    Common(#[from] modelfmt_core::CommonFault),
     /// The file does not begin with `GGUF`.
     #[error("is not `GGUF`: not a GGUF file")]
     Magic,

@@ -129,6 +129,6 @@ fn out_of_file(tensors: &TensorTable, number: usize, offset: u64, end: u64) -> E
     Error::Malformed {
         part: Part::entry("tensor", number as u64).with_name(name).with_field("offset"),
         at: offset,
-        fault: modelfmt_core::Fault::OutOfBounds { offset, len, end }.into(),
+        fault: modelfmt_core::CommonFault::OutOfBounds { offset, len, end }.into(),
     }
 }

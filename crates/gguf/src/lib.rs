@@ -110,10 +110,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
-//! use modelfmt_gguf::{Level, Reader};
+//! use modelfmt_gguf::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -157,8 +157,8 @@ pub use wire::ValueType;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, Work, source, value,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
 };
 
 /// The README's example, compiled as a test.

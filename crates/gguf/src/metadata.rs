@@ -294,7 +294,7 @@ impl Metadata {
     }
 
     /// Adds a key, with no bytes of its value yet.
-    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::Fault> {
+    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::CommonFault> {
         self.keys.push(key)?;
         self.entries.push(Entry { kind, start: self.bytes.len() });
         Ok(())

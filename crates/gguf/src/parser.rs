@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use modelfmt_core::value::MAX_DEPTH;
-use modelfmt_core::{Basic, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::{CommonError, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::index::{Index, Listing};
@@ -283,7 +283,7 @@ impl IndexParser {
         let at = cursor.offset();
         cursor.record("tensor", Some(number));
         let name = self.text(cursor, "name", "the length of a name", self.limits.name_len)?;
-        let named = |error: Basic| with_name(error.into(), Some(name));
+        let named = |error: CommonError| with_name(error.into(), Some(name));
         let rank = u64::from(cursor.u32("rank").map_err(named)?);
         Limits::check("the rank", rank, self.limits.rank)?;
         self.dims.clear();

@@ -1,7 +1,7 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work, parse_source};
+use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel, parse_source};
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, default_limits};
@@ -57,7 +57,7 @@ impl FileIndex for Index {
         Object::from_iter([("alignment", Value::from(self.alignment()))])
     }
 
-    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::verify(self, source, level, work).await
     }
 }

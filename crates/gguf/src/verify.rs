@@ -2,23 +2,28 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Extent, Fetch, Level, Part, Report, ScanRange, Work, align_up, overlaps};
+use modelfmt_core::{Execution, Extent, Fetch, Part, Report, ScanRange, VerifyLevel, align_up, overlaps};
 
 use crate::error::Error;
 use crate::index::Index;
 use crate::wire;
 
 /// The report on a file that has been opened.
-pub(crate) async fn verify(index: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
+pub(crate) async fn verify(
+    index: &Index,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
     let mut report = Report::new(level);
     let looked_at = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
     report.add("structure", structure(index), looked_at);
     report.add("extents", extents(index), format!("{} tensors", index.tensors().len()));
-    if level >= Level::Control {
+    if level >= VerifyLevel::Control {
         let looked_at = format!("booleans of {} metadata entries", index.metadata().len());
         report.add("values", values(index), looked_at);
     }
-    if level >= Level::Full {
+    if level >= VerifyLevel::Full {
         let (findings, nbytes) = padding(index, source, work).await;
         report.add("padding", findings, format!("{nbytes} bytes of padding"));
     }
@@ -78,7 +83,7 @@ fn values(index: &Index) -> Vec<String> {
 
 /// GGUF, "File Structure": padding is zero, before the data and behind each tensor up to the next multiple of the alignment.
 /// Also returns how many bytes of it there are.
-async fn padding(index: &Index, source: &impl Fetch, work: &Work<'_>) -> (Vec<String>, u64) {
+async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (Vec<String>, u64) {
     let (mut findings, mut looked_at) = (Vec::new(), 0);
     for Gap { range, after } in gaps(index) {
         looked_at += range.end - range.start;

@@ -10,7 +10,7 @@
 
 use std::fs;
 
-use modelfmt_gguf::{Level, Reader};
+use modelfmt_gguf::{Reader, VerifyLevel};
 use testkit::CountingSource;
 
 #[test]
@@ -41,7 +41,7 @@ fn verify_says_what_is_odd() {
         "metadata \"bool\": a boolean is neither 0 nor 1".to_owned(),
         "padding after tensor 1 \"unaligned\" at byte 295: is not zero".to_owned(),
     ];
-    assert_eq!(reader.verify(Level::Full).errors, expected);
-    assert_eq!(reader.verify(Level::Control).errors, expected[..7]);
-    assert_eq!(reader.verify(Level::Header).errors, expected[..6]);
+    assert_eq!(reader.verify(VerifyLevel::Full).errors, expected);
+    assert_eq!(reader.verify(VerifyLevel::Control).errors, expected[..7]);
+    assert_eq!(reader.verify(VerifyLevel::Header).errors, expected[..6]);
 }

@@ -8,7 +8,9 @@
     reason = "this is test code"
 )]
 
-use modelfmt_gguf::{Error, Index, IndexParser, Level, Limits, OpenOptions, Parser, Reader, default_limits};
+use modelfmt_gguf::{
+    Error, Index, IndexParser, Limits, OpenOptions, Parser, Reader, VerifyLevel, default_limits,
+};
 use testkit::gguf::{Gguf, array, string};
 use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};
 
@@ -340,7 +342,7 @@ fn a_damaged_listing_is_read_or_refused() {
             match (in_memory, by_ranges) {
                 (Ok(a), Ok(b)) => {
                     assert_eq!(a.index().metadata().to_object(), b.index().metadata().to_object());
-                    assert_eq!(a.verify(Level::Full), b.verify(Level::Full));
+                    assert_eq!(a.verify(VerifyLevel::Full), b.verify(VerifyLevel::Full));
                     for position in 0..a.tensors().len() {
                         assert_eq!(
                             a.tensor_at(position).unwrap().bytes(),
@@ -390,11 +392,11 @@ fn what_is_legal_is_read() {
     // A file without tensors need not be padded, whatever the alignment.
     let bytes = Gguf::new().entry("general.alignment", 4, &(1u32 << 31).to_le_bytes()).build();
     let reader = Reader::from_source(bytes.as_slice()).unwrap();
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
     assert_eq!(reader.index().alignment(), 1 << 31);
     let bytes = good().build();
     let reader = Reader::from_source(bytes.as_slice()).unwrap();
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
     assert_eq!((reader.index().version(), reader.index().data_start()), (3, 96));
 }
 
@@ -433,7 +435,7 @@ fn errors_of_the_source_say_where() {
         Reader::with_index(Index::parse(&bytes).unwrap().into(), FaultySource::new(bytes.clone(), 90..97))
             .unwrap();
     assert_eq!(reader.tensor("w").unwrap_err().to_string(), "cannot read 2 bytes at byte 96");
-    assert_eq!(reader.verify(Level::Full).errors, ["cannot read 22 bytes at byte 74"]);
+    assert_eq!(reader.verify(VerifyLevel::Full).errors, ["cannot read 22 bytes at byte 74"]);
     assert_eq!(reader.tensor("b").unwrap_err().to_string(), "no tensor is named \"b\"");
     let error = reader.read_into(0, 1, &mut [0; 2]).unwrap_err();
     assert_eq!(error.to_string(), "bytes 1..1+2 are outside tensor \"w\" of 2 bytes");

@@ -11,7 +11,7 @@
 use std::fs;
 
 use modelfmt_gguf::value::{Object, Value, json};
-use modelfmt_gguf::{Level, Reader};
+use modelfmt_gguf::{Reader, VerifyLevel};
 use testkit::CountingSource;
 
 /// Files that the oracle writes.
@@ -27,7 +27,7 @@ fn files_of_the_oracle_hold_what_it_put_there() {
         let reader = Reader::open(&path).unwrap_or_else(|e| panic!("{number}: {e}"));
         let expected = json::parse(&fs::read(path.with_extension("json")).unwrap()).unwrap();
         assert_eq!(seen(&reader), expected, "{number}");
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{number}: {:?}", report.errors);
         let bytes = fs::read(&path).unwrap();
         let source = CountingSource::new(bytes.clone());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Basic, Cursor, Extent, Fault as Common, Limits, NameTable, NewTensor, Parser, Part, TensorTable,
+    CommonError, CommonFault, Cursor, Extent, Limits, NameTable, NewTensor, Parser, Part, TensorTable,
 };
 
 use crate::checksum::{Checksum, Running};
@@ -272,7 +272,7 @@ impl IndexParser {
         let part = |field| Part::entry("tensor record", entry).with_name(name).with_field(field);
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
         let nbytes = tensors.push(tensor, shape).map_err(|fault| match fault {
-            Common::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
+            CommonFault::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
             _ => common(part("shape"), at + TensorField::SHAPE, fault),
         })?;
         // Every type of MAG has whole bytes an element.
@@ -329,13 +329,13 @@ impl Parser for IndexParser {
     fn finish(self) -> Result<Index> {
         let Some(mut records) = self.state else {
             let part = Part::new("header");
-            return Err(Basic::Truncated { part, at: 0, need: HEADER_LEN, have: self.file_len }.into());
+            return Err(CommonError::Truncated { part, at: 0, need: HEADER_LEN, have: self.file_len }.into());
         };
         if records.min_left() > 0 {
             let part =
                 Part::new(if records.metadata_left() > 0 { "metadata records" } else { "tensor records" });
             let have = self.file_len.saturating_sub(self.at);
-            return Err(Basic::Truncated { part, at: self.at, need: records.min_left(), have }.into());
+            return Err(CommonError::Truncated { part, at: self.at, need: records.min_left(), have }.into());
         }
         let stored = records.header.checksum;
         let checksum = records.running.kind_of(stored);

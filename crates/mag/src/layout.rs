@@ -1,7 +1,7 @@
 //! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
 
 use modelfmt_core::write::{Segment, TensorSpec};
-use modelfmt_core::{DType, Extent, Fault as Common, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
@@ -46,7 +46,7 @@ impl Plan {
     /// MAG has no rank 0.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for a tensor or key that MAG cannot hold: a dtype without a code, a rank above 255, a tensor
+    /// [`Error::Unsupported`] for a tensor or key that MAG cannot hold: a dtype without a code, a rank above 255, a tensor
     /// without data, a key that is empty, longer than 65,535 bytes or used twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -58,7 +58,8 @@ impl Plan {
             push(&mut tensors, &spec)?;
         }
         for (key, _) in metadata.iter() {
-            check_key(key).map_err(|fault| Error::Unfit { part: Part::named("metadata key", key), fault })?;
+            check_key(key)
+                .map_err(|fault| Error::Unsupported { part: Part::named("metadata key", key), fault })?;
         }
         let records_len = records_len(&tensors, metadata);
         let (segments, file_len) = lay_out(&mut tensors, FileHeader::LEN as u64 + records_len)?;
@@ -86,7 +87,7 @@ pub const fn can_hold(dtype: DType) -> bool {
 }
 
 fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>) -> Result<()> {
-    let unfit = |fault| Error::Unfit { part: Part::named("tensor", &spec.name), fault };
+    let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
     check_key(&spec.name).map_err(unfit)?;
     if !spec.has_data {
         return Err(unfit(Fault::Declared));
@@ -129,8 +130,8 @@ fn lay_out(tensors: &mut TensorTable, records_end: u64) -> Result<(Vec<Segment>,
         let placed =
             align_up(end, ALIGNMENT).and_then(|offset| Extent::new(offset, info.nbytes, MAX_DIM).ok());
         let Some(extent) = placed else {
-            let fault = Common::OutOfBounds { offset: end, len: info.nbytes, end: MAX_DIM }.into();
-            return Err(Error::Unfit { part: Part::named("tensor", info.name), fault });
+            let fault = CommonFault::OutOfBounds { offset: end, len: info.nbytes, end: MAX_DIM }.into();
+            return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault });
         };
         if !extent.is_empty() {
             segments.push(Segment { tensor: position, extent });
@@ -144,7 +145,7 @@ fn lay_out(tensors: &mut TensorTable, records_end: u64) -> Result<(Vec<Segment>,
 
 fn encode(tensors: &TensorTable, metadata: &Metadata, checksum: Checksum) -> Result<Vec<u8>> {
     let count = |n: usize, what| {
-        u32::try_from(n).map_err(|_| Error::Unfit { part: Part::new(what), fault: Fault::TooMany })
+        u32::try_from(n).map_err(|_| Error::Unsupported { part: Part::new(what), fault: Fault::TooMany })
     };
     let mut header = FileHeader {
         checksum: 0,

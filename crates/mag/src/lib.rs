@@ -111,10 +111,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
-//! use mag::{Level, Reader};
+//! use mag::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -130,7 +130,7 @@
 //!
 //! ```
 //! use mag::modelfmt_core::write::MemoryFile;
-//! use mag::{DType, Metadata, Number, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! use mag::{DType, Metadata, Number, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let mut metadata = Metadata::new();
 //! metadata.push("epoch", Number::I64(7))?;
@@ -139,9 +139,9 @@
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
 //! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
-//! // plan.write_file("model.mag", Overwrite::Refuse, &values, &Work::default())?;
+//! // plan.write_file("model.mag", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
+//! plan.write(&values, &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
@@ -189,8 +189,8 @@ pub use wire::Number;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

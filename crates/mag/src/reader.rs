@@ -1,7 +1,7 @@
 //! Opens MAG files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fetch, FileIndex, Level, Report, TensorTable, Work};
+use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
@@ -42,7 +42,7 @@ impl FileIndex for Index {
         Object::from_iter([("checksum", checksum)])
     }
 
-    async fn verify<S: Fetch>(&self, _: &S, level: Level, _: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, _: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
         crate::verify::verify(self, level) // no checksum covers the values
     }
 }

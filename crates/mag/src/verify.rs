@@ -1,18 +1,18 @@
 //! Checks that opening does not make. The check names are those of `modelfmt verify`.
 
-use modelfmt_core::{Extent, Level, Part, Report, overlaps};
+use modelfmt_core::{Extent, Part, Report, VerifyLevel, overlaps};
 
 use crate::index::Index;
 use crate::wire::{ALIGNMENT, FileHeader};
 
-pub(crate) fn verify(index: &Index, level: Level) -> Report {
+pub(crate) fn verify(index: &Index, level: VerifyLevel) -> Report {
     let mut report = Report::new(level);
     let held = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
     report.add("structure", Vec::new(), held);
-    if level >= Level::Control {
+    if level >= VerifyLevel::Control {
         report.add("crc", crc(index), index.checksum().map_or("", |kind| kind.name()));
     }
-    if level >= Level::Full {
+    if level >= VerifyLevel::Full {
         report.add("extents", extents(index), format!("{} buffers", index.tensors().len()));
     }
     report

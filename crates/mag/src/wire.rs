@@ -1,6 +1,6 @@
 //! The records as they stand on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
 
-use modelfmt_core::{Basic, Cursor, DType, Fault as Common, Part};
+use modelfmt_core::{CommonError, CommonFault, Cursor, DType, Part};
 
 use crate::error::{Error, Fault, Result};
 
@@ -248,8 +248,8 @@ pub(crate) const fn code_of(dtype: DType) -> Option<u8> {
 }
 
 /// A range that leaves the file, or a table's complaint, as an error about a field.
-pub(crate) fn common(part: Part, at: u64, fault: Common) -> Error {
-    Basic::Malformed { part, at, fault }.into()
+pub(crate) fn common(part: Part, at: u64, fault: CommonFault) -> Error {
+    CommonError::Malformed { part, at, fault }.into()
 }
 
 #[cfg(test)]

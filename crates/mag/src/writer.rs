@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
-use modelfmt_core::{Extent, Work};
+use modelfmt_core::{Execution, Extent};
 
 use crate::error::{Error, Result};
 use crate::layout::Plan;
@@ -17,7 +17,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink fails, [`Error::Cancelled`].
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         let failed = |source| Error::Write { path: sink.name(), source };
         sink.write_at(0, &self.head).map_err(failed)?;
         let begin = self.head.len() as u64;
@@ -37,7 +37,7 @@ impl Plan {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }

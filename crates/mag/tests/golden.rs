@@ -12,7 +12,7 @@ use std::fs;
 use mag::modelfmt_core::Container;
 use mag::modelfmt_core::value::Value;
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Plan, Reader, TensorSpec, Work, WriteOptions};
+use mag::{Execution, Plan, Reader, TensorSpec, WriteOptions};
 
 /// Files that our writer would lay out in another way.
 const NOT_OURS: &[&str] = &["foreign"];
@@ -41,7 +41,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
-        plan.write(&values, &file, &Work::default()).unwrap();
+        plan.write(&values, &file, &Execution::default()).unwrap();
         assert!(file.into_bytes() == fs::read(&path).unwrap(), "{}", path.display());
     }
 }

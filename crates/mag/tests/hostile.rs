@@ -12,8 +12,8 @@ mod common;
 use std::io;
 
 use common::{Tensor, checksum_of, metadata, signed, write};
-use mag::modelfmt_core::{Container, Fault as Common, Status};
-use mag::{Checksum, DType, Error, Fault, Level, Limits, Number, OpenOptions, Reader, Source};
+use mag::modelfmt_core::{CommonFault, Container, Status};
+use mag::{Checksum, DType, Error, Fault, Limits, Number, OpenOptions, Reader, Source, VerifyLevel};
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -71,9 +71,9 @@ type Row = (&'static str, usize, Vec<u8>, u64, Fault);
 fn rules() -> Vec<Row> {
     let u32s = |n: u32| n.to_le_bytes().to_vec();
     let u64s = |n: u64| n.to_le_bytes().to_vec();
-    let out = |offset, len| Common::OutOfBounds { offset, len, end: FILE_LEN as u64 }.into();
-    let many = |shape: &str| Common::TooManyElements(shape.to_owned()).into();
-    let twice = |name: &str| Common::Duplicate(name.to_owned()).into();
+    let out = |offset, len| CommonFault::OutOfBounds { offset, len, end: FILE_LEN as u64 }.into();
+    let many = |shape: &str| CommonFault::TooManyElements(shape.to_owned()).into();
+    let twice = |name: &str| CommonFault::Duplicate(name.to_owned()).into();
     vec![
         ("magic", 0, b"GGUF".to_vec(), 0, Fault::Magic(*b"GGUF")),
         ("version 0", 4, u32s(0), 4, Fault::Version(0)),
@@ -89,7 +89,7 @@ fn rules() -> Vec<Row> {
         ("metadata key of no bytes", ENTRY_N + 12, u32s(0), 36, Fault::EmptyKey),
         ("metadata key of 65,536 bytes", ENTRY_N + 12, u32s(65_536), 36, Fault::KeyLength(65_536)),
         ("metadata key of 4 GiB", ENTRY_N + 12, u32s(u32::MAX), 36, Fault::KeyLength(u64::from(u32::MAX))),
-        ("metadata key in Latin-1", ENTRY_N + 16, vec![0xe9], 40, Common::Utf8.into()),
+        ("metadata key in Latin-1", ENTRY_N + 16, vec![0xe9], 40, CommonFault::Utf8.into()),
         ("metadata key twice", ENTRY_M + 16, b"n".to_vec(), 57, twice("n")),
         ("dtype 11", TENSOR_A, vec![11], 58, Fault::DTypeCode(11)),
         ("dtype 255", TENSOR_A, vec![255], 58, Fault::DTypeCode(255)),
@@ -125,7 +125,7 @@ fn rules() -> Vec<Row> {
         ("offset 2^64 - 1", TENSOR_B + 12, u64s(u64::MAX), 111, out(u64::MAX, 8)),
         ("tensor key of no bytes", TENSOR_A + 36, u32s(0), 94, Fault::EmptyKey),
         ("tensor key of 65,536 bytes", TENSOR_A + 36, u32s(65_536), 94, Fault::KeyLength(65_536)),
-        ("tensor key in Latin-1", TENSOR_B + 32, vec![0xff], 131, Common::Utf8.into()),
+        ("tensor key in Latin-1", TENSOR_B + 32, vec![0xff], 131, CommonFault::Utf8.into()),
         ("tensor key twice", TENSOR_B + 32, b"a".to_vec(), 131, twice("a")),
     ]
 }
@@ -160,7 +160,7 @@ fn an_empty_tensor_lies_in_the_file() {
     assert_eq!(file.len(), 64);
     assert!(open(&file).is_ok());
     let (at, fault) = malformed(&signed(&patched(&file, 36, &65u64.to_le_bytes()), 57));
-    assert_eq!((at, fault), (36, Common::OutOfBounds { offset: 65, len: 0, end: 64 }.into()));
+    assert_eq!((at, fault), (36, CommonFault::OutOfBounds { offset: 65, len: 0, end: 64 }.into()));
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn what_is_for_verify_opens_and_is_reported() {
     let findings = |tensor: usize, offset: u64| {
         let file = signed(&patched(&good, tensor + 12, &offset.to_le_bytes()), RECORDS_END);
         let reader = open(&file).unwrap();
-        for level in [Level::Header, Level::Control] {
+        for level in [VerifyLevel::Header, VerifyLevel::Control] {
             assert!(reader.verify(level).is_ok(), "extents are for the full level");
         }
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert_eq!(report.check("extents").unwrap().status == Status::Failed, !report.is_ok());
         report.errors
     };
@@ -198,7 +198,7 @@ fn tied_tensors_are_no_finding() {
     let tied = signed(&patched(&file, 24 + 33 + 12, &file[36..44]), 24 + 2 * 33);
     let reader = open(&tied).unwrap();
     assert_eq!(reader.index().tensors().location(0), reader.index().tensors().location(1));
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn every_length_of_a_file_that_was_cut_is_an_error() {
             let error = open(&file[..len]).err().unwrap_or_else(|| panic!("{len} bytes open"));
             match error {
                 Error::Truncated { .. } => assert!(len < RECORDS_END, "{len} bytes: {error}"),
-                Error::Malformed { fault: Fault::Common(Common::OutOfBounds { .. }), .. } => {
+                Error::Malformed { fault: Fault::Common(CommonFault::OutOfBounds { .. }), .. } => {
                     assert!(len >= TENSOR_B, "{len} bytes: {error}");
                 }
                 _ => panic!("{len} bytes: {error}"),
@@ -250,8 +250,8 @@ fn a_file_that_matches_no_checksum_opens_only_when_asked() {
         assert_eq!(reader.index().metadata().get("n"), Some(Number::I64(8)));
         assert_eq!(reader.tensor("b").unwrap().bytes()[0], 100);
         assert!(reader.details().unwrap().get("checksum").unwrap().is_null());
-        assert!(reader.verify(Level::Header).is_ok(), "nothing is hashed at this level");
-        for level in [Level::Control, Level::Full] {
+        assert!(reader.verify(VerifyLevel::Header).is_ok(), "nothing is hashed at this level");
+        for level in [VerifyLevel::Control, VerifyLevel::Full] {
             let report = reader.verify(level);
             assert_eq!(report.errors, [format!("header, checksum at byte 8: {fault}")]);
             assert_eq!(report.check("crc").unwrap().status, Status::Failed);

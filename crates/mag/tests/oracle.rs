@@ -14,7 +14,7 @@ use std::path::Path;
 
 use common::{Tensor, metadata, write};
 use mag::modelfmt_core::source::FileSource;
-use mag::{Checksum, DType, Level, Metadata, Number, Reader};
+use mag::{Checksum, DType, Metadata, Number, Reader, VerifyLevel};
 
 /// `kind`, key and value, as the scripts print them.
 fn line(key: &str, number: Number) -> String {
@@ -45,7 +45,7 @@ fn what_magnetron_writes_is_read_right() {
     let printed = testkit::python(include_str!("oracle/write.py"), &[path.to_str().unwrap()]);
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.index().checksum(), Some(Checksum::Crc32c));
-    assert!(reader.verify(Level::Full).is_ok(), "{:?}", reader.verify(Level::Full));
+    assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
     let mut expected: Vec<_> = printed.lines().map(str::to_owned).collect();
     let mut found: Vec<_> = reader.tensors().iter().map(|info| tensor_line(&reader, info.name)).collect();
     found.extend(reader.index().metadata().iter().map(|(key, number)| line(key, number)));

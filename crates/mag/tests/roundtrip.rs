@@ -11,7 +11,7 @@ mod common;
 
 use common::{Tensor, checksum_of, write, write_with};
 use mag::modelfmt_core::{AlignedBuf, Container};
-use mag::{Checksum, DType, Level, Metadata, Number, Reader, Source, Work};
+use mag::{Checksum, DType, Execution, Metadata, Number, Reader, Source, VerifyLevel};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use testkit::CountingSource;
@@ -86,7 +86,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Metadata, che
         reader.read_into(position, begin as u64, &mut half).unwrap();
         assert_eq!(half, tensor.values[begin..]);
     }
-    assert!(reader.verify(Level::Full).is_ok(), "{:?}", reader.verify(Level::Full));
+    assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
 }
 
 /// What the document and DECISIONS say of the bytes, looked at without our reader's help.
@@ -125,7 +125,7 @@ proptest! {
         laid_out_as_documented(&file, &tensors, &metadata, checksum);
         read_again(file.as_slice(), &tensors, &metadata, checksum);
         read_again(CountingSource::new(file.clone()), &tensors, &metadata, checksum);
-        let again = write_with(&tensors, &metadata, checksum, &Work { threads, progress: None });
+        let again = write_with(&tensors, &metadata, checksum, &Execution { threads, progress: None });
         prop_assert!(again == file, "the same input gives the same bytes");
     }
 }
@@ -136,8 +136,9 @@ fn large_tensors_are_written_in_pieces() {
     let sizes = [(5 << 20) + 3, 1, (9 << 20) - 7, 0, 4 << 20];
     let tensor = |(i, &n): (usize, &u64)| Tensor::counting(&format!("t{i}"), DType::I8, &[n], i as u8);
     let tensors: Vec<_> = sizes.iter().enumerate().map(tensor).collect();
-    let one = write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Work::sequential());
-    let many = write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Work { threads: 4, progress: None });
+    let one = write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Execution::sequential());
+    let many =
+        write_with(&tensors, &Metadata::new(), Checksum::Crc32, &Execution { threads: 4, progress: None });
     assert!(one == many);
     let reader = Reader::from_source(one.as_slice()).unwrap();
     for tensor in &tensors {

@@ -13,9 +13,9 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use common::{Tensor, metadata};
-use mag::modelfmt_core::Fault as Common;
+use mag::modelfmt_core::CommonFault;
 use mag::modelfmt_core::write::{MemoryFile, Overwrite};
-use mag::{DType, Error, Fault, Number, Plan, Reader, TensorSpec, Work, WriteOptions, can_hold};
+use mag::{DType, Error, Execution, Fault, Number, Plan, Reader, TensorSpec, WriteOptions, can_hold};
 
 fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, Error> {
     Plan::new(specs, &metadata([]), &WriteOptions::new())
@@ -24,7 +24,7 @@ fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, Error> {
 /// The name in the error, and the fault.
 fn unfit(specs: Vec<TensorSpec<'_>>) -> (String, Fault) {
     match plan(specs) {
-        Err(Error::Unfit { part, fault }) => (part.name.unwrap_or_default().into(), fault),
+        Err(Error::Unsupported { part, fault }) => (part.name.unwrap_or_default().into(), fault),
         other => panic!("{other:?}"),
     }
 }
@@ -48,16 +48,19 @@ fn what_mag_cannot_hold_is_refused_by_name() {
         (
             vec![spec("w", vec![1 << 62])],
             "w",
-            Common::TooManyElements("[4611686018427387904]".to_owned()).into(),
+            CommonFault::TooManyElements("[4611686018427387904]".to_owned()).into(),
         ),
-        (vec![spec("w", vec![1]), spec("w", vec![2])], "w", Common::Duplicate("w".to_owned()).into()),
+        (vec![spec("w", vec![1]), spec("w", vec![2])], "w", CommonFault::Duplicate("w".to_owned()).into()),
     ];
     for (specs, name, fault) in rows {
         assert_eq!(unfit(specs), (name.to_owned(), fault));
     }
     let vast = |name| TensorSpec::new(name, DType::I8, vec![1 << 62]);
     let (name, fault) = unfit(vec![vast("a"), vast("b")]);
-    assert!(name == "b" && matches!(fault, Fault::Common(Common::OutOfBounds { .. })), "{name}: {fault:?}");
+    assert!(
+        name == "b" && matches!(fault, Fault::Common(CommonFault::OutOfBounds { .. })),
+        "{name}: {fault:?}"
+    );
 }
 
 #[test]
@@ -65,10 +68,10 @@ fn keys_of_metadata_are_checked_too() {
     let long = "k".repeat(65_536);
     for (key, fault) in [("", Fault::EmptyKey), (long.as_str(), Fault::KeyLength(65_536))] {
         let result = Plan::new([], &metadata([(key, Number::I64(0))]), &WriteOptions::new());
-        assert!(matches!(result, Err(Error::Unfit { fault: found, .. }) if found == fault));
+        assert!(matches!(result, Err(Error::Unsupported { fault: found, .. }) if found == fault));
     }
     let mut entries = metadata([("k", Number::I64(0))]);
-    assert_eq!(entries.push("k", Number::I64(1)), Err(Common::Duplicate("k".to_owned()).into()));
+    assert_eq!(entries.push("k", Number::I64(1)), Err(CommonFault::Duplicate("k".to_owned()).into()));
     assert_eq!((entries.len(), entries.get("k")), (1, Some(Number::I64(0))));
 }
 
@@ -86,7 +89,8 @@ fn the_longest_key_and_the_highest_rank_are_written() {
 #[test]
 fn values_that_end_early_name_their_tensor() {
     let specs = vec![TensorSpec::new("a", DType::I8, vec![4]), TensorSpec::new("b", DType::I8, vec![4])];
-    let error = plan(specs).unwrap().write(&[vec![0; 4], vec![0; 3]], &MemoryFile::new(), &Work::default());
+    let error =
+        plan(specs).unwrap().write(&[vec![0; 4], vec![0; 3]], &MemoryFile::new(), &Execution::default());
     assert!(matches!(&error, Err(Error::Data { name, .. }) if name == "b"), "{error:?}");
 }
 
@@ -97,19 +101,19 @@ fn a_file_appears_complete_or_not_at_all() {
     let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
     let plan = plan(vec![TensorSpec::new("a", DType::I8, vec![4])]).unwrap();
 
-    let short = plan.write_file(&path, Overwrite::Refuse, &[[0; 3]], &Work::default());
+    let short = plan.write_file(&path, Overwrite::Refuse, &[[0; 3]], &Execution::default());
     assert!(matches!(short, Err(Error::Data { .. })) && names().is_empty(), "{short:?}, {:?}", names());
     let stop = |_| ControlFlow::Break(());
-    let stopped = Work { threads: 1, progress: Some(&stop) };
+    let stopped = Execution { threads: 1, progress: Some(&stop) };
     let stopped = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &stopped);
     assert!(matches!(stopped, Err(Error::Cancelled)) && names().is_empty(), "{stopped:?}, {:?}", names());
 
-    plan.write_file(&path, Overwrite::Refuse, &[[1, 2, 3, 4]], &Work::default()).unwrap();
+    plan.write_file(&path, Overwrite::Refuse, &[[1, 2, 3, 4]], &Execution::default()).unwrap();
     assert_eq!(names(), ["m.mag"]);
-    let refused = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &Work::default()).unwrap_err();
+    let refused = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &Execution::default()).unwrap_err();
     assert!(matches!(&refused, Error::Write { path, .. } if path.ends_with("m.mag")), "{refused:?}");
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3, 4]);
-    plan.write_file(&path, Overwrite::Replace, &[[5; 4]], &Work::default()).unwrap();
+    plan.write_file(&path, Overwrite::Replace, &[[5; 4]], &Execution::default()).unwrap();
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [5; 4]);
     assert_eq!(names(), ["m.mag"]);
 }

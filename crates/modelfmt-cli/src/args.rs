@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use modelfmt::convert::TypeRule;
-use modelfmt::{Format, Level};
+use modelfmt::{Format, VerifyLevel};
 
 /// Model files: what is in them, are they intact, turn them into another format.
 #[derive(Debug, Parser)]
@@ -125,7 +125,7 @@ pub(crate) enum LevelArg {
     Full,
 }
 
-impl From<LevelArg> for Level {
+impl From<LevelArg> for VerifyLevel {
     fn from(level: LevelArg) -> Self {
         match level {
             LevelArg::Header => Self::Header,

@@ -96,10 +96,10 @@ fn print(error: &modelfmt::Error) {
         other => other.to_string(),
     };
     say(format_args!("error: {}", Printable(&said)));
-    if let modelfmt::Error::Unfit { misfits, .. } = error
-        && misfits.len() > 1
+    if let modelfmt::Error::Unsupported { unsupported, .. } = error
+        && unsupported.len() > 1
     {
-        let groups = modelfmt::convert::Misfit::grouped(misfits);
+        let groups = modelfmt::convert::Unsupported::grouped(unsupported);
         groups.iter().for_each(|group| say(format_args!("caused by: {}", Printable(&group.to_string()))));
     }
     let mut cause = error.source();

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use modelfmt::Work;
+use modelfmt::Execution;
 
 use crate::stop;
 
@@ -25,12 +25,12 @@ impl Progress {
     }
 
     /// Runs `job` with the bar, and takes the bar away.
-    pub(crate) fn run<T>(&self, job: impl FnOnce(&Work<'_>) -> T) -> T {
+    pub(crate) fn run<T>(&self, job: impl FnOnce(&Execution<'_>) -> T) -> T {
         let advance = |nbytes| {
             self.0.inc(nbytes);
             if stop::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let result = job(&Work { progress: Some(&advance), ..Work::default() });
+        let result = job(&Execution { progress: Some(&advance), ..Execution::default() });
         self.0.finish_and_clear();
         result
     }

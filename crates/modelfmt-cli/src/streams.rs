@@ -7,7 +7,7 @@ use std::path::Path;
 
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
-use modelfmt::{FileReport, Level, Model, OpenOptions, Work};
+use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
 
 use crate::failure::{Failure, Result};
 use crate::stop;
@@ -60,7 +60,7 @@ fn missing(path: &Path, error: modelfmt::Error) -> Failure {
 }
 
 /// Verifies a model: a path, or `-`.
-pub(crate) fn verify(path: &Path, level: Level, work: &Work<'_>) -> Result<FileReport> {
+pub(crate) fn verify(path: &Path, level: VerifyLevel, work: &Execution<'_>) -> Result<FileReport> {
     Ok(match stream(path)? {
         Some(file) => modelfmt::verify_source(&path.to_string_lossy(), Box::new(file), level, work),
         None => modelfmt::verify(path, level, work),

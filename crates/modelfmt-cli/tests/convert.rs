@@ -107,7 +107,7 @@ fn types_are_named_as_anyone_writes_them_for_some_tensors_or_all() {
 }
 
 #[test]
-fn misfits_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
+fn unsupported_items_of_one_kind_are_one_line_and_filters_say_what_they_leave_out() {
     let folder = folder_with("trained.mag");
     modelfmt_in(folder.path(), "convert trained.mag wide.safetensors --lossy --cast f64").ok();
     let run = modelfmt_in(folder.path(), "convert wide.safetensors out.mag");

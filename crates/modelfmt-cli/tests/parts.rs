@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use modelfmt::aero::modelfmt_core::write::TensorSpec;
-use modelfmt::{DType, Object, Overwrite, Work};
+use modelfmt::{DType, Execution, Object, Overwrite};
 
 const PARTS: usize = 300;
 
@@ -19,7 +19,7 @@ fn limited(args: &[&str], folder: &Path) -> Output {
 
 fn write_sets(folder: &Path) {
     let specs = || (0..PARTS).map(|n| TensorSpec::new(format!("t.{n}"), DType::U8, vec![64]));
-    let (data, work) = (vec![[7u8; 64]; PARTS], Work::default());
+    let (data, work) = (vec![[7u8; 64]; PARTS], Execution::default());
     let metadata = Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
     let options = modelfmt::aero::WriteOptions::new().uuid([7; 16]).shard_size(64).shards_per_part(1);
     let plan = modelfmt::aero::SetPlan::new("m.aeroset.json", specs(), &metadata, &options).unwrap();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tensor_core::{TensorInfo, TensorView};
 
 use crate::error::Error;
+use crate::execution::Execution;
 use crate::fetch::Fetch;
 use crate::parse::{parse_fetched, require_len};
 use crate::reader::{FileIndex, OpenOptions, view_of_source};
-use crate::report::{Level, Report};
+use crate::report::{Report, VerifyLevel};
 use crate::table::TensorTable;
-use crate::work::Work;
 
 /// An open file over bytes that may have to be waited for. It has the words of [`Reader`](crate::Reader), as `async`
 /// functions, and runs the same code; your executor drives it.
@@ -108,12 +108,12 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     }
 
     /// Checks the file and reports every finding.
-    pub async fn verify(&self, level: Level) -> Report {
-        self.verify_with(level, &Work::sequential()).await
+    pub async fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::sequential()).await
     }
 
     /// As [`verify`](Self::verify), with progress as `work` says.
-    pub async fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.index.verify(&self.source, level, work).await
     }
 

@@ -2,10 +2,10 @@
 
 use crate::claims::Claims;
 use crate::error::AnyError;
-use crate::report::{Level, Report};
+use crate::execution::Execution;
+use crate::report::{Report, VerifyLevel};
 use crate::table::Location;
 use crate::value::Value;
-use crate::work::Work;
 use tensor_core::Bytes;
 use tensor_core::TensorInfo;
 
@@ -42,7 +42,7 @@ pub trait Container {
     fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `offset` on, decompressed. Pieces that begin at multiples of
-    /// [`PIECE`](crate::work::PIECE) never decompress a block twice.
+    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice.
     ///
     /// # Errors
     /// As [`read`](Self::read); also if the tensor has fewer bytes.
@@ -87,7 +87,7 @@ pub trait Container {
     fn details(&self) -> Result<Value, AnyError>;
 
     /// Checks the file and reports every finding, not only the first.
-    fn verify(&self, level: Level, work: &Work<'_>) -> Report;
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report;
 }
 
 /// Makes the `Reader` of a format crate, a type over [`Reader`](crate::Reader), a [`Container`] through it.
@@ -141,7 +141,7 @@ macro_rules! container_through_field {
             fn details(&self) -> Result<$crate::value::Value, $crate::AnyError> {
                 $crate::Container::details(&self.0)
             }
-            fn verify(&self, level: $crate::Level, work: &$crate::Work<'_>) -> $crate::Report {
+            fn verify(&self, level: $crate::VerifyLevel, work: &$crate::Execution<'_>) -> $crate::Report {
                 $crate::Container::verify(&self.0, level, work)
             }
         }

@@ -1,6 +1,6 @@
 //! A bounds-checked little-endian reader that knows where in the file it stands.
 
-use crate::error::{Basic, Fault, Part};
+use crate::error::{CommonError, CommonFault, Part};
 
 /// Reads little-endian fields one after the other. Running out of bytes is an error that names record, field and offset.
 #[derive(Clone, Debug)]
@@ -52,9 +52,9 @@ impl<'a> Cursor<'a> {
     /// The next `len` bytes.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer are left.
+    /// [`CommonError::Truncated`] if fewer are left.
     #[inline]
-    pub fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], Basic> {
+    pub fn bytes(&mut self, len: u64, field: &'static str) -> Result<&'a [u8], CommonError> {
         let taken = usize::try_from(len).ok().and_then(|n| self.bytes.get(self.pos..)?.get(..n));
         let Some(taken) = taken else { return Err(self.truncated(len, field)) };
         self.pos += taken.len();
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Basic> {
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], CommonError> {
         match self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()) {
             Some(array) => {
                 self.pos += N;
@@ -73,35 +73,40 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn truncated(&self, need: u64, field: &'static str) -> Basic {
-        Basic::Truncated { part: self.part(field), at: self.offset(), need, have: self.remaining() as u64 }
+    fn truncated(&self, need: u64, field: &'static str) -> CommonError {
+        CommonError::Truncated {
+            part: self.part(field),
+            at: self.offset(),
+            need,
+            have: self.remaining() as u64,
+        }
     }
 
     /// The next `len` bytes as text.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer are left, [`Fault::Utf8`] if they are not UTF-8.
+    /// [`CommonError::Truncated`] if fewer are left, [`CommonFault::Utf8`] if they are not UTF-8.
     #[inline]
-    pub fn str(&mut self, len: u64, field: &'static str) -> Result<&'a str, Basic> {
+    pub fn str(&mut self, len: u64, field: &'static str) -> Result<&'a str, CommonError> {
         let at = self.offset();
         let bytes = self.bytes(len, field)?;
-        std::str::from_utf8(bytes).map_err(|_| Basic::Malformed {
+        std::str::from_utf8(bytes).map_err(|_| CommonError::Malformed {
             part: self.part(field),
             at,
-            fault: Fault::Utf8,
+            fault: CommonFault::Utf8,
         })
     }
 
     /// The next `count` 64-bit numbers.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer are left.
+    /// [`CommonError::Truncated`] if fewer are left.
     #[inline]
     pub fn u64s(
         &mut self,
         count: u64,
         field: &'static str,
-    ) -> Result<impl ExactSizeIterator<Item = u64> + Clone + use<'a>, Basic> {
+    ) -> Result<impl ExactSizeIterator<Item = u64> + Clone + use<'a>, CommonError> {
         let bytes = self.bytes(count.saturating_mul(8), field)?;
         Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)))
     }
@@ -109,36 +114,36 @@ impl<'a> Cursor<'a> {
     /// An 8-bit number.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if no byte is left.
+    /// [`CommonError::Truncated`] if no byte is left.
     #[inline]
-    pub fn u8(&mut self, field: &'static str) -> Result<u8, Basic> {
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, CommonError> {
         self.array(field).map(u8::from_le_bytes)
     }
 
     /// A 16-bit number.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer than 2 bytes are left.
+    /// [`CommonError::Truncated`] if fewer than 2 bytes are left.
     #[inline]
-    pub fn u16(&mut self, field: &'static str) -> Result<u16, Basic> {
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, CommonError> {
         self.array(field).map(u16::from_le_bytes)
     }
 
     /// A 32-bit number.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer than 4 bytes are left.
+    /// [`CommonError::Truncated`] if fewer than 4 bytes are left.
     #[inline]
-    pub fn u32(&mut self, field: &'static str) -> Result<u32, Basic> {
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, CommonError> {
         self.array(field).map(u32::from_le_bytes)
     }
 
     /// A 64-bit number.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if fewer than 8 bytes are left.
+    /// [`CommonError::Truncated`] if fewer than 8 bytes are left.
     #[inline]
-    pub fn u64(&mut self, field: &'static str) -> Result<u64, Basic> {
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, CommonError> {
         self.array(field).map(u64::from_le_bytes)
     }
 }
@@ -156,9 +161,9 @@ mod tests {
         assert_eq!((c.offset(), c.consumed(), c.remaining()), (109, 9, 2));
         let utf8 = c.clone().str(1, "name").unwrap_err();
         let part = Part::new("header").with_field("name");
-        assert_eq!(utf8, Basic::Malformed { part: part.clone(), at: 109, fault: Fault::Utf8 });
+        assert_eq!(utf8, CommonError::Malformed { part: part.clone(), at: 109, fault: CommonFault::Utf8 });
         let part = Part::new("header").with_field("length");
-        assert_eq!(c.u64("length"), Err(Basic::Truncated { part, at: 109, need: 8, have: 2 }));
+        assert_eq!(c.u64("length"), Err(CommonError::Truncated { part, at: 109, need: 8, have: 2 }));
         assert!(c.bytes(u64::MAX, "x").is_err());
         assert!(c.u64s(u64::MAX, "x").is_err());
         assert_eq!(c.consumed(), 9, "a failed read takes nothing");

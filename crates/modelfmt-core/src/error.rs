@@ -86,7 +86,7 @@ impl fmt::Debug for Shortened<'_> {
 /// The rules that every format shares. Each format's own `Fault` carries these among its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum CommonFault {
     /// A range does not lie within the file.
     #[error("covers {len} bytes from byte {offset}, but the file ends at byte {end}")]
     OutOfBounds {
@@ -154,7 +154,7 @@ pub enum Fault {
 
 /// What the shared pieces report (cursor, extents, limits); it becomes the [`Error`] of a format by `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Basic {
+pub enum CommonError {
     /// See [`Error::Truncated`].
     Truncated {
         /// What was being read.
@@ -173,7 +173,7 @@ pub enum Basic {
         /// Where it stands.
         at: u64,
         /// The rule that it breaks.
-        fault: Fault,
+        fault: CommonFault,
     },
     /// See [`Error::Limit`].
     Limit {
@@ -186,7 +186,7 @@ pub enum Basic {
     },
 }
 
-impl From<ShapeError> for Fault {
+impl From<ShapeError> for CommonFault {
     fn from(error: ShapeError) -> Self {
         match error {
             ShapeError::PartialBlock { dtype, shape } => Self::PartialBlock { dtype, shape },
@@ -196,12 +196,12 @@ impl From<ShapeError> for Fault {
     }
 }
 
-impl<F: From<Fault>> From<Basic> for Error<F> {
-    fn from(basic: Basic) -> Self {
+impl<F: From<CommonFault>> From<CommonError> for Error<F> {
+    fn from(basic: CommonError) -> Self {
         match basic {
-            Basic::Truncated { part, at, need, have } => Self::Truncated { part, at, need, have },
-            Basic::Malformed { part, at, fault } => Self::Malformed { part, at, fault: fault.into() },
-            Basic::Limit { what, found, max } => Self::Limit { what, found, max },
+            CommonError::Truncated { part, at, need, have } => Self::Truncated { part, at, need, have },
+            CommonError::Malformed { part, at, fault } => Self::Malformed { part, at, fault: fault.into() },
+            CommonError::Limit { what, found, max } => Self::Limit { what, found, max },
         }
     }
 }
@@ -306,7 +306,7 @@ pub enum Error<F> {
     },
     /// What is to be written does not fit the format.
     #[error("{part}: {fault}")]
-    Unfit {
+    Unsupported {
         /// What does not fit.
         part: Part,
         /// The rule in its way.
@@ -370,7 +370,9 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
             Self::NoData { name } => Error::NoData { name },
             Self::NoHash { name } => Error::NoHash { name },
             Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
-            Self::Unfit { part, fault } => Error::Unfit { part, fault: AnyFault(Box::new(fault)) },
+            Self::Unsupported { part, fault } => {
+                Error::Unsupported { part, fault: AnyFault(Box::new(fault)) }
+            }
             Self::Data { name, source } => Error::Data { name, source },
             Self::Cancelled => Error::Cancelled,
             Self::InFile(Located { path, error }) => {
@@ -380,19 +382,19 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
     }
 }
 
-impl<F: From<Fault> + fmt::Display> Error<F> {
+impl<F: From<CommonFault> + fmt::Display> Error<F> {
     /// The same error as one of a set, of which `file` is the part that it speaks of.
     #[must_use]
     pub fn in_file(self, file: &Part) -> Self {
         let within = |part, at, fault: String| {
-            let fault = Fault::InFile { part: Box::new(part), fault }.into();
+            let fault = CommonFault::InFile { part: Box::new(part), fault }.into();
             Self::Malformed { part: file.clone(), at, fault }
         };
         match self.into_inner() {
             Self::Malformed { part, at, fault } => within(part, at, fault.to_string()),
             Self::Truncated { part, at, need, have } => {
                 let end = at.saturating_add(have);
-                within(part, at, Fault::OutOfBounds { offset: at, len: need, end }.to_string())
+                within(part, at, CommonFault::OutOfBounds { offset: at, len: need, end }.to_string())
             }
             Self::Io { at, len, source } => {
                 let path = file.name.as_deref().unwrap_or_default();
@@ -429,7 +431,9 @@ impl<F: Clone> Error<F> {
             Self::OutOfRange { name, offset, len, nbytes } => {
                 Self::OutOfRange { name: name.clone(), offset: *offset, len: *len, nbytes: *nbytes }
             }
-            Self::Unfit { part, fault } => Self::Unfit { part: part.clone(), fault: fault.clone() },
+            Self::Unsupported { part, fault } => {
+                Self::Unsupported { part: part.clone(), fault: fault.clone() }
+            }
             Self::Data { name, source } => {
                 Self::Data { name: name.clone(), source: source.to_string().into() }
             }
@@ -518,8 +522,8 @@ impl<F: fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
 /// The fault of some format.
 pub struct AnyFault(Box<dyn AnyRule>);
 
-impl From<Fault> for AnyFault {
-    fn from(fault: Fault) -> Self {
+impl From<CommonFault> for AnyFault {
+    fn from(fault: CommonFault) -> Self {
         Self(Box::new(fault))
     }
 }
@@ -546,7 +550,7 @@ mod tests {
     #[test]
     fn messages_say_what_where_and_why() {
         let part = Part::entry("tensor record", 3).with_name("w\u{1b}[0m").with_field("numel");
-        let error: Error<Fault> = Error::Malformed { part, at: 40, fault: Fault::Utf8 };
+        let error: Error<CommonFault> = Error::Malformed { part, at: 40, fault: CommonFault::Utf8 };
         let text = "tensor record 3 \"w\\u{1b}[0m\", numel at byte 40: is not valid UTF-8";
         assert_eq!(error.to_string(), text);
         assert_eq!(error.erase().to_string(), text);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::Fault;
+use crate::error::CommonFault;
 
 /// A byte range that lies within a file. There is no other way to make one, so nobody can forget the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,11 +15,11 @@ impl Extent {
     /// The `len` bytes from `offset`, if they lie within the first `end` bytes. An empty range may stand at the end.
     ///
     /// # Errors
-    /// [`Fault::OutOfBounds`] if they do not.
-    pub const fn new(offset: u64, len: u64, end: u64) -> Result<Self, Fault> {
+    /// [`CommonFault::OutOfBounds`] if they do not.
+    pub const fn new(offset: u64, len: u64, end: u64) -> Result<Self, CommonFault> {
         match offset.checked_add(len) {
             Some(e) if e <= end => Ok(Self { offset, len }),
-            _ => Err(Fault::OutOfBounds { offset, len, end }),
+            _ => Err(CommonFault::OutOfBounds { offset, len, end }),
         }
     }
 
@@ -56,8 +56,8 @@ impl Extent {
     /// The part of it that begins `offset` bytes in and is `len` long.
     ///
     /// # Errors
-    /// [`Fault::OutOfBounds`], in terms of this extent, if it has fewer bytes.
-    pub fn part(self, offset: u64, len: u64) -> Result<Self, Fault> {
+    /// [`CommonFault::OutOfBounds`], in terms of this extent, if it has fewer bytes.
+    pub fn part(self, offset: u64, len: u64) -> Result<Self, CommonFault> {
         Self::new(offset, len, self.len).map(|inner| Self { offset: self.offset + inner.offset, len })
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     fn extents_lie_inside() {
         assert_eq!(Extent::new(4, 6, 10).map(Extent::range), Ok(4..10));
         assert!(Extent::new(10, 0, 10).is_ok());
-        assert_eq!(Extent::new(4, 7, 10), Err(Fault::OutOfBounds { offset: 4, len: 7, end: 10 }));
+        assert_eq!(Extent::new(4, 7, 10), Err(CommonFault::OutOfBounds { offset: 4, len: 7, end: 10 }));
         assert!(Extent::new(u64::MAX, 2, u64::MAX).is_err());
         assert!(Extent::new(11, 0, 10).is_err());
         let extent = Extent::new(4, 6, 10).unwrap();

@@ -16,8 +16,8 @@ use std::task::{Context, Poll, Waker};
 use tensor_core::{AlignedBuf, Bytes};
 
 use crate::error::Error;
+use crate::execution::Execution;
 use crate::source::{Source, checked_len};
-use crate::work::Work;
 
 /// Random-access bytes of a fixed length that may have to be waited for.
 ///
@@ -63,7 +63,7 @@ pub trait Fetch {
     fn scan<C: Scan>(
         &self,
         scan: &C,
-        work: &Work<'_>,
+        work: &Execution<'_>,
         mut take: impl FnMut(C::Seen) + Send,
     ) -> impl Future<Output = Result<(), ScanError>> {
         async move {
@@ -153,7 +153,7 @@ impl<S: Source + ?Sized> Fetch for S {
     fn scan<C: Scan>(
         &self,
         scan: &C,
-        work: &Work<'_>,
+        work: &Execution<'_>,
         take: impl FnMut(C::Seen) + Send,
     ) -> impl Future<Output = Result<(), ScanError>> {
         ready(match self.shared() {
@@ -166,7 +166,7 @@ impl<S: Source + ?Sized> Fetch for S {
 fn on_threads<C: Scan>(
     source: &(dyn Source + Sync),
     scan: &C,
-    work: &Work<'_>,
+    work: &Execution<'_>,
     mut take: impl FnMut(C::Seen) + Send,
 ) -> Result<(), ScanError> {
     let one = |state: &mut _, number| one_piece(source, scan, work, state, number);
@@ -179,7 +179,7 @@ fn on_threads<C: Scan>(
 fn in_order<C: Scan>(
     source: &(impl Source + ?Sized),
     scan: &C,
-    work: &Work<'_>,
+    work: &Execution<'_>,
     mut take: impl FnMut(C::Seen),
 ) -> Result<(), ScanError> {
     let mut state = Default::default();
@@ -190,7 +190,7 @@ fn in_order<C: Scan>(
 fn one_piece<C: Scan>(
     source: &(impl Source + ?Sized),
     scan: &C,
-    work: &Work<'_>,
+    work: &Execution<'_>,
     (buffer, scratch): &mut (AlignedBuf, C::Scratch),
     number: u64,
 ) -> Result<C::Seen, ScanError> {
@@ -230,7 +230,7 @@ pub fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-impl Work<'_> {
+impl Execution<'_> {
     /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
     /// `look` is given the piece's offset in the source and its bytes.
     ///
@@ -250,7 +250,7 @@ impl Work<'_> {
     }
 }
 
-/// Why [`Work::scan`] ended early.
+/// Why [`Execution::scan`] ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The source could not be read.
@@ -287,13 +287,13 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let sum = |_, piece: &[u8]| piece.iter().map(|&b| u64::from(b)).sum::<u64>();
         let mut total = 0;
-        Work::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
+        Execution::default().scan(&bytes, 3..9_999, 64, sum, |sum| total += sum).unwrap();
         assert_eq!(total, bytes[3..9_999].iter().map(|&b| u64::from(b)).sum::<u64>());
         let stop = |_| ControlFlow::Break(());
-        let work = Work { threads: 2, progress: Some(&stop) };
+        let work = Execution { threads: 2, progress: Some(&stop) };
         assert!(matches!(work.scan(&bytes, 0..10_000, 64, sum, drop), Err(ScanError::Cancelled)));
         assert!(matches!(
-            Work::default().scan(&bytes, 0..10_001, 64, sum, drop),
+            Execution::default().scan(&bytes, 0..10_001, 64, sum, drop),
             Err(ScanError::Io { at: 9984, .. })
         ));
     }

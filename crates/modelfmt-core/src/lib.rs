@@ -57,11 +57,11 @@
 //!
 //! # Verifying
 //!
-//! A [`Report`] is every check that was made, and every finding of each; heavy work ([`Work`]) is done in pieces, on several
+//! A [`Report`] is every check that was made, and every finding of each; heavy work ([`Execution`]) is done in pieces, on several
 //! cores where the source may be shared.
 //!
 //! ```
-//! use modelfmt_core::{Level, Report, Work};
+//! use modelfmt_core::{VerifyLevel, Report, Execution};
 //!
 //! let values = [0u8, 1, 1, 2, 0];
 //! let look = |at: u64, piece: &[u8]| {
@@ -69,9 +69,9 @@
 //!     bad.map(|(value, at)| format!("byte {at}: {value} is no boolean")).collect::<Vec<_>>()
 //! };
 //! let mut findings = Vec::new(); // pieces come in order, whatever the threads
-//! Work::default().scan(&&values[..], 0..5, 4, look, |found| findings.extend(found))?;
+//! Execution::default().scan(&&values[..], 0..5, 4, look, |found| findings.extend(found))?;
 //!
-//! let mut report = Report::new(Level::Full);
+//! let mut report = Report::new(VerifyLevel::Full);
 //! report.add("values", findings, "5 booleans");
 //! assert_eq!(report.errors, ["byte 3: 2 is no boolean"]);
 //! assert!(report.into_result().is_err());
@@ -105,7 +105,7 @@
 //! # Features
 //!
 //! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
-//! - `parallel` (default): [`Work`] uses more than one thread. Results never depend on it.
+//! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
 //! - `json`: [`value::json`], metadata from and to JSON text.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
@@ -118,6 +118,7 @@ pub mod claims;
 mod container;
 mod cursor;
 mod error;
+mod execution;
 mod extent;
 mod fetch;
 mod limits;
@@ -131,20 +132,20 @@ pub mod source;
 mod steps;
 mod table;
 pub mod value;
-mod work;
 pub mod write;
 
 pub use async_reader::AsyncReader;
 pub use container::Container;
 pub use cursor::Cursor;
-pub use error::{AnyError, AnyFault, Basic, Error, Fault, Located, Part, Shortened};
+pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Located, Part, Shortened};
+pub use execution::{Execution, PIECE, Progress};
 pub use extent::{Extent, Overlap, align_up, overlaps};
 pub use fetch::{Fetch, Scan, ScanError, ScanRange, now, poll_once};
 pub use limits::Limits;
 pub use names::NameTable;
 pub use parse::{Parser, parse_fetched, parse_source, require_len};
 pub use reader::{FileIndex, OpenOptions, Reader, view_of_source};
-pub use report::{Check, Level, Report, Status, VerifyError};
+pub use report::{Check, Report, Status, VerifyError, VerifyLevel};
 pub use set::{MapError, SetReader, ShardMap};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
@@ -155,7 +156,6 @@ pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, TensorInfo,
     TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
 };
-pub use work::{PIECE, Progress, Work};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! Caps on what a file may make a reader do.
 
-use crate::error::{Basic, Part};
+use crate::error::{CommonError, Part};
 
 /// Caps on what a file may make a reader do. The defaults are those of the specifications, or what real models stay
 /// far below; a caller lowers them for small memories, or raises them for a file it trusts.
@@ -46,11 +46,11 @@ impl Limits {
     /// `found` as a `usize`, if it is at most `max`.
     ///
     /// # Errors
-    /// [`Basic::Limit`] if it is larger, or more than this machine can address.
-    pub fn check(what: &'static str, found: u64, max: u64) -> Result<usize, Basic> {
+    /// [`CommonError::Limit`] if it is larger, or more than this machine can address.
+    pub fn check(what: &'static str, found: u64, max: u64) -> Result<usize, CommonError> {
         match usize::try_from(found) {
             Ok(size) if found <= max => Ok(size),
-            _ => Err(Basic::Limit { what, found, max: max.min(usize::MAX as u64) }),
+            _ => Err(CommonError::Limit { what, found, max: max.min(usize::MAX as u64) }),
         }
     }
 
@@ -58,12 +58,12 @@ impl Limits {
     /// byte `at` on. What a count is worth is known before anything is allocated for it.
     ///
     /// # Errors
-    /// [`Basic::Truncated`] if they do not fit.
-    pub fn fits(part: Part, at: u64, count: u64, min_len: u64, have: u64) -> Result<usize, Basic> {
+    /// [`CommonError::Truncated`] if they do not fit.
+    pub fn fits(part: Part, at: u64, count: u64, min_len: u64, have: u64) -> Result<usize, CommonError> {
         let need = count.saturating_mul(min_len);
         match usize::try_from(count) {
             Ok(size) if need <= have => Ok(size),
-            _ => Err(Basic::Truncated { part, at, need, have }),
+            _ => Err(CommonError::Truncated { part, at, need, have }),
         }
     }
 }
@@ -75,10 +75,13 @@ mod tests {
     #[test]
     fn counts_are_checked_before_use() {
         assert_eq!(Limits::check("tensors", 5, 5), Ok(5));
-        assert_eq!(Limits::check("tensors", 6, 5), Err(Basic::Limit { what: "tensors", found: 6, max: 5 }));
+        assert_eq!(
+            Limits::check("tensors", 6, 5),
+            Err(CommonError::Limit { what: "tensors", found: 6, max: 5 })
+        );
         let part = Part::new("records");
         assert_eq!(Limits::fits(part.clone(), 24, 10, 8, 80), Ok(10));
-        let truncated = Basic::Truncated { part: part.clone(), at: 24, need: 88, have: 80 };
+        let truncated = CommonError::Truncated { part: part.clone(), at: 24, need: 88, have: 80 };
         assert_eq!(Limits::fits(part.clone(), 24, 11, 8, 80), Err(truncated));
         assert!(Limits::fits(part, 24, u64::MAX, 8, 80).is_err());
     }

@@ -6,7 +6,7 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::error::Fault;
+use crate::error::CommonFault;
 
 /// Unique names, numbered from 0 in the order they came, in one string and a hash table of numbers.
 ///
@@ -35,12 +35,12 @@ impl NameTable {
     /// Adds a name and returns its number.
     ///
     /// # Errors
-    /// [`Fault::Duplicate`] if it is there already, [`Fault::TooManyNames`] if it does not fit.
+    /// [`CommonFault::Duplicate`] if it is there already, [`CommonFault::TooManyNames`] if it does not fit.
     #[inline]
-    pub fn push(&mut self, name: &str) -> Result<usize, Fault> {
-        let number = u32::try_from(self.ends.len()).map_err(|_| Fault::TooManyNames)?;
+    pub fn push(&mut self, name: &str) -> Result<usize, CommonFault> {
+        let number = u32::try_from(self.ends.len()).map_err(|_| CommonFault::TooManyNames)?;
         let end = self.text.len().saturating_add(name.len());
-        let end = u32::try_from(end).map_err(|_| Fault::TooManyNames)?;
+        let end = u32::try_from(end).map_err(|_| CommonFault::TooManyNames)?;
         let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         let slot = self.lookup.entry(
             hasher.hash_one(name),
@@ -48,7 +48,7 @@ impl NameTable {
             |&other| hasher.hash_one(name_of(ends, text, other)),
         );
         match slot {
-            Entry::Occupied(_) => return Err(Fault::Duplicate(name.to_owned())),
+            Entry::Occupied(_) => return Err(CommonFault::Duplicate(name.to_owned())),
             Entry::Vacant(vacant) => vacant.insert(number),
         };
         self.text.push_str(name);
@@ -118,7 +118,7 @@ mod tests {
     fn names_are_numbered_found_and_unique() {
         let mut names = NameTable::with_capacity(2);
         assert_eq!((names.push("a"), names.push("重み"), names.push("")), (Ok(0), Ok(1), Ok(2)));
-        assert_eq!(names.push("重み"), Err(Fault::Duplicate("重み".to_owned())));
+        assert_eq!(names.push("重み"), Err(CommonFault::Duplicate("重み".to_owned())));
         assert_eq!(
             (names.find("重み"), names.find("b"), names.name(1), names.name(3)),
             (Some(1), None, Some("重み"), None)

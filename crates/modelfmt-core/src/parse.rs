@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Basic, Error, Part};
+use crate::error::{CommonError, Error, Part};
 use crate::fetch::{Fetch, now};
 use crate::source::Source;
 
@@ -67,12 +67,12 @@ pub fn parse_source<P: Parser>(
 /// Whether a source is as long as the file that an index was made of.
 ///
 /// # Errors
-/// [`Basic::Truncated`] if it is shorter; a longer one is another file and is refused in the same way.
-pub fn require_len(found: u64, expected: u64) -> Result<(), Basic> {
+/// [`CommonError::Truncated`] if it is shorter; a longer one is another file and is refused in the same way.
+pub fn require_len(found: u64, expected: u64) -> Result<(), CommonError> {
     if found == expected {
         return Ok(());
     }
-    Err(Basic::Truncated {
+    Err(CommonError::Truncated {
         part: Part::new("the file that the index was made of"),
         at: 0,
         need: expected,

@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use crate::claims::{Claims, FileClaims, Watched};
 use crate::container::Container;
-use crate::error::{AnyError, Error, Fault, Part};
+use crate::error::{AnyError, CommonFault, Error, Part};
+use crate::execution::Execution;
 use crate::extent::Extent;
 use crate::fetch::{Fetch, now, poll_once};
 use crate::limits::Limits;
 use crate::parse::{Parser, parse_source, require_len};
-use crate::report::{Level, Report};
+use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::FileSource;
 use crate::source::Source;
 use crate::table::{Location, TensorTable};
 use crate::value::{Object, Value};
-use crate::work::Work;
 use tensor_core::Bytes;
 use tensor_core::TensorInfo;
 use tensor_core::TensorView;
@@ -31,7 +31,7 @@ use tensor_core::TensorView;
 /// The provided methods fit formats whose values stand in the file as they are.
 pub trait FileIndex: Sized {
     /// The rules of the format.
-    type Fault: From<Fault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static;
+    type Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static;
     /// What makes the index of bytes.
     type Parser: Parser<Index = Self, Fault = Self::Fault>;
 
@@ -64,7 +64,7 @@ pub trait FileIndex: Sized {
         &self,
         source: &'s S,
         position: usize,
-        work: Option<&Work<'_>>,
+        work: Option<&Execution<'_>>,
     ) -> impl Future<Output = Result<Bytes<'s>, Error<Self::Fault>>> {
         let _ = work;
         async move {
@@ -122,7 +122,12 @@ pub trait FileIndex: Sized {
     fn details(&self) -> Object;
 
     /// Checks the file and reports every finding.
-    fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> impl Future<Output = Report>;
+    fn verify<S: Fetch>(
+        &self,
+        source: &S,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> impl Future<Output = Report>;
 }
 
 /// The tensor at a position, and the bytes that it takes in a file where values stand as they are.
@@ -329,14 +334,18 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
-    pub fn tensor_with(&self, position: usize, work: &Work<'_>) -> Result<TensorView<'_>, Error<I::Fault>> {
+    pub fn tensor_with(
+        &self,
+        position: usize,
+        work: &Execution<'_>,
+    ) -> Result<TensorView<'_>, Error<I::Fault>> {
         self.view(position, Some(work)).map_err(|error| self.named(error))
     }
 
     /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Fault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
+    /// As [`tensor`](Self::tensor); [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8], Error<I::Fault>> {
         self.borrowed(name).map_err(|error| self.named(error))
     }
@@ -346,7 +355,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         let location = self.index.location(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = location.offset.ok_or_else(|| Error::NoData { name: name.to_owned() })?;
         let refused = |why| {
-            let fault = Fault::NotBorrowed(why).into();
+            let fault = CommonFault::NotBorrowed(why).into();
             Error::Malformed { part: Part::named("tensor", name), at, fault }
         };
         if location.encoding.is_compressed() {
@@ -371,12 +380,12 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     }
 
     /// Checks the file, on all cores, and reports every finding.
-    pub fn verify(&self, level: Level) -> Report {
-        self.verify_with(level, &Work::default())
+    pub fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::default())
     }
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         poll_once(self.index.verify(&self.source, level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
     }
@@ -391,7 +400,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         self.tensors().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
-    fn view(&self, position: usize, work: Option<&Work<'_>>) -> Result<TensorView<'_>, Error<I::Fault>> {
+    fn view(&self, position: usize, work: Option<&Execution<'_>>) -> Result<TensorView<'_>, Error<I::Fault>> {
         let bytes = now(self.index.read(&self.source, position, work))?;
         let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = || self.index.location(position).and_then(|location| location.offset).unwrap_or(0);
@@ -484,7 +493,7 @@ impl<I: FileIndex, S: Source> Container for Reader<I, S> {
         Ok(self.index.details().into())
     }
 
-    fn verify(&self, level: Level, work: &Work<'_>) -> Report {
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.verify_with(level, work)
     }
 }

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// How deep a verifier looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum VerifyLevel {
     /// Structure only: the index is read, nothing is hashed.
     Header,
     /// Also every checksum that covers structure and metadata.
@@ -16,7 +16,7 @@ pub enum Level {
     Full,
 }
 
-impl Level {
+impl VerifyLevel {
     /// `header`, `control` or `full`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -69,7 +69,7 @@ pub struct Check {
 #[non_exhaustive]
 pub struct Report {
     /// How deep the verifier looked.
-    pub level: Level,
+    pub level: VerifyLevel,
     /// The checks that the format has at this level, in order.
     pub checks: Vec<Check>,
     /// Every finding of every check: what, where, which rule.
@@ -79,13 +79,13 @@ pub struct Report {
 impl Report {
     /// A report without checks yet.
     #[must_use]
-    pub const fn new(level: Level) -> Self {
+    pub const fn new(level: VerifyLevel) -> Self {
         Self { level, checks: Vec::new(), errors: Vec::new() }
     }
 
     /// A report on a file that cannot even be opened.
     #[must_use]
-    pub fn unreadable(level: Level, reason: String) -> Self {
+    pub fn unreadable(level: VerifyLevel, reason: String) -> Self {
         let check = Check { name: "structure", status: Status::Failed, detail: reason.clone() };
         Self { level, checks: vec![check], errors: vec![reason] }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn findings_fail_a_report() {
-        let mut report = Report::new(Level::Full);
+        let mut report = Report::new(VerifyLevel::Full);
         report.add("structure", Vec::new(), "3 tensors");
         report.absent("ihsh", "the file has none");
         assert!(report.clone().into_result().is_ok());

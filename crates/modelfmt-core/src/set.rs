@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use crate::claims::{Claims, Watched};
 use crate::container::Container;
-use crate::error::{AnyError, Error, Fault, Part};
+use crate::error::{AnyError, CommonFault, Error, Part};
+use crate::execution::Execution;
 use crate::fetch::now;
 use crate::limits::Limits;
 use crate::names::NameTable;
 use crate::parts::Parts;
 use crate::reader::{FileIndex, OpenOptions, Reader};
-use crate::report::{Level, Report};
+use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::{FileSource, Folder};
 use crate::source::{Files, Source};
 use crate::table::Location;
 use crate::value::{Object, Value};
-use crate::work::Work;
 use tensor_core::Bytes;
 use tensor_core::TensorInfo;
 use tensor_core::TensorView;
@@ -72,7 +72,7 @@ pub trait ShardMap: Sized {
     fn details<F: Files>(set: &SetReader<Self, F>) -> Result<Object, MapError<Self>>;
 
     /// Checks the index and every file, and reports every finding.
-    fn verify<F: Files>(set: &SetReader<Self, F>, level: Level, work: &Work<'_>) -> Report;
+    fn verify<F: Files>(set: &SetReader<Self, F>, level: VerifyLevel, work: &Execution<'_>) -> Report;
 }
 
 /// The files of a set.
@@ -183,7 +183,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         let source = self.files.open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
         let found = source.len();
         if let Some(stated) = self.map.size(number).filter(|&stated| stated != found) {
-            let fault = Fault::ShardSize { found, stated }.into();
+            let fault = CommonFault::ShardSize { found, stated }.into();
             return Err(Error::Malformed { part: self.part(number), at: 0, fault });
         }
         let index = self.shards.index(&source, |source| self.options.index_of(source));
@@ -256,12 +256,12 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     }
 
     /// Checks the index and every file, on all cores, and reports every finding.
-    pub fn verify(&self, level: Level) -> Report {
-        self.verify_with(level, &Work::default())
+    pub fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::default())
     }
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         M::verify(self, level, work)
     }
 
@@ -291,7 +291,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         match shard.tensors().find(name) {
             Some(there) => Ok((shard, there, number)),
             None => {
-                let fault = Fault::NotInShard(name.to_owned()).into();
+                let fault = CommonFault::NotInShard(name.to_owned()).into();
                 Err(Error::Malformed { part: self.part(number), at: 0, fault })
             }
         }
@@ -396,7 +396,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         Ok(details.into())
     }
 
-    fn verify(&self, level: Level, work: &Work<'_>) -> Report {
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.verify_with(level, work)
     }
 }

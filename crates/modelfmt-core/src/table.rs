@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tensor_core::{DType, TensorInfo, implied_nbytes};
 
-use crate::error::Fault;
+use crate::error::CommonFault;
 use crate::extent::Extent;
 use crate::names::NameTable;
 
@@ -96,10 +96,14 @@ impl TensorTable {
     /// Lists a tensor with its dimensions and returns its number of bytes.
     ///
     /// # Errors
-    /// [`Fault::Duplicate`], [`Fault::TooManyElements`], [`Fault::PartialBlock`] or [`Fault::TooManyNames`]; the table is as
+    /// [`CommonFault::Duplicate`], [`CommonFault::TooManyElements`], [`CommonFault::PartialBlock`] or [`CommonFault::TooManyNames`]; the table is as
     /// it was before.
     #[inline]
-    pub fn push(&mut self, tensor: NewTensor<'_>, dims: impl IntoIterator<Item = u64>) -> Result<u64, Fault> {
+    pub fn push(
+        &mut self,
+        tensor: NewTensor<'_>,
+        dims: impl IntoIterator<Item = u64>,
+    ) -> Result<u64, CommonFault> {
         let dims_start = self.dims.len();
         self.dims.extend(dims);
         let pushed = self.push_entry(tensor, dims_start);
@@ -110,7 +114,7 @@ impl TensorTable {
     }
 
     #[inline]
-    fn push_entry(&mut self, tensor: NewTensor<'_>, dims_start: usize) -> Result<u64, Fault> {
+    fn push_entry(&mut self, tensor: NewTensor<'_>, dims_start: usize) -> Result<u64, CommonFault> {
         let shape = self.dims.get(dims_start..).unwrap_or_default();
         let nbytes = match tensor.dtype {
             DType::Packed => tensor.packed_nbytes,
@@ -119,8 +123,8 @@ impl TensorTable {
         let entry = Entry {
             offset: tensor.offset.unwrap_or(NO_DATA),
             nbytes,
-            dims_start: u32::try_from(dims_start).map_err(|_| Fault::TooManyNames)?,
-            rank: u16::try_from(shape.len()).map_err(|_| Fault::TooManyNames)?,
+            dims_start: u32::try_from(dims_start).map_err(|_| CommonFault::TooManyNames)?,
+            rank: u16::try_from(shape.len()).map_err(|_| CommonFault::TooManyNames)?,
             dtype: tensor.dtype,
         };
         self.names.push(tensor.name)?;
@@ -280,10 +284,10 @@ mod tests {
     fn what_cannot_be_is_refused_and_leaves_no_trace() {
         let mut table = TensorTable::default();
         table.push(tensor("a", DType::F32), [2]).unwrap();
-        assert_eq!(table.push(tensor("a", DType::F32), [2]), Err(Fault::Duplicate("a".to_owned())));
+        assert_eq!(table.push(tensor("a", DType::F32), [2]), Err(CommonFault::Duplicate("a".to_owned())));
         let huge = table.push(tensor("b", DType::F32), [1 << 62, 2]);
-        assert_eq!(huge, Err(Fault::TooManyElements("[4611686018427387904, 2]".to_owned())));
-        assert!(matches!(table.push(tensor("b", DType::Q8_0), [33]), Err(Fault::PartialBlock { .. })));
+        assert_eq!(huge, Err(CommonFault::TooManyElements("[4611686018427387904, 2]".to_owned())));
+        assert!(matches!(table.push(tensor("b", DType::Q8_0), [33]), Err(CommonFault::PartialBlock { .. })));
         assert_eq!(table.push(tensor("b", DType::U8), [5]), Ok(5));
         assert_eq!(table.info(1).unwrap().shape, [5]);
     }

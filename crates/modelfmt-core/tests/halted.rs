@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use modelfmt_core::Fault;
+use modelfmt_core::CommonFault;
 use modelfmt_core::write::{
     AtomicFile, NewFiles, NewFolder, NewSet, Output, Overwrite, Sink, remove_unfinished,
 };
@@ -76,13 +76,13 @@ fn a_file_that_is_not_complete_goes_and_a_set_that_appears_does_so_whole() {
     let path = folder.path().to_owned();
     let writer = thread::spawn(move || {
         let files = Slow(NewFolder::new(path, Overwrite::Refuse), say);
-        let mut set = NewSet::begin::<Fault, _>(&files, "index", ["a", "b"]).unwrap();
+        let mut set = NewSet::begin::<CommonFault, _>(&files, "index", ["a", "b"]).unwrap();
         for name in ["a", "b"] {
-            let file = set.create::<Fault>(name).unwrap();
+            let file = set.create::<CommonFault>(name).unwrap();
             file.write_at(0, b"x").unwrap();
-            set.done::<Fault>(name, file).unwrap();
+            set.done::<CommonFault>(name, file).unwrap();
         }
-        set.commit::<Fault>(b"index").unwrap();
+        set.commit::<CommonFault>(b"index").unwrap();
     });
     hear.recv().unwrap();
     let halted = remove_unfinished();

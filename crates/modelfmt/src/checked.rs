@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use modelfmt_core::Work;
+use modelfmt_core::Execution;
 use modelfmt_core::claims::{ClaimError, Claims};
 
 use crate::error::{Error, Result};
@@ -59,7 +59,7 @@ impl<'a> Checked<'a> {
     }
 
     /// Reads what is still missing of what is checked, and says whether all of it holds.
-    pub(crate) fn finish(&self, work: &Work<'_>) -> Result<()> {
+    pub(crate) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         // The files of a set each wait for this.
         if self.is_good.load(Ordering::Acquire) {
             return Ok(());

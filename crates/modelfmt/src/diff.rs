@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::Value;
-use modelfmt_core::{DType, TensorInfo, Work};
+use modelfmt_core::{DType, Execution, TensorInfo};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::convert::differences;
@@ -86,7 +86,7 @@ impl Diff {
 ///
 /// # Errors
 /// If either cannot be read, or the progress callback stops the work.
-pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
+pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
     a.open_all()?;
     b.open_all()?;
     let mut diff = Diff { metadata: differences(a, b)?, ..Diff::default() };
@@ -105,7 +105,7 @@ pub fn diff(a: &Model, b: &Model, work: &Work<'_>) -> Result<Diff> {
 }
 
 /// Those of the pairs of tensors that are not the same. Values are compared once where both sides are tied to those of another pair.
-fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Work<'_>) -> Result<Vec<Changed>> {
+fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Execution<'_>) -> Result<Vec<Changed>> {
     let of_a = Ties::of(a, pairs.iter().map(|&(of_a, _)| of_a))?;
     let of_b = Ties::of(b, pairs.iter().map(|&(_, of_b)| of_b))?;
     let (mut firsts, mut known, mut places) = (Vec::new(), HashMap::new(), Vec::new());
@@ -134,7 +134,12 @@ fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Work<'_>) 
 }
 
 /// Pairs tensors that only one model has by dtype, shape and hash.
-fn renamed(diff: &mut Diff, a: (&Model, &[usize]), b: (&Model, &[usize]), work: &Work<'_>) -> Result<()> {
+fn renamed(
+    diff: &mut Diff,
+    a: (&Model, &[usize]),
+    b: (&Model, &[usize]),
+    work: &Execution<'_>,
+) -> Result<()> {
     let kind = |model: &Model, position: usize| {
         let info = model.container().info(position)?;
         info.has_data.then(|| (info.dtype, info.shape.to_vec()))
@@ -177,7 +182,13 @@ fn renamed(diff: &mut Diff, a: (&Model, &[usize]), b: (&Model, &[usize]), work: 
 }
 
 /// How the values of two tensors differ, if they do.
-fn values_of(a: &Model, at_a: usize, b: &Model, at_b: usize, work: &Work<'_>) -> Result<Option<ValueDiff>> {
+fn values_of(
+    a: &Model,
+    at_a: usize,
+    b: &Model,
+    at_b: usize,
+    work: &Execution<'_>,
+) -> Result<Option<ValueDiff>> {
     let (Some(of_a), Some(of_b)) = (a.container().info(at_a), b.container().info(at_b)) else {
         return Ok(None);
     };
@@ -205,7 +216,7 @@ type Side<'a> = (&'a Model, usize, TensorInfo<'a>);
 /// Elements that are compared at once: a multiple of every block.
 const ELEMENTS: u64 = 1 << 19;
 
-fn values(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<Option<ValueDiff>> {
+fn values(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<Option<ValueDiff>> {
     let same_type = a.2.dtype == b.2.dtype;
     let numeric = is_numeric(a.2.dtype) && is_numeric(b.2.dtype) && a.2.elements() == b.2.elements();
     if same_type && a.2.nbytes == b.2.nbytes {
@@ -242,9 +253,9 @@ fn values(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<Option<ValueDiff>
     Ok(Some(ValueDiff { max_abs: Some(max_abs), max_rel: Some(max_rel) }))
 }
 
-fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Work<'_>) -> Result<bool> {
+fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<bool> {
     let (mut left, mut right) = (Pieces::new(a.0, a.1)?, Pieces::new(b.0, b.1)?);
-    let quiet = Work { progress: None, ..*work };
+    let quiet = Execution { progress: None, ..*work };
     loop {
         match (left.next(work)?, right.next(&quiet)?) {
             (Some(x), Some(y)) if x == y => {}

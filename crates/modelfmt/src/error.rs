@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::write::BoxError;
 use modelfmt_core::{AnyError, Shortened};
 
-use crate::convert::Misfit;
+use crate::convert::Unsupported;
 use crate::format::Format;
 use crate::model::Model;
 
@@ -87,14 +87,14 @@ pub enum Error {
         why: String,
     },
     /// The target of a conversion cannot hold all that the model has.
-    #[error("{}: does not fit {target}: {}", path.display(), Summary(misfits))]
-    Unfit {
+    #[error("{}: does not fit {target}: {}", path.display(), Summary(unsupported))]
+    Unsupported {
         /// The model.
         path: PathBuf,
         /// The format that was asked for.
         target: Format,
         /// What does not fit, all of it.
-        misfits: Vec<Misfit>,
+        unsupported: Vec<Unsupported>,
     },
     /// Values of a tensor cannot be had in the type that was asked for.
     #[error("{}: tensor {:?}: {source}", path.display(), Shortened(tensor))]
@@ -163,12 +163,12 @@ fn suggestion(nearest: Option<&str>) -> String {
 }
 
 /// What does not fit, in one line: one item in full, of several their number and the options that would help.
-struct Summary<'a>(&'a [Misfit]);
+struct Summary<'a>(&'a [Unsupported]);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [misfit] = self.0 {
-            return misfit.fmt(f);
+        if let [item] = self.0 {
+            return item.fmt(f);
         }
         write!(f, "{} items", self.0.len())?;
         // The items say what an option does to them; here its name is enough.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "npy")]
 use modelfmt_core::DType;
 use modelfmt_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
-use modelfmt_core::{AnyError, Extent, Fault, Part, Work};
+use modelfmt_core::{AnyError, CommonFault, Execution, Extent, Part};
 
 use crate::checked::Checked;
 use crate::convert::Guard;
@@ -70,7 +70,7 @@ pub fn extract(
     path: impl AsRef<Path>,
     kind: ExtractAs,
     options: &ExtractOptions,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<Extracted> {
     let path = path.as_ref();
     let write = |source: io::Error| match source.kind() {
@@ -95,7 +95,7 @@ pub fn extract_to_sink(
     sink: &dyn Sink,
     kind: ExtractAs,
     options: &ExtractOptions,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<Extracted> {
     let header = header(model, model.find(name)?, kind)?;
     write_tensor(model, name, &header, &sink, options, work)
@@ -107,7 +107,7 @@ fn write_tensor(
     header: &[u8],
     sink: &impl Sink,
     options: &ExtractOptions,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<Extracted> {
     let write = |source| Error::Write { path: PathBuf::from(sink.name()), source };
     let position = model.find(name)?;
@@ -131,9 +131,9 @@ fn write_tensor(
     Ok(Extracted { nbytes: begin.saturating_add(nbytes), notes: values.notes().to_vec() })
 }
 
-fn no_room(model: &Model, fault: Fault) -> Error {
-    let basic = modelfmt_core::Basic::Malformed { part: Part::new("output"), at: 0, fault };
-    model.failed(modelfmt_core::Error::<Fault>::from(basic).erase())
+fn no_room(model: &Model, fault: CommonFault) -> Error {
+    let basic = modelfmt_core::CommonError::Malformed { part: Part::new("output"), at: 0, fault };
+    model.failed(modelfmt_core::Error::<CommonFault>::from(basic).erase())
 }
 
 /// A model's tensors as they are, for writers.

@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Result};
 use crate::format::{Format, MAX_INDEX_JSON, PROBE};
-use crate::stranger::{self, Stranger};
+use crate::unrecognized::{self, Stranger};
 
 /// What a file is, told without opening it as a model.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
         drop(source);
         return Ok(index(BufReader::new(File::open(path)?)));
     }
-    let Stranger { hint, is_model } = stranger::look(&source)?;
+    let Stranger { hint, is_model } = unrecognized::look(&source)?;
     Ok(Look { foreign: is_model.then_some(hint), ..Look::default() })
 }
 

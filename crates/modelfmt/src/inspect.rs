@@ -1,7 +1,7 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
 use modelfmt_core::value::Value;
-use modelfmt_core::{Location, TensorInfo, Work};
+use modelfmt_core::{Execution, Location, TensorInfo};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NothingSelected`]; if the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
-    pub fn inspect(&self, options: &InspectOptions, work: &Work<'_>) -> Result<Inspection<'_>> {
+    pub fn inspect(&self, options: &InspectOptions, work: &Execution<'_>) -> Result<Inspection<'_>> {
         self.open_all()?;
         let mut tensors = Vec::new();
         for (position, info) in self.tensors().enumerate() {
@@ -103,7 +103,7 @@ impl Model {
     ///
     /// # Errors
     /// If it has none, they cannot be read, or the progress callback stops the work.
-    pub fn hash(&self, position: usize, work: &Work<'_>) -> Result<blake3::Hash> {
+    pub fn hash(&self, position: usize, work: &Execution<'_>) -> Result<blake3::Hash> {
         let mut hasher = blake3::Hasher::new();
         let mut pieces = Pieces::new(self, position)?;
         while let Some(piece) = pieces.next(work)? {
@@ -116,7 +116,7 @@ impl Model {
 impl Model {
     /// The hashes of several tensors, in their order; a tensor is hashed by one thread, several by several, and those over the
     /// same bytes once.
-    pub(crate) fn hashes(&self, positions: &[usize], work: &Work<'_>) -> Result<Vec<blake3::Hash>> {
+    pub(crate) fn hashes(&self, positions: &[usize], work: &Execution<'_>) -> Result<Vec<blake3::Hash>> {
         let ties = Ties::of(self, positions.iter().copied())?;
         ties.check_reading(self)?;
         let one = |(): &mut (), number: u64| {

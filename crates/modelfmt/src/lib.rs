@@ -109,9 +109,9 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
-//! use modelfmt::{Level, Work};
+//! use modelfmt::{VerifyLevel, Execution};
 //!
-//! let file = modelfmt::verify(path, Level::Full, &Work::default()); // on all cores; every finding, not the first alone
+//! let file = modelfmt::verify(path, VerifyLevel::Full, &Execution::default()); // on all cores; every finding, not the first alone
 //! for check in &file.report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -127,18 +127,18 @@
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
 //! use modelfmt::modelfmt_core::write::MemoryFile;
-//! use modelfmt::{ConvertOptions, Format, Model, Work, convert_to_sink, diff};
+//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert_to_sink, diff};
 //!
 //! let model = Model::open(path)?;
 //! let file = MemoryFile::new(); // or convert(&model, Format::Apr2, "model.apr", …): the file appears when it is complete
 //! let mut options = ConvertOptions::default();
 //! options.cast.push("*=f32".parse()?); // APR2 has neither f64 nor u64; without a name only floats are cast
 //! options.widen = true;
-//! convert_to_sink(&model, Format::Apr2, &file, &options, &Work::default())?;
+//! convert_to_sink(&model, Format::Apr2, &file, &options, &Execution::default())?;
 //!
 //! let apr2 = Model::from_source("model.apr", file.into_bytes())?;
 //! assert_eq!(apr2.tensor("embed.weight")?.bytes(), model.tensor("embed.weight")?.bytes());
-//! for changed in diff(&model, &apr2, &Work::default())?.changed {
+//! for changed in diff(&model, &apr2, &Execution::default())?.changed {
 //!     println!("{}", changed.name);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -190,8 +190,8 @@ mod model;
 mod printable;
 mod readers;
 mod show;
-mod stranger;
 mod ties;
+mod unrecognized;
 mod values;
 mod verify;
 
@@ -221,8 +221,8 @@ pub use model::{Model, OpenOptions};
 pub use modelfmt_core::value::{List, Object, Value, json};
 pub use modelfmt_core::write::Overwrite;
 pub use modelfmt_core::{
-    self, Bytes, Container, DType, Encoding, Level, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, UnknownDType, Work,
+    self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
+    TensorView, UnknownDType, VerifyLevel,
 };
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]

@@ -4,16 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::source::{AnyFiles, AnySource};
+use modelfmt_core::source::{BoxSource, SharedFiles};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{FileSource, Folder, any_files};
+use modelfmt_core::source::{FileSource, Folder, shared_files};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Container, Encoding, Extent, Limits, Location, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::formats::{Opened, Source, entry};
-use crate::stranger;
+use crate::unrecognized;
 
 /// How a model is opened.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +53,8 @@ impl OpenOptions {
         let path = path.as_ref();
         let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        let source: AnySource = Box::new(FileSource::open(&index).map_err(failed)?);
-        let files = any_files(Folder::of(&index));
+        let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
+        let files = shared_files(Folder::of(&index));
         let model = self.open_as(path.to_owned(), &index, source, Some(files))?;
         Ok(Model { on_disk: Some(index), ..model })
     }
@@ -64,7 +64,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_source(&self, name: &str, source: AnySource, files: Option<AnyFiles>) -> Result<Model> {
+    pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
         self.open_as(PathBuf::from(name), Path::new(name), source, files)
     }
 
@@ -72,13 +72,13 @@ impl OpenOptions {
         &self,
         path: PathBuf,
         index: &Path,
-        source: AnySource,
-        files: Option<AnyFiles>,
+        source: BoxSource,
+        files: Option<SharedFiles>,
     ) -> Result<Model> {
         let failed = |source| Error::Open { path: path.clone(), source };
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
-            let hint = stranger::look(&source).map_err(failed)?.hint;
+            let hint = unrecognized::look(&source).map_err(failed)?.hint;
             return Err(Error::UnknownFormat { path, hint });
         };
         let Some(driver) = &entry(format).driver else {

@@ -1,7 +1,7 @@
 //! What is peculiar to a format: its own reader.
 
 #[allow(unused_imports, reason = "with few formats switched on not both are needed")]
-use modelfmt_core::source::{AnyFiles, AnySource};
+use modelfmt_core::source::{BoxSource, SharedFiles};
 
 use crate::model::Model;
 
@@ -21,13 +21,13 @@ macro_rules! as_reader {
     };
 }
 as_reader! {
-    "aero" as_aero aero::Reader<AnySource>, "an AERO file";
-    "aero" as_aeroset aero::SetReader<AnyFiles>, "an AEROSET";
-    "mag" as_mag mag::Reader<AnySource>, "a MAG file";
-    "oinf" as_oinf oinf::Reader<AnySource>, "an OINF file";
-    "safetensors" as_safetensors modelfmt_safetensors::Reader<AnySource>, "a safetensors file";
-    "safetensors" as_safetensors_sharded modelfmt_safetensors::SetReader<AnyFiles>, "a sharded safetensors model";
-    "apr2" as_apr2 apr2::Reader<AnySource>, "an APR2 or APR1 file";
-    "apr2" as_apr2_sharded apr2::SetReader<AnyFiles>, "a sharded APR2 model";
-    "gguf" as_gguf modelfmt_gguf::Reader<AnySource>, "a GGUF file";
+    "aero" as_aero aero::Reader<BoxSource>, "an AERO file";
+    "aero" as_aeroset aero::SetReader<SharedFiles>, "an AEROSET";
+    "mag" as_mag mag::Reader<BoxSource>, "a MAG file";
+    "oinf" as_oinf oinf::Reader<BoxSource>, "an OINF file";
+    "safetensors" as_safetensors modelfmt_safetensors::Reader<BoxSource>, "a safetensors file";
+    "safetensors" as_safetensors_sharded modelfmt_safetensors::SetReader<SharedFiles>, "a sharded safetensors model";
+    "apr2" as_apr2 apr2::Reader<BoxSource>, "an APR2 or APR1 file";
+    "apr2" as_apr2_sharded apr2::SetReader<SharedFiles>, "a sharded APR2 model";
+    "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
 }

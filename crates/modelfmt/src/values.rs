@@ -1,6 +1,6 @@
 //! The values of a tensor in pieces, so that memory does not depend on its size.
 
-use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, PIECE, TensorInfo, TensorView, Work};
+use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, Execution, PIECE, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -34,7 +34,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The next piece; `None` at the end.
-    pub(crate) fn next(&mut self, work: &Work<'_>) -> Result<Option<&[u8]>> {
+    pub(crate) fn next(&mut self, work: &Execution<'_>) -> Result<Option<&[u8]>> {
         let len = self.piece.min(self.info.nbytes - self.at);
         if len == 0 {
             return Ok(None);
@@ -56,7 +56,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// The next piece as numbers; `None` at the end.
-    pub(crate) fn next_numbers(&mut self, work: &Work<'_>) -> Result<Option<Numbers>> {
+    pub(crate) fn next_numbers(&mut self, work: &Execution<'_>) -> Result<Option<Numbers>> {
         let (model, dtype) = (self.model, self.info.dtype);
         let Some(bytes) = self.next(work)? else { return Ok(None) };
         let integers = integers(dtype, bytes);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::path::PathBuf;
 
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{AnySource, FileSource};
-use modelfmt_core::{Level, Report, Work};
+use modelfmt_core::source::{BoxSource, FileSource};
+use modelfmt_core::{Execution, Report, VerifyLevel};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -32,7 +32,7 @@ pub struct FileReport {
 /// Verifies a file, or a set by its index. A file that cannot even be opened gives a report that says why.
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
-pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileReport {
+pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
     let path = path.as_ref();
     let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
     reported(path, lenient().open(path), detect, level, work)
@@ -41,7 +41,7 @@ pub fn verify(path: impl AsRef<Path>, level: Level, work: &Work<'_>) -> FileRepo
 /// As [`verify`], for a source that is one file; `name` stands for it in the report.
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
-pub fn verify_source(name: &str, source: AnySource, level: Level, work: &Work<'_>) -> FileReport {
+pub fn verify_source(name: &str, source: BoxSource, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
     let format = Format::detect(&source).ok().flatten();
     reported(Path::new(name), lenient().open_source(name, source, None), || format, level, work)
 }
@@ -57,8 +57,8 @@ fn reported(
     path: &Path,
     opened: Result<Model>,
     detect: impl FnOnce() -> Option<Format>,
-    level: Level,
-    work: &Work<'_>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
 ) -> FileReport {
     let (format, report) = match opened {
         Ok(model) => (Some(model.format()), model.verify_with(level, work)),
@@ -113,13 +113,13 @@ impl Serialize for FileReport {
 impl Model {
     /// Checks the file and reports every finding, on all cores.
     #[must_use]
-    pub fn verify(&self, level: Level) -> Report {
-        self.verify_with(level, &Work::default())
+    pub fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::default())
     }
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
     #[must_use]
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.container().verify(level, work)
     }
 }

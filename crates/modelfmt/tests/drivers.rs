@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, FileIndex, Reader, Step, Steps};
-use modelfmt::{Level, Work};
+use modelfmt::{Execution, VerifyLevel};
 
 /// What a reader sees of a file.
 #[derive(Debug, PartialEq)]
@@ -45,7 +45,7 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
             .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(text))
             .collect(),
         slices: positions.map(slice).collect(),
-        report: report(&reader.verify_with(Level::Full, &Work::default())),
+        report: report(&reader.verify_with(VerifyLevel::Full, &Execution::default())),
     })
 }
 
@@ -59,7 +59,7 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
         slices.push(reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(text));
     }
     let tensors = reader.tensors().iter().map(|info| format!("{info:?}")).collect();
-    Ok(Seen { tensors, values, slices, report: report(&reader.verify(Level::Full).await) })
+    Ok(Seen { tensors, values, slices, report: report(&reader.verify(VerifyLevel::Full).await) })
 }
 
 /// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.

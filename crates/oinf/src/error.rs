@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] modelfmt_core::Fault),
+    Common(#[from] modelfmt_core::CommonFault),
     /// The file does not begin with `OINF` and a zero byte.
     #[error("is not \"OINF\\0\": this is not an OINF file")]
     Magic,

@@ -291,7 +291,7 @@ impl IndexParser {
         let pushed = self.index.tensors.push(tensor, record.dims);
         let expected = pushed.map_err(|f| malformed(c.part("name"), start, f))?;
         if record.has_data && nbytes != expected {
-            let wrong = modelfmt_core::Fault::Nbytes { found: nbytes, expected };
+            let wrong = modelfmt_core::CommonFault::Nbytes { found: nbytes, expected };
             return Err(fault(c, "data_nbytes", 16, wrong.into()));
         }
         self.note(c.part("name"), name.padding_at, name.padding);
@@ -384,7 +384,7 @@ fn check_offsets(header: &Header, file_len: u64) -> Result<()> {
         before = offset;
     }
     if header.data > file_len {
-        let fault = modelfmt_core::Fault::OutOfBounds { offset: header.data, len: 0, end: file_len };
+        let fault = modelfmt_core::CommonFault::OutOfBounds { offset: header.data, len: 0, end: file_len };
         return refuse("offset_data", 53, fault.into());
     }
     Ok(())

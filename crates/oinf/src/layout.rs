@@ -42,7 +42,7 @@ impl Plan {
     /// Lays a file out: size variables, metadata and tensors, each sorted by name.
     ///
     /// # Errors
-    /// [`Error::Unfit`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
+    /// [`Error::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
     /// dtype that it lacks, a name that stands twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -130,7 +130,7 @@ impl Plan {
         for &tensor in &self.order {
             let Some(info) = self.table.info(tensor) else { continue };
             text("tensor", info.name, &mut out)?;
-            let unfit = |fault| Error::Unfit { part: Part::named("tensor", info.name), fault };
+            let unfit = |fault| Error::Unsupported { part: Part::named("tensor", info.name), fault };
             let value_type = ValueType::of(info.dtype).ok_or_else(|| unfit(Fault::NoCode(info.dtype)))?;
             let data = self.table.offset(tensor).map(|offset| (offset, info.nbytes));
             wire::encode_tensor_rest(value_type, info.shape, data, &mut out).map_err(unfit)?;
@@ -158,7 +158,7 @@ pub fn is_string(text: &str) -> bool {
 fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
     let mut table = TensorTable::default();
     for spec in specs {
-        let unfit = |fault| Error::Unfit { part: Part::named("tensor", &spec.name), fault };
+        let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
         if let Some(fault) = text_fault(&spec.name) {
             return Err(unfit(fault));
         }
@@ -176,12 +176,12 @@ fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTab
 fn sorted<'m, T>(what: &'static str, items: &'m [(Cow<'_, str>, T)]) -> Result<Vec<(&'m str, &'m T)>> {
     let mut sorted: Vec<(&str, &T)> = items.iter().map(|(name, item)| (&**name, item)).collect();
     sorted.sort_unstable_by_key(|&(name, _)| name);
-    let unfit = |name, fault| Err(Error::Unfit { part: Part::named(what, name), fault });
+    let unfit = |name, fault| Err(Error::Unsupported { part: Part::named(what, name), fault });
     for pair in sorted.windows(2) {
         if let [(a, _), (b, _)] = pair
             && a == b
         {
-            return unfit(a, modelfmt_core::Fault::Duplicate((*a).to_owned()).into());
+            return unfit(a, modelfmt_core::CommonFault::Duplicate((*a).to_owned()).into());
         }
     }
     match sorted.iter().find_map(|&(name, _)| Some((name, text_fault(name)?))) {
@@ -211,7 +211,8 @@ impl<'m> Values<'m> {
         for (key, value) in sorted {
             let offset = bytes.len() as u64;
             let encoded = value.encode(&mut bytes);
-            encoded.map_err(|fault| Error::Unfit { part: Part::named("metadata value", key), fault })?;
+            encoded
+                .map_err(|fault| Error::Unsupported { part: Part::named("metadata value", key), fault })?;
             // DECISIONS, OINF 1: a scalar's value_nbytes is without the padding, that of others with theirs.
             let nbytes = bytes.len() as u64 - offset;
             entries.push(Entry { key, value_type: value.value_type(), offset, nbytes });
@@ -228,7 +229,7 @@ fn text_len(text: &str) -> u64 {
 }
 
 fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<()> {
-    wire::encode_text(text, out).map_err(|fault| Error::Unfit { part: Part::named(what, text), fault })
+    wire::encode_text(text, out).map_err(|fault| Error::Unsupported { part: Part::named(what, text), fault })
 }
 
 /// Zeros up to the next multiple of 8, where the vector begins at one.
@@ -243,9 +244,9 @@ fn after(at: u64, len: u64) -> Result<u64> {
 
 fn count(what: &'static str, count: usize) -> Result<u32> {
     let fault = Fault::TooMany(count as u64);
-    u32::try_from(count).map_err(|_| Error::Unfit { part: Part::new(what), fault })
+    u32::try_from(count).map_err(|_| Error::Unsupported { part: Part::new(what), fault })
 }
 
 fn too_long() -> Error {
-    Error::Unfit { part: Part::new("file"), fault: Fault::TooLong }
+    Error::Unsupported { part: Part::new("file"), fault: Fault::TooLong }
 }

@@ -116,10 +116,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/oinf/model.oinf";
-//! use oinf::{Level, Reader};
+//! use oinf::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -135,7 +135,7 @@
 //!
 //! ```
 //! use oinf::modelfmt_core::write::MemoryFile;
-//! use oinf::{DType, MetaValue, Metadata, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! use oinf::{DType, MetaValue, Metadata, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Metadata::new().sizevar("D", 2).value("mode", "clamp_up").value("eps", 1e-5f32);
 //! let specs = [
@@ -146,9 +146,9 @@
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
 //! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
-//! // plan.write_file("model.oinf", Overwrite::Refuse, &values, &Work::default())?;
+//! // plan.write_file("model.oinf", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
+//! plan.write(&values, &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.index().sizevars().value("D"), Some(2));
@@ -199,8 +199,8 @@ pub use wire::ValueType;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

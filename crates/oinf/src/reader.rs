@@ -1,7 +1,7 @@
 //! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fetch, FileIndex, Level, Report, TensorTable, Work};
+use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
@@ -42,9 +42,9 @@ impl FileIndex for Index {
         Object::from_iter([("sizevars", sizevars)])
     }
 
-    /// `structure` at every level, `padding`, `values` and `extents` at [`Level::Full`]. OINF has no checksums, so
-    /// [`Level::Control`] looks no deeper than [`Level::Header`].
-    async fn verify<S: Fetch>(&self, source: &S, level: Level, work: &Work<'_>) -> Report {
+    /// `structure` at every level, `padding`, `values` and `extents` at [`VerifyLevel::Full`]. OINF has no checksums, so
+    /// [`VerifyLevel::Control`] looks no deeper than [`VerifyLevel::Header`].
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::verify(self, source, level, work).await
     }
 }

@@ -1,6 +1,6 @@
 //! Size variables: names that stand for dimensions, such as `D := 128`.
 
-use modelfmt_core::{Fault, NameTable};
+use modelfmt_core::{CommonFault, NameTable};
 
 /// The size variables of a file, in its order.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ impl SizeVars {
         Self { names: NameTable::with_capacity(count), values: Vec::with_capacity(count) }
     }
 
-    pub(crate) fn push(&mut self, name: &str, value: u64) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, name: &str, value: u64) -> Result<(), CommonFault> {
         self.names.push(name)?;
         self.values.push(value);
         Ok(())

@@ -1,8 +1,8 @@
 //! Checks that report every finding; one small function each.
 
 use modelfmt_core::{
-    DType, Extent, Fetch, Level, Overlap, Part, Report, ScanError, ScanRange, Work, align_up, overlaps,
-    parse_fetched,
+    DType, Execution, Extent, Fetch, Overlap, Part, Report, ScanError, ScanRange, VerifyLevel, align_up,
+    overlaps, parse_fetched,
 };
 
 use crate::error::{Error, Fault, Result};
@@ -11,7 +11,12 @@ use crate::metadata::{MetaValue, bool_fault};
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
 /// The report on a file; the file itself is read again, whatever index it was opened with.
-pub(crate) async fn verify(known: &Index, source: &impl Fetch, level: Level, work: &Work<'_>) -> Report {
+pub(crate) async fn verify(
+    known: &Index,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
     let parser = NotedParser(IndexParser::noting(source.size(), &known.limits));
     let (index, notes) = match parse_fetched(parser, source).await {
         Ok(parsed) => parsed,
@@ -19,7 +24,7 @@ pub(crate) async fn verify(known: &Index, source: &impl Fetch, level: Level, wor
     };
     let mut report = Report::new(level);
     report.add("structure", Vec::new(), structure(&index));
-    if level < Level::Full {
+    if level < VerifyLevel::Full {
         return report;
     }
     let file = File { index: &index, source, work };
@@ -72,7 +77,7 @@ impl modelfmt_core::Parser for NotedParser {
 struct File<'a, S> {
     index: &'a Index,
     source: &'a S,
-    work: &'a Work<'a>,
+    work: &'a Execution<'a>,
 }
 
 /// A stretch of the file that belongs to something.

@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
-use modelfmt_core::{DType, Extent, Part, Work};
+use modelfmt_core::{DType, Execution, Extent, Part};
 
 use crate::error::{Error, Fault, Result};
 use crate::layout::Plan;
@@ -18,9 +18,9 @@ impl Plan {
     /// `data` numbers tensors as their descriptions were given to [`Plan::new`]. Memory does not depend on their size.
     ///
     /// # Errors
-    /// [`Error::Data`] if values cannot be had, [`Error::Unfit`] for a boolean that is neither 0 nor 1, [`Error::Write`],
+    /// [`Error::Data`] if values cannot be had, [`Error::Unsupported`] for a boolean that is neither 0 nor 1, [`Error::Write`],
     /// [`Error::Cancelled`]. What has been written by then is for the sink's owner to discard.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         let len = self.head.len() as u64;
         let extent = Extent::new(len, self.file_len().saturating_sub(len), self.file_len());
         let extent = extent.map_err(|_| too_long())?;
@@ -49,7 +49,7 @@ impl Plan {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
@@ -65,7 +65,7 @@ impl Plan {
             let within = |offset: u64| usize::try_from(offset.clamp(at, end) - at).unwrap_or(usize::MAX);
             let range = within(segment.extent.offset())..within(segment.extent.end());
             if let Some(fault) = bool_fault(bytes.get(range).unwrap_or_default()) {
-                return Err(Error::Unfit { part: Part::named("tensor", info.name), fault });
+                return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault });
             }
         }
         Ok(())
@@ -73,5 +73,5 @@ impl Plan {
 }
 
 fn too_long() -> Error {
-    Error::Unfit { part: Part::new("file"), fault: Fault::TooLong }
+    Error::Unsupported { part: Part::new("file"), fault: Fault::TooLong }
 }

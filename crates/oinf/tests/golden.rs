@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 
 use oinf::modelfmt_core::value::Value;
-use oinf::{Level, MetaValue, Reader};
+use oinf::{MetaValue, Reader, VerifyLevel};
 
 /// What only other writers make: it is read, and written in another order.
 const FOREIGN: &str = "foreign.oinf";
@@ -18,7 +18,7 @@ fn golden_files_hold_what_is_written_beside_them() {
         let text = fs::read_to_string(path.with_extension("txt")).unwrap();
         let reader = Reader::open(&path).unwrap();
         assert_eq!(testkit::dump(&reader), text, "{}", path.display());
-        assert!(reader.verify(Level::Full).is_ok(), "{}", path.display());
+        assert!(reader.verify(VerifyLevel::Full).is_ok(), "{}", path.display());
     }
 }
 

@@ -4,10 +4,10 @@
 
 mod common;
 
-use modelfmt_core::{Fault as Common, Status};
+use modelfmt_core::{CommonFault, Status};
 use oinf::{
-    Bitset, Container, DType, Error, Fault, Index, Level, Limits, Metadata, NdArray, OpenOptions, Reader,
-    TensorSpec, ValueType,
+    Bitset, Container, DType, Error, Fault, Index, Limits, Metadata, NdArray, OpenOptions, Reader,
+    TensorSpec, ValueType, VerifyLevel,
 };
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
@@ -47,11 +47,11 @@ fn good() -> Vec<u8> {
 #[test]
 fn the_file_itself_is_good() {
     let file = good();
-    let report = Reader::from_source(&file[..]).unwrap().verify(Level::Full);
+    let report = Reader::from_source(&file[..]).unwrap().verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{report:?}");
     let checks: Vec<_> = report.checks.iter().map(|check| check.name).collect();
     assert_eq!(checks, ["structure", "padding", "values", "extents"]);
-    let checks = Reader::from_source(&file[..]).unwrap().verify(Level::Control).checks;
+    let checks = Reader::from_source(&file[..]).unwrap().verify(VerifyLevel::Control).checks;
     assert_eq!(checks.iter().map(|check| check.name).collect::<Vec<_>>(), ["structure"]);
 }
 
@@ -79,7 +79,7 @@ fn payload_len(value_type: ValueType, found: u64, expected: u64) -> Fault {
 }
 
 fn out_of_bounds(offset: u64, len: u64) -> Fault {
-    Fault::Common(Common::OutOfBounds { offset, len, end: 424 })
+    Fault::Common(CommonFault::OutOfBounds { offset, len, end: 424 })
 }
 
 fn header_rows() -> Vec<Row> {
@@ -106,13 +106,13 @@ fn header_rows() -> Vec<Row> {
 
 fn metadata_rows() -> Vec<Row> {
     let bits = |found, bits, expected| Fault::BitsetBytes { found, bits, expected };
-    let too_many = |shape: &str| Fault::Common(Common::TooManyElements(shape.to_owned()));
+    let too_many = |shape: &str| Fault::Common(CommonFault::TooManyElements(shape.to_owned()));
     vec![
         ("size variable without a name", 72, u32s(0), Fault::EmptyString, 76),
         ("space in a name", 76, b" ".to_vec(), character(b' ', 0), 76),
         ("slash in a key", 92, b"/".to_vec(), character(b'/', 0), 92),
         ("byte beyond ASCII in a key", 92, b"\xc3".to_vec(), character(0xc3, 0), 92),
-        ("key twice", 124, b"a".to_vec(), Fault::Common(Common::Duplicate("a".to_owned())), 120),
+        ("key twice", 124, b"a".to_vec(), Fault::Common(CommonFault::Duplicate("a".to_owned())), 120),
         ("value type 0", 96, u32s(0), Fault::UnknownType(0), 96),
         ("value type 26", 96, u32s(26), Fault::UnknownType(26), 96),
         ("bf16 value", 96, u32s(16), later(16, "bf16"), 96),
@@ -153,10 +153,10 @@ fn metadata_rows() -> Vec<Row> {
 }
 
 fn tensor_rows() -> Vec<Row> {
-    let nbytes = |found, expected| Fault::Common(Common::Nbytes { found, expected });
-    let too_many = |shape: &str| Fault::Common(Common::TooManyElements(shape.to_owned()));
+    let nbytes = |found, expected| Fault::Common(CommonFault::Nbytes { found, expected });
+    let too_many = |shape: &str| Fault::Common(CommonFault::TooManyElements(shape.to_owned()));
     vec![
-        ("name twice", 264, b"t".to_vec(), Fault::Common(Common::Duplicate("t".to_owned())), 260),
+        ("name twice", 264, b"t".to_vec(), Fault::Common(CommonFault::Duplicate("t".to_owned())), 260),
         ("colon in a name", 308, b":".to_vec(), character(b':', 0), 308),
         ("dtype 0", 312, u32s(0), Fault::UnknownType(0), 312),
         ("bitset tensor", 312, u32s(13), Fault::NotNumeric(ValueType::Bitset), 312),
@@ -252,11 +252,11 @@ fn verify_finds_what_opening_lets_pass() {
         ("no size variable any more", 13, &[0], "extents", 72),
     ];
     for (name, at, bytes, check, where_) in rows {
-        let report = Reader::from_source(patched(&file, at, bytes)).unwrap().verify(Level::Full);
+        let report = Reader::from_source(patched(&file, at, bytes)).unwrap().verify(VerifyLevel::Full);
         let failed: Vec<_> = report.checks.iter().filter(|c| c.status == Status::Failed).collect();
         assert_eq!(failed.iter().map(|c| c.name).collect::<Vec<_>>(), [check], "{name}: {report:?}");
         assert!(failed[0].detail.contains(&format!("at byte {where_}:")), "{name}: {report:?}");
-        let report = Reader::from_source(patched(&file, at, bytes)).unwrap().verify(Level::Control);
+        let report = Reader::from_source(patched(&file, at, bytes)).unwrap().verify(VerifyLevel::Control);
         assert!(report.is_ok(), "{name}: control looks at structure only");
     }
 }
@@ -292,7 +292,7 @@ fn verify_finds_holes_and_shared_bytes() {
             "tensor \"t\" at byte 123: the file ends before the padding",
         ),
     ] {
-        let report = Reader::from_source(file).unwrap().verify(Level::Full);
+        let report = Reader::from_source(file).unwrap().verify(VerifyLevel::Full);
         assert_eq!(report.check(check).unwrap().status, Status::Failed, "{name}: {report:?}");
         assert!(report.errors.iter().any(|error| error.contains(finding)), "{name}: {report:?}");
     }
@@ -304,7 +304,7 @@ fn verify_lists_every_finding() {
     for (at, byte) in [(70, 1), (358, 1), (409, 7), (410, 9), (400, 3)] {
         file = patched(&file, at, &[byte]);
     }
-    let report = Reader::from_source(file).unwrap().verify(Level::Full);
+    let report = Reader::from_source(file).unwrap().verify(VerifyLevel::Full);
     assert_eq!(report.errors.len(), 4, "{report:?}");
     let text = "tensor \"t\" at byte 409: is boolean and must be 0 or 1, but is 7 (2 such bytes in all)";
     assert!(report.errors.iter().any(|error| error == text), "{report:?}");
@@ -319,7 +319,7 @@ fn look(file: &[u8]) {
     for (_, value) in reader.index().metadata() {
         let _ = (value.to_value(), value.to_value_exact());
     }
-    let _ = (reader.verify(Level::Full), Container::metadata(&reader), reader.details());
+    let _ = (reader.verify(VerifyLevel::Full), Container::metadata(&reader), reader.details());
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn what_cannot_be_read_is_an_error_that_says_where() {
     let reader = Reader::from_source(FaultySource::new(good(), 409..412)).unwrap();
     assert!(matches!(reader.tensor("t"), Err(Error::Io { at: 408, len: 3, .. })));
     assert!(reader.tensor("w").is_ok());
-    let report = reader.verify(Level::Full);
+    let report = reader.verify(VerifyLevel::Full);
     assert_eq!(report.errors.len(), 2, "values of t, and its padding: {report:?}");
     assert!(report.errors.iter().all(|error| error.ends_with("this sector is broken")), "{report:?}");
 }
@@ -484,7 +484,7 @@ fn booleans_are_looked_at_once_whether_tensors_are_tied_or_overlap() {
         let file = patched(&file, 61, &u64s(total));
         let source = CountingSource::new(file);
         let reader = Reader::from_source(&source).unwrap();
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.errors.iter().any(|error| error.contains("must be 0 or 1")), "{report:?}");
         assert!(source.nbytes() < 3 * total, "{} of {total}", source.nbytes());
     }

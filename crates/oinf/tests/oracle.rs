@@ -9,7 +9,7 @@ use std::path::Path;
 
 use modelfmt_core::Container;
 use oinf::modelfmt_core::value::{Object, Value, json};
-use oinf::{DType, Level, MetaValue, Metadata, Reader, TensorSpec};
+use oinf::{DType, MetaValue, Metadata, Reader, TensorSpec, VerifyLevel};
 
 /// Files that the oracle writes: of fields, few entries, many entries.
 const FILES: usize = 120;
@@ -25,7 +25,7 @@ fn files_of_the_oracle_are_read_and_written_again_byte_for_byte() {
         let expected = fs::read(path.with_extension("json")).unwrap();
         let expected = json::parse(&expected).unwrap();
         assert_eq!(seen(&reader), expected, "{number}");
-        let report = reader.verify(Level::Full);
+        let report = reader.verify(VerifyLevel::Full);
         assert!(report.is_ok(), "{number}: {:?}", report.errors);
         let bytes = fs::read(&path).unwrap();
         assert!(common::rewrite(&reader) == bytes, "{number}: other bytes");

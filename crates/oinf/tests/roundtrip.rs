@@ -13,11 +13,11 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{DTYPES, Random};
-use modelfmt_core::Fault as Common;
+use modelfmt_core::CommonFault;
 use oinf::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
 use oinf::{
-    Bitset, DType, Error, Fault, Level, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec, Work,
-    WriteOptions,
+    Bitset, DType, Error, Execution, Fault, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec,
+    VerifyLevel, WriteOptions,
 };
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ proptest! {
         let data: Vec<_> = specs.iter().map(|spec| random.values(spec)).collect();
         let file = common::write(&specs, &metadata, &data, 1);
         let reader = Reader::from_source(&file[..]).unwrap();
-        prop_assert!(reader.verify(Level::Full).is_ok());
+        prop_assert!(reader.verify(VerifyLevel::Full).is_ok());
         // The maps that they came from are sorted, as the file is.
         prop_assert_eq!(reader.index().to_metadata(), metadata.clone());
         prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
@@ -91,7 +91,7 @@ fn large_files_do_not_depend_on_threads() {
     assert!(files[0] == files[1] && files[1] == files[2]);
     let reader = Reader::from_source(&files[0][..]).unwrap();
     assert!(names.iter().zip(&data).all(|(name, data)| reader.tensor(name).unwrap().bytes() == &data[..]));
-    assert!(reader.verify_with(Level::Full, &Work { threads: 3, progress: None }).is_ok());
+    assert!(reader.verify_with(VerifyLevel::Full, &Execution { threads: 3, progress: None }).is_ok());
     assert!(reader.tensor("c").unwrap().into_bytes().is_borrowed());
 }
 
@@ -118,7 +118,7 @@ fn what_oinf_cannot_hold_is_refused_with_its_name() {
     )
     .map(|_| ())
     {
-        Err(Error::Unfit { part, fault }) => (part.to_string(), fault),
+        Err(Error::Unsupported { part, fault }) => (part.to_string(), fault),
         other => panic!("{other:?}"),
     };
     let tensor = |name: &'static str, dtype| vec![TensorSpec::new(name, dtype, vec![2])];
@@ -133,14 +133,17 @@ fn what_oinf_cannot_hold_is_refused_with_its_name() {
     assert_eq!((part.as_str(), fault), ("tensor \"a b\"", character("' '", 1)));
     assert_eq!(unfit(tensor("", DType::F32), &none).1, Fault::EmptyString);
     let twice = [tensor("w", DType::F32), tensor("w", DType::U8)].concat();
-    assert_eq!(unfit(twice, &none).1, Fault::Common(Common::Duplicate("w".to_owned())));
+    assert_eq!(unfit(twice, &none).1, Fault::Common(CommonFault::Duplicate("w".to_owned())));
     let huge = vec![TensorSpec::declared("w", DType::F32, vec![u64::MAX])];
-    assert!(matches!(unfit(huge, &none).1, Fault::Common(Common::TooManyElements(_))));
+    assert!(matches!(unfit(huge, &none).1, Fault::Common(CommonFault::TooManyElements(_))));
 
     let sizevar = |name: &'static str| unfit(vec![], &Metadata::new().sizevar(name, 1));
     assert_eq!(sizevar("D/2"), ("size variable \"D/2\"".to_owned(), character("'/'", 1)));
     let twice = unfit(vec![], &Metadata::new().sizevar("D", 1).sizevar("B", 1).sizevar("D", 2));
-    assert_eq!(twice, ("size variable \"D\"".to_owned(), Fault::Common(Common::Duplicate("D".to_owned()))));
+    assert_eq!(
+        twice,
+        ("size variable \"D\"".to_owned(), Fault::Common(CommonFault::Duplicate("D".to_owned())))
+    );
     let key = unfit(vec![], &Metadata::new().value("", true));
     assert_eq!(key, ("metadata entry \"\"".to_owned(), Fault::EmptyString));
     let text = unfit(vec![], &Metadata::new().value("k", "hello world"));
@@ -163,7 +166,7 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
     // Descriptions are numbered as given, and errors name the right one of them.
     let specs = [TensorSpec::new("b", DType::Bool, vec![2]), TensorSpec::declared("a", DType::U8, vec![])];
     let plan = Plan::new(specs, &Metadata::new().sizevar("D", 1), &WriteOptions::new()).unwrap();
-    let work = Work::default();
+    let work = Execution::default();
     let error = plan.write_file(&target, Overwrite::Refuse, &Broken, &work).unwrap_err();
     assert!(matches!(error, Error::Data { name, .. } if name == "b"));
     let error = plan.write_file(&target, Overwrite::Refuse, &[vec![0, 3], vec![]], &work).unwrap_err();
@@ -196,7 +199,7 @@ fn values_are_pulled_once() {
     let specs = [TensorSpec::new("a", DType::U8, vec![5_000_001]), TensorSpec::new("b", DType::F64, vec![7])];
     let plan = Plan::new(specs, &Metadata::new(), &WriteOptions::new()).unwrap();
     let zeros = Zeros(AtomicU64::new(0));
-    plan.write(&zeros, &MemoryFile::new(), &Work::default()).unwrap();
+    plan.write(&zeros, &MemoryFile::new(), &Execution::default()).unwrap();
     assert_eq!(zeros.0.into_inner(), 5_000_001 + 56);
 }
 
@@ -205,6 +208,6 @@ fn bits_beyond_a_bitset_are_not_written() {
     let stray = Bitset::new(3, vec![0xff]).unwrap();
     let file = common::write(&[], &Metadata::new().value("k", stray.clone()), &[], 1);
     let reader = Reader::from_source(&file[..]).unwrap();
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
     assert_eq!(common::value(&reader, "k"), MetaValue::from(stray));
 }

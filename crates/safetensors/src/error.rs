@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
-    Common(#[from] modelfmt_core::Fault),
+    Common(#[from] modelfmt_core::CommonFault),
     /// The header is not a JSON object.
     #[error("does not begin with `{{`: not a safetensors file")]
     NotAnObject,

@@ -23,7 +23,7 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     let json_text = std::str::from_utf8(json).map_err(|error| Error::Malformed {
         part: part(),
         at: at.saturating_add(error.valid_up_to() as u64),
-        fault: modelfmt_core::Fault::Utf8.into(),
+        fault: modelfmt_core::CommonFault::Utf8.into(),
     })?;
     if !json_text.starts_with('{') {
         return Err(Error::Malformed { part: part(), at, fault: Fault::NotAnObject });
@@ -134,7 +134,7 @@ impl<'a> State<'a> {
                 Error::Malformed { part, at: self.entry_at.unwrap_or(here), fault }
             }
             None => {
-                let fault = modelfmt_core::Fault::Metadata(text::message(error)).into();
+                let fault = modelfmt_core::CommonFault::Metadata(text::message(error)).into();
                 Error::Malformed { part: Part::new("header"), at: here, fault }
             }
         }
@@ -144,13 +144,14 @@ impl<'a> State<'a> {
     fn list(&mut self, name: &str, dtype: DType, begin: u64, end: u64) -> Result<(), Fault> {
         check_countable(&self.dims)?;
         let len = end.checked_sub(begin).ok_or(Fault::Reversed { begin, end })?;
-        let out_of_bounds = modelfmt_core::Fault::OutOfBounds { offset: begin, len, end: self.file_len };
+        let out_of_bounds =
+            modelfmt_core::CommonFault::OutOfBounds { offset: begin, len, end: self.file_len };
         let offset = self.data_start().checked_add(begin).ok_or(out_of_bounds)?;
         let extent = Extent::new(offset, len, self.file_len)?;
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
         let expected = self.tensors.push(tensor, self.dims.iter().copied())?;
         if extent.len() != expected {
-            return Err(modelfmt_core::Fault::Nbytes { found: len, expected }.into());
+            return Err(modelfmt_core::CommonFault::Nbytes { found: len, expected }.into());
         }
         self.end = self.end.filter(|&so_far| so_far == begin).map(|_| end);
         Ok(())
@@ -161,7 +162,7 @@ impl<'a> State<'a> {
 pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
     match shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)) {
         Some(_) => Ok(()),
-        None => Err(modelfmt_core::Fault::TooManyElements(DisplayShape(shape).to_string()).into()),
+        None => Err(modelfmt_core::CommonFault::TooManyElements(DisplayShape(shape).to_string()).into()),
     }
 }
 
@@ -221,7 +222,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
             state.begin(&name);
             if name == wire::METADATA {
                 if state.metadata.is_some() {
-                    let fault = modelfmt_core::Fault::Duplicate(wire::METADATA.to_owned()).into();
+                    let fault = modelfmt_core::CommonFault::Duplicate(wire::METADATA.to_owned()).into();
                     return Err(state.stop(Stop::Fault(Part::new("header"), fault)));
                 }
                 let metadata = map.next_value_seed(Texts(state))?;
@@ -312,7 +313,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_, '_> {
                 Field::Unknown => false,
             };
             if twice {
-                let fault = modelfmt_core::Fault::Duplicate(field.name().to_owned()).into();
+                let fault = modelfmt_core::CommonFault::Duplicate(field.name().to_owned()).into();
                 return Err(state.fault(name, None, fault));
             }
             match field {

@@ -68,7 +68,7 @@ impl Plan {
     /// Lays out tensors, with the strings of `metadata` as `__metadata__`.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for the first tensor or key that the format cannot hold.
+    /// [`Error::Unsupported`] for the first tensor or key that the format cannot hold.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: Option<&Object>,
@@ -117,15 +117,18 @@ impl Draft {
     /// Adds a tensor behind the others.
     pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<()> {
         let number = self.first.saturating_add(self.tensors.len()) as u64;
-        let unfit =
-            |fault: Fault| Error::Unfit { part: Part::entry("tensor", number).with_name(&spec.name), fault };
+        let unfit = |fault: Fault| Error::Unsupported {
+            part: Part::entry("tensor", number).with_name(&spec.name),
+            fault,
+        };
         let dtype = check(spec).map_err(unfit)?;
         let begin = self.data_len;
         let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(begin), packed_nbytes: 0 };
         let nbytes =
             self.tensors.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
         let too_long = || {
-            let fault = modelfmt_core::Fault::OutOfBounds { offset: begin, len: nbytes, end: MAX_DATA_LEN };
+            let fault =
+                modelfmt_core::CommonFault::OutOfBounds { offset: begin, len: nbytes, end: MAX_DATA_LEN };
             unfit(fault.into())
         };
         let end = begin.checked_add(nbytes).filter(|&end| end <= MAX_DATA_LEN).ok_or_else(too_long)?;
@@ -168,7 +171,7 @@ impl Draft {
         let len = wire::padded_len(json.len() as u64).unwrap_or(u64::MAX);
         let max = options.max_header_len;
         let too_long =
-            || Error::Unfit { part: Part::new("header"), fault: Fault::HeaderTooLong { len, max } };
+            || Error::Unsupported { part: Part::new("header"), fault: Fault::HeaderTooLong { len, max } };
         if len > max {
             return Err(too_long());
         }
@@ -179,7 +182,7 @@ impl Draft {
         let file_len = data_start.saturating_add(data_len);
         let extent = |offset, len| {
             Extent::new(offset, len, file_len)
-                .map_err(|fault| Error::Unfit { part: Part::new("data"), fault: fault.into() })
+                .map_err(|fault| Error::Unsupported { part: Part::new("data"), fault: fault.into() })
         };
         let mut segments = Vec::new();
         for tensor in 0..tensors.len() {
@@ -220,7 +223,7 @@ fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<()> {
     json.extend_from_slice(b":{");
     for (number, (key, value)) in metadata.iter().enumerate() {
         let Value::String(text) = value else {
-            return Err(Error::Unfit {
+            return Err(Error::Unsupported {
                 part: Part::named("metadata", key),
                 fault: Fault::NotAString(value.kind()),
             });

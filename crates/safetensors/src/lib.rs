@@ -112,10 +112,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
-//! use modelfmt_safetensors::{Level, Reader};
+//! use modelfmt_safetensors::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(Level::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -132,7 +132,7 @@
 //! ```
 //! use modelfmt_safetensors::modelfmt_core::value::Object;
 //! use modelfmt_safetensors::modelfmt_core::write::MemoryFile;
-//! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Work, WriteOptions};
+//! use modelfmt_safetensors::{DType, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
 //! let metadata = Object::from_iter([("format", "pt")]);
 //! let specs = [TensorSpec::new("w", DType::F32, &[2, 1]), TensorSpec::new("b", DType::U8, &[3])];
@@ -140,9 +140,9 @@
 //!
 //! let plan = Plan::new(specs, Some(&metadata), &WriteOptions::new())?;
 //! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
-//! // plan.write_file("model.safetensors", Overwrite::Refuse, &values, &Work::default())?;
+//! // plan.write_file("model.safetensors", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
-//! plan.write(&values, &file, &Work::default())?;
+//! plan.write(&values, &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! let names: Vec<&str> = model.tensors().iter().map(|tensor| tensor.name).collect();
@@ -197,8 +197,8 @@ pub use wire::MAX_HEADER_LEN;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Level, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, View, Work, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

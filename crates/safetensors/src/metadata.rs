@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::{Fault, NameTable};
+use modelfmt_core::{CommonFault, NameTable};
 
 /// Texts by key, in the file's order.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +26,9 @@ impl Metadata {
     ///
     /// # Errors
     /// [`Fault::Duplicate`] if the key is there already, [`Fault::TooManyNames`] beyond 4 GiB.
-    pub(crate) fn push(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, key: &str, value: &str) -> Result<(), CommonFault> {
         let end = self.values.len().saturating_add(value.len());
-        let end = u32::try_from(end).map_err(|_| Fault::TooManyNames)?;
+        let end = u32::try_from(end).map_err(|_| CommonFault::TooManyNames)?;
         self.keys.push(key)?;
         self.values.push_str(value);
         self.ends.push(end);
@@ -64,7 +64,7 @@ mod tests {
         for (key, value) in [("b", "1"), ("", ""), ("a", "重み"), ("c", "")] {
             metadata.push(key, value).unwrap();
         }
-        assert_eq!(metadata.push("a", "2"), Err(Fault::Duplicate("a".to_owned())));
+        assert_eq!(metadata.push("a", "2"), Err(CommonFault::Duplicate("a".to_owned())));
         metadata.shrink_to_fit();
         let texts: Vec<_> =
             metadata.object().iter().map(|(key, value)| (key, value.as_str().unwrap())).collect();

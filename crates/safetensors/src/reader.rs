@@ -1,7 +1,7 @@
 //! Opens safetensors files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fetch, FileIndex, Level, Limits, Report, TensorTable, Work};
+use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser, default_limits};
@@ -45,7 +45,7 @@ impl FileIndex for Index {
         Object::new()
     }
 
-    async fn verify<S: Fetch>(&self, _: &S, level: Level, _: &Work<'_>) -> Report {
+    async fn verify<S: Fetch>(&self, _: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
         crate::verify::file(self, level) // no rule covers the values
     }
 }

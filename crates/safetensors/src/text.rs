@@ -1,6 +1,6 @@
 //! What serde_json does not say: where in the text it stood, and how deep the text nests.
 
-use modelfmt_core::{Basic, Limits};
+use modelfmt_core::{CommonError, Limits};
 
 /// The byte of `text` at which serde_json stopped. Its lines count from 1, its columns the bytes read of that line.
 pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
@@ -20,8 +20,8 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
 /// Checks how deep arrays and objects stand in each other, in text that is valid JSON.
 ///
 /// # Errors
-/// [`Basic::Limit`] beyond `limits.depth` levels.
-pub(crate) fn check_depth(text: &str, limits: &Limits) -> Result<(), Basic> {
+/// [`CommonError::Limit`] beyond `limits.depth` levels.
+pub(crate) fn check_depth(text: &str, limits: &Limits) -> Result<(), CommonError> {
     let (mut depth, mut deepest) = (0u64, 0u64);
     let (mut in_string, mut escaped) = (false, false);
     for byte in text.bytes() {
@@ -67,7 +67,7 @@ mod tests {
         assert!(check_depth(text, &limits(3)).is_ok());
         assert_eq!(
             check_depth(text, &limits(2)),
-            Err(Basic::Limit { what: "the depth of JSON", found: 3, max: 2 })
+            Err(CommonError::Limit { what: "the depth of JSON", found: 3, max: 2 })
         );
     }
 }

@@ -1,13 +1,13 @@
 //! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened.
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Level, Part, Report};
+use modelfmt_core::{Part, Report, VerifyLevel};
 
 use crate::index::Index;
 use crate::set::SetReader;
 
 /// The report on one file that has been opened.
-pub(crate) fn file(index: &Index, level: Level) -> Report {
+pub(crate) fn file(index: &Index, level: VerifyLevel) -> Report {
     let mut report = Report::new(level);
     let looked_at =
         format!("{} tensors, which cover the data of {} bytes", index.tensors().len(), index.file_len());
@@ -16,7 +16,7 @@ pub(crate) fn file(index: &Index, level: Level) -> Report {
 }
 
 /// The report on a set: every file opens, and the index and the files agree on who has what.
-pub(crate) fn set<F: Files>(set: &SetReader<F>, level: Level) -> Report {
+pub(crate) fn set<F: Files>(set: &SetReader<F>, level: VerifyLevel) -> Report {
     let index = set.index();
     let mut findings = Vec::new();
     let mut held = vec![0usize; index.files().len()];

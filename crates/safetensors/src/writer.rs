@@ -3,7 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use modelfmt_core::Work;
+use modelfmt_core::Execution;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
@@ -17,7 +17,7 @@ impl Plan {
     ///
     /// # Errors
     /// If values cannot be had, the sink refuses bytes, or the progress callback stops the work.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })?;
         let region = Region { extent: self.data, fill: 0, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
@@ -33,7 +33,7 @@ impl Plan {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }

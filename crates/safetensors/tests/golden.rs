@@ -14,7 +14,7 @@ use std::fs;
 
 use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::write::MemoryFolder;
-use modelfmt_safetensors::{Reader, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
+use modelfmt_safetensors::{Execution, Reader, SetPlan, SetReader, TensorSpec, WriteOptions};
 
 /// Files that our writer would lay out in another way.
 const NOT_OURS: &[&str] = &["foreign"];
@@ -65,6 +65,6 @@ fn the_golden_set_holds_what_its_text_says_and_is_written_again_byte_for_byte() 
     let read = |position| set.tensor_at(position).unwrap().bytes().to_vec();
     let values: Vec<_> = (0..set.index().names().len()).map(read).collect();
     let written = MemoryFolder::default();
-    plan.write(&values, &written, &Work::default()).unwrap();
+    plan.write(&values, &written, &Execution::default()).unwrap();
     assert!(written.files().0 == files);
 }

@@ -15,7 +15,8 @@ use common::{Tensor, file, raw, strings, write};
 use modelfmt_core::parse_source;
 use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::{
-    Error, Index, IndexParser, Level, Limits, OpenOptions, Reader, SetIndex, SetReader, Work, default_limits,
+    Error, Execution, Index, IndexParser, Limits, OpenOptions, Reader, SetIndex, SetReader, VerifyLevel,
+    default_limits,
 };
 use safetensors_oracle::SafeTensors;
 use testkit::{CountingAllocator, CountingSource, FaultySource, peak};
@@ -387,7 +388,7 @@ fn a_damaged_header_is_read_if_and_only_if_the_reference_reads_it() {
         Tensor::counting("b\n", modelfmt_safetensors::DType::U8, &[], 0),
         Tensor::counting("c", modelfmt_safetensors::DType::F4, &[0, 3], 0),
     ];
-    let good = write(&tensors, Some(&strings([("k", "v")])), &Work::default());
+    let good = write(&tensors, Some(&strings([("k", "v")])), &Execution::default());
     let header_end = 8 + usize::from(good[0]);
     let (mut read, mut refused) = (0, 0);
     for at in 0..header_end {
@@ -411,7 +412,7 @@ fn a_file_that_is_cut_short_is_refused_wherever() {
         Tensor::counting("a", modelfmt_safetensors::DType::F32, &[2], 0),
         Tensor::counting("b", modelfmt_safetensors::DType::U8, &[3], 0),
     ];
-    let good = write(&tensors, Some(&strings([("k", "v")])), &Work::default());
+    let good = write(&tensors, Some(&strings([("k", "v")])), &Execution::default());
     for len in 0..good.len() {
         assert!(Index::parse(&good[..len]).is_err(), "{len} bytes");
         assert!(
@@ -436,7 +437,7 @@ fn what_is_legal_is_read() {
     assert!(reader.tensors().iter().map(|t| t.name).eq(["b", "none", "aé"]));
     assert_eq!(reader.tensor("aé").unwrap().bytes(), [1, 2]);
     assert_eq!(reader.tensor("b").unwrap().bytes(), [3]);
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
     assert!(SafeTensors::deserialize(&bytes).is_ok());
     assert!(Index::parse(&file("{}", &[])).unwrap().metadata().is_none());
     assert!(Index::parse(&file(r#"{"__metadata__":{}}"#, &[])).unwrap().metadata().unwrap().is_empty());
@@ -454,7 +455,7 @@ fn each_limit_is_kept() {
         Tensor::counting("aa", modelfmt_safetensors::DType::F32, &[2, 1], 0),
         Tensor::counting("b", modelfmt_safetensors::DType::U8, &[3], 0),
     ];
-    let bytes = write(&tensors, Some(&strings([("k", "v"), ("l", "w")])), &Work::default());
+    let bytes = write(&tensors, Some(&strings([("k", "v"), ("l", "w")])), &Execution::default());
     let what = |options: OpenOptions| match options.open_source(bytes.as_slice()) {
         Err(Error::Limit { what, found, max }) => format!("{what}: {found} > {max}"),
         other => format!("{other:?}"),
@@ -486,8 +487,11 @@ fn each_limit_is_kept() {
 
 #[test]
 fn errors_of_the_source_say_where() {
-    let bytes =
-        write(&[Tensor::counting("a", modelfmt_safetensors::DType::U8, &[9], 0)], None, &Work::default());
+    let bytes = write(
+        &[Tensor::counting("a", modelfmt_safetensors::DType::U8, &[9], 0)],
+        None,
+        &Execution::default(),
+    );
     let open = |broken| {
         let source = FaultySource::new(bytes.clone(), broken);
         parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &source).map(|_| source)
@@ -603,7 +607,7 @@ fn files_of_a_set_are_looked_at_when_they_are_needed() {
     );
     assert_eq!(error("e"), "no tensor is named \"e\"");
     assert!(set.open_all().is_err());
-    let report = set.verify(Level::Header);
+    let report = set.verify(VerifyLevel::Header);
     let expected = [
         "tensor 3 \"d\": the index says that it is in \"1\", which does not have it",
         "tensor \"stray\": is in \"1\", but the index does not say so",

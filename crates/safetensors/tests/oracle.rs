@@ -15,7 +15,7 @@ use std::fs;
 use common::{Tensor, dtypes, strings, values, write};
 use modelfmt_safetensors::value::{Object, Value, json};
 use modelfmt_safetensors::write::Overwrite;
-use modelfmt_safetensors::{DType, Reader, SetPlan, SetReader, Work, WriteOptions};
+use modelfmt_safetensors::{DType, Execution, Reader, SetPlan, SetReader, WriteOptions};
 use safetensors_oracle::tensor::TensorView;
 use safetensors_oracle::{Dtype, SafeTensors, serialize};
 
@@ -68,7 +68,7 @@ fn everything() -> Vec<Tensor> {
 fn the_rust_crate_reads_what_we_write() {
     let tensors = everything();
     let metadata = strings([("format", "pt"), ("a\u{1}\u{2028}", "\"\\\n"), ("", "")]);
-    let bytes = write(&tensors, Some(&metadata), &Work::default());
+    let bytes = write(&tensors, Some(&metadata), &Execution::default());
     let theirs = SafeTensors::deserialize(&bytes).unwrap();
     assert_eq!(theirs.len(), tensors.len());
     for tensor in &tensors {
@@ -131,7 +131,7 @@ fn python_reads_what_we_write() {
     let tensors: Vec<Tensor> = everything().into_iter().filter(numpy).collect();
     let metadata = strings([("format", "pt"), ("é", "\"\\\n")]);
     let path = folder.path().join("m.safetensors");
-    fs::write(&path, write(&tensors, Some(&metadata), &Work::default())).unwrap();
+    fs::write(&path, write(&tensors, Some(&metadata), &Execution::default())).unwrap();
     let reader = Reader::open(&path).unwrap();
     let expected = seen(&reader);
     assert_eq!(read(path.to_str().unwrap()), expected);
@@ -139,7 +139,7 @@ fn python_reads_what_we_write() {
     let options = WriteOptions::new().shard_size(600);
     let plan = SetPlan::new("set", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
     assert!(plan.shards().len() > 5);
-    plan.write_folder(folder.path(), Overwrite::Refuse, &values(&tensors), &Work::default()).unwrap();
+    plan.write_folder(folder.path(), Overwrite::Refuse, &values(&tensors), &Execution::default()).unwrap();
     let path = folder.path().join(plan.index_name());
     assert_eq!(read(path.to_str().unwrap()), expected);
     assert!(SetReader::open(&path).unwrap().open_all().is_ok());

@@ -17,7 +17,8 @@ use modelfmt_core::AlignedBuf;
 use modelfmt_safetensors::value::{Object, Value};
 use modelfmt_safetensors::write::{MemoryFolder, Overwrite};
 use modelfmt_safetensors::{
-    Container, DType, Index, Level, Plan, Reader, SetPlan, SetReader, Source, TensorSpec, Work, WriteOptions,
+    Container, DType, Execution, Index, Plan, Reader, SetPlan, SetReader, Source, TensorSpec, VerifyLevel,
+    WriteOptions,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -77,7 +78,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: Option<&Object
         assert_eq!(half, tensor.values[begin..]);
         assert!(reader.read_into(position, tensor.values.len() as u64, &mut [0]).is_err());
     }
-    assert!(reader.verify(Level::Full).is_ok());
+    assert!(reader.verify(VerifyLevel::Full).is_ok());
 }
 
 fn config() -> ProptestConfig {
@@ -94,9 +95,9 @@ proptest! {
 
     #[test]
     fn files_are_read_as_they_were_written(tensors in tensors(), metadata in metadata()) {
-        let bytes = write(&tensors, metadata.as_ref(), &Work::sequential());
+        let bytes = write(&tensors, metadata.as_ref(), &Execution::sequential());
         for threads in [1, 3] {
-            let again = write(&tensors, metadata.as_ref(), &Work { threads, progress: None });
+            let again = write(&tensors, metadata.as_ref(), &Execution { threads, progress: None });
             prop_assert!(again == bytes, "{threads} threads");
         }
         read_again(bytes.as_slice(), &tensors, metadata.as_ref());
@@ -114,7 +115,7 @@ proptest! {
         let options = WriteOptions::new().shard_size(cap);
         let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), metadata.as_ref(), &options).unwrap();
         let folder = MemoryFolder::default();
-        plan.write(&values(&tensors), &folder, &Work { threads, progress: None }).unwrap();
+        plan.write(&values(&tensors), &folder, &Execution { threads, progress: None }).unwrap();
         let files = folder.files();
         let total: u64 = files.0.values().map(|file| file.as_ref().len() as u64).sum();
         prop_assert_eq!(total, plan.total_len());
@@ -134,7 +135,7 @@ proptest! {
             prop_assert_eq!(set.info(position).unwrap().name, &tensor.name);
         }
         prop_assert_eq!(set.file_size(), total);
-        let report = set.verify(Level::Full);
+        let report = set.verify(VerifyLevel::Full);
         prop_assert!(report.is_ok(), "{:?}", report.errors);
         let nbytes: u64 = tensors.iter().map(|tensor| tensor.values.len() as u64).sum();
         prop_assert_eq!(set.index().metadata().get("total_size"), Some(&Value::from(nbytes)));
@@ -148,12 +149,12 @@ proptest! {
 fn opening_reads_the_header_and_nothing_else() {
     let tensors =
         [Tensor::counting("a", DType::F32, &[100_000], 0), Tensor::counting("b", DType::U8, &[3], 0)];
-    let bytes = write(&tensors, None, &Work::default());
+    let bytes = write(&tensors, None, &Execution::default());
     let source = CountingSource::new(bytes);
     let reader = Reader::from_source(&source).unwrap();
     assert_eq!((source.reads(), source.nbytes()), (2, 8 + reader.index().header_len()));
     source.reset();
-    let _ = reader.verify(Level::Full);
+    let _ = reader.verify(VerifyLevel::Full);
     let again = Reader::with_index(Arc::clone(reader.index()), &source).unwrap();
     assert_eq!(source.reads(), 0);
     again.tensor("b").unwrap();
@@ -168,7 +169,7 @@ fn aligned_tensors_are_slices_and_others_say_so() {
         Tensor::counting("odd", DType::U8, &[1], 0),
         Tensor::counting("b", DType::F32, &[2], 0),
     ];
-    let bytes = AlignedBuf::copy_of(&write(&tensors, None, &Work::default())).unwrap();
+    let bytes = AlignedBuf::copy_of(&write(&tensors, None, &Execution::default())).unwrap();
     let reader = Reader::from_source(bytes).unwrap();
     let a = reader.tensor("a").unwrap();
     assert!(a.as_slice::<f32>().is_ok());
@@ -190,18 +191,18 @@ fn files_and_sets_appear_complete_or_not_at_all() {
     let short: [&[u8]; 2] = [&[0; 10], &[0; 9]];
     let path = folder.path().join("x.safetensors");
     let plan = Plan::new(tensors.iter().map(Tensor::spec), None, &WriteOptions::new()).unwrap();
-    let failed = plan.write_file(&path, Overwrite::Refuse, &short, &Work::default());
+    let failed = plan.write_file(&path, Overwrite::Refuse, &short, &Execution::default());
     assert!(failed.unwrap_err().to_string().contains("\"b\""));
     let options = WriteOptions::new().shard_size(1);
     let set = SetPlan::new("x", tensors.iter().map(Tensor::spec), None, &options).unwrap();
-    let failed = set.write_folder(folder.path(), Overwrite::Refuse, &short, &Work::default());
+    let failed = set.write_folder(folder.path(), Overwrite::Refuse, &short, &Execution::default());
     assert!(failed.unwrap_err().to_string().contains("\"b\""));
     assert!(list().is_empty(), "{:?}", list());
 
-    plan.write_file(&path, Overwrite::Refuse, &values(&tensors), &Work::default()).unwrap();
-    assert!(plan.write_file(&path, Overwrite::Refuse, &values(&tensors), &Work::default()).is_err());
-    plan.write_file(&path, Overwrite::Replace, &values(&tensors), &Work::default()).unwrap();
-    set.write_folder(folder.path(), Overwrite::Refuse, &values(&tensors), &Work::default()).unwrap();
+    plan.write_file(&path, Overwrite::Refuse, &values(&tensors), &Execution::default()).unwrap();
+    assert!(plan.write_file(&path, Overwrite::Refuse, &values(&tensors), &Execution::default()).is_err());
+    plan.write_file(&path, Overwrite::Replace, &values(&tensors), &Execution::default()).unwrap();
+    set.write_folder(folder.path(), Overwrite::Refuse, &values(&tensors), &Execution::default()).unwrap();
     let parts = ["x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"];
     assert_eq!(list(), [parts[0], parts[1], "x.safetensors", "x.safetensors.index.json"]);
     assert_eq!(Reader::open(&path).unwrap().tensor("b").unwrap().bytes(), tensors[1].values);
@@ -218,7 +219,7 @@ fn metadata_of_a_set_stand_in_the_index_and_strings_in_every_file() {
     let options = WriteOptions::new().shard_size(1);
     let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
     let folder = MemoryFolder::default();
-    plan.write(&values(&tensors), &folder, &Work::default()).unwrap();
+    plan.write(&values(&tensors), &folder, &Execution::default()).unwrap();
     let text = String::from_utf8(folder.files().0[plan.index_name()].to_vec()).unwrap();
     let expected = r#"{
   "metadata": {
@@ -240,7 +241,7 @@ fn metadata_of_a_set_stand_in_the_index_and_strings_in_every_file() {
     // DECISIONS, "mapping of metadata": a clash with a key that we would add keeps the source's.
     metadata.insert("total_size", "mine");
     let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
-    plan.write(&values(&tensors), &folder, &Work::default()).unwrap();
+    plan.write(&values(&tensors), &folder, &Execution::default()).unwrap();
     let set = SetReader::from_files(folder.files(), plan.index_name()).unwrap();
     assert_eq!(set.index().metadata().get("total_size").and_then(Value::as_str), Some("mine"));
 }

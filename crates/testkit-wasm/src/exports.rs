@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use modelfmt_core::Source;
-use modelfmt_core::source::{AnyFiles, Files, MemoryFiles, any_files};
+use modelfmt_core::source::{Files, MemoryFiles, SharedFiles, shared_files};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
@@ -60,7 +60,7 @@ unsafe extern "C" fn put_file(name: *mut u8, name_len: usize, bytes: *mut u8, le
 unsafe extern "C" fn describe_memory(name: *mut u8, name_len: usize) -> u64 {
     // SAFETY: this function's own contract.
     let name = unsafe { take_text(name, name_len) };
-    let files = any_files(MEMORY.with_borrow(MemoryFiles::clone));
+    let files = shared_files(MEMORY.with_borrow(MemoryFiles::clone));
     give(&crate::describe(&name, &files))
 }
 
@@ -118,8 +118,8 @@ fn give(text: &str) -> u64 {
     address << 32 | len
 }
 
-fn host_files() -> AnyFiles {
-    any_files(HostFiles)
+fn host_files() -> SharedFiles {
+    shared_files(HostFiles)
 }
 
 /// The files that the host has.

@@ -109,7 +109,7 @@ fn word(container: &dyn Container, tensor: usize, offset: u64) -> [u64; 2] {
 
 #[cfg(test)]
 mod tests {
-    use modelfmt_core::source::any_files;
+    use modelfmt_core::source::shared_files;
 
     use super::*;
 
@@ -139,7 +139,7 @@ mod tests {
                 [last, last + 8],
                 [last + 48, last + 56],
             );
-            let container = crate::open(file.name, &any_files(Only(file.clone())));
+            let container = crate::open(file.name, &shared_files(Only(file.clone())));
             assert_eq!(describe(&*container), expected, "{}", file.name);
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use modelfmt_core::source::{AnyFiles, AnySource, Files, any_files};
+use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 use modelfmt_core::{Container, Source};
 
 /// What the file or set of that name holds, as the golden files' dumps say it.
@@ -13,7 +13,7 @@ use modelfmt_core::{Container, Source};
 /// # Panics
 /// If it cannot be read.
 #[must_use]
-pub fn describe(name: &str, files: &AnyFiles) -> String {
+pub fn describe(name: &str, files: &SharedFiles) -> String {
     testkit::dump(&*open(name, files))
 }
 
@@ -22,7 +22,7 @@ pub fn describe(name: &str, files: &AnyFiles) -> String {
 /// # Panics
 /// If it cannot be opened.
 #[must_use]
-pub fn open(name: &str, files: &AnyFiles) -> Box<dyn Container> {
+pub fn open(name: &str, files: &SharedFiles) -> Box<dyn Container> {
     let source = files.open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     open_source(name, source, files).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
@@ -33,11 +33,11 @@ pub fn open(name: &str, files: &AnyFiles) -> Box<dyn Container> {
 /// Those of the format's reader.
 pub fn open_source(
     name: &str,
-    source: AnySource,
-    files: &AnyFiles,
+    source: BoxSource,
+    files: &SharedFiles,
 ) -> Result<Box<dyn Container>, Box<dyn std::error::Error>> {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let beside = any_files(Below { files: Arc::clone(files), folder: folder.to_owned() });
+    let beside = shared_files(Below { files: Arc::clone(files), folder: folder.to_owned() });
     open_as(name, source, beside)
 }
 
@@ -81,8 +81,8 @@ pub fn models_below(root: &Path) -> io::Result<BTreeSet<String>> {
 
 fn open_as(
     name: &str,
-    source: AnySource,
-    beside: AnyFiles,
+    source: BoxSource,
+    beside: SharedFiles,
 ) -> Result<Box<dyn Container>, Box<dyn std::error::Error>> {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let is_json = !source.is_empty() && *source.read(0..1)? == *b"{";

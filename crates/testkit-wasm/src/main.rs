@@ -4,14 +4,14 @@
 use std::error::Error;
 use std::io;
 
-use modelfmt_core::source::{Files, Folder, any_files};
+use modelfmt_core::source::{Files, Folder, shared_files};
 use modelfmt_core::value::{Object, json};
 use testkit_wasm::far::{self, Far};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = testkit::testdata("");
     let names = testkit_wasm::models_below(&root)?;
-    let files = any_files(Folder::new(root));
+    let files = shared_files(Folder::new(root));
     let golden: Object =
         names.into_iter().map(|name| (name.clone(), testkit_wasm::describe(&name, &files))).collect();
     let far: Object = far::files().into_iter().map(|file| (file.name, described(&file))).collect();
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn described(file: &Far) -> Object {
-    let container = testkit_wasm::open(file.name, &any_files(One(file.clone())));
+    let container = testkit_wasm::open(file.name, &shared_files(One(file.clone())));
     let head: String = file.head.iter().map(|byte| format!("{byte:02x}")).collect();
     // As text: JavaScript's numbers are floats.
     [("head", head), ("len", file.len.to_string()), ("holds", far::describe(&*container))]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use modelfmt_core::value::Value;
-use modelfmt_core::{Container, DisplayShape, Level, TensorInfo, Work};
+use modelfmt_core::{Container, DisplayShape, Execution, TensorInfo, VerifyLevel};
 
 /// Values of up to so many bytes are shown in hex, longer ones as their BLAKE3.
 const SHOWN: usize = 32;
@@ -28,7 +28,7 @@ pub fn dump(container: &dyn Container) -> String {
         line(&tensor(container, number));
     }
     line("checks");
-    for check in container.verify(Level::Full, &Work::default()).checks {
+    for check in container.verify(VerifyLevel::Full, &Execution::default()).checks {
         line(&format!("  {} {}", check.name, check.status.name()));
     }
     out

@@ -3,7 +3,7 @@
 use std::fs;
 
 use modelfmt_core::value::{Value, json};
-use modelfmt_core::{Container, Level, Work};
+use modelfmt_core::{Container, Execution, VerifyLevel};
 
 use crate::workspace::testdata;
 
@@ -23,7 +23,7 @@ pub fn reference(file: &str, container: &dyn Container) -> Value {
     for (number, tensor) in tensors.iter().enumerate() {
         compare(file, container, number, &tensor);
     }
-    let report = container.verify(Level::Full, &Work::default());
+    let report = container.verify(VerifyLevel::Full, &Execution::default());
     assert!(report.is_ok(), "{file}: {:?}", report.errors);
     expected
 }

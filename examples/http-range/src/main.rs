@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aero::{DType, Plan, TensorSpec, WriteOptions};
 use client::HttpSource;
 use modelfmt::modelfmt_core::write::MemoryFile;
-use modelfmt::{Model, Object, Work};
+use modelfmt::{Model, Object, Execution};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let url = match env::args().nth(1) {
@@ -45,14 +45,14 @@ fn model(layers: u64) -> Result<Vec<u8>, Box<dyn Error>> {
     let metadata = Object::from_iter([("model_name", "far away"), ("architecture", "demo")]);
     let plan = Plan::new((0..layers).map(spec), &metadata, &WriteOptions::new())?;
     let file = MemoryFile::new();
-    plan.write(&(0..layers).map(values).collect::<Vec<Vec<u8>>>(), &file, &Work::default())?;
+    plan.write(&(0..layers).map(values).collect::<Vec<Vec<u8>>>(), &file, &Execution::default())?;
     Ok(file.into_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use modelfmt::{Level, Source};
+    use modelfmt::{VerifyLevel, Source};
 
     #[test]
     fn the_source_keeps_its_contract() {
@@ -75,6 +75,6 @@ mod tests {
         // One tensor of three, and what stands before them.
         let (third, fetched) = (remote.len() / 3, remote.nbytes_fetched());
         assert!((third..third + (16 << 10)).contains(&fetched), "{fetched} bytes of {}", remote.len());
-        assert!(far.verify(Level::Full).is_ok(), "every hash, over the network");
+        assert!(far.verify(VerifyLevel::Full).is_ok(), "every hash, over the network");
     }
 }

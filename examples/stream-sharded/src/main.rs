@@ -68,7 +68,7 @@ impl Sum {
 /// A model of five layers of 8 MiB, each in a file of its own; gives the index.
 fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     use modelfmt::modelfmt_core::write::{BoxError, TensorData};
-    use modelfmt::{DType, Overwrite, Work};
+    use modelfmt::{DType, Overwrite, Execution};
     use modelfmt_safetensors::{SetPlan, TensorSpec, WriteOptions};
 
     /// Values that are made as they are asked for: nobody holds a tensor, here neither.
@@ -83,7 +83,7 @@ fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
 
     let spec = |layer| TensorSpec::new(format!("layers.{layer}.weight"), DType::F32, vec![1024, 2048]);
     let plan = SetPlan::new("model", (0..5).map(spec), None, &WriteOptions::new().shard_size(10 << 20))?;
-    plan.write_folder(folder, Overwrite::Refuse, &Layers, &Work::sequential())?;
+    plan.write_folder(folder, Overwrite::Refuse, &Layers, &Execution::sequential())?;
     Ok(folder.join(plan.index_name()))
 }
 

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use mag::modelfmt_core::write::Overwrite;
-use mag::{Checksum, DType, Metadata, Number, Plan, Reader, TensorSpec, Work, WriteOptions};
+use mag::{Checksum, DType, Metadata, Number, Plan, Reader, TensorSpec, Execution, WriteOptions};
 
 /// What is to be found: y = w · x + b.
 const TRUTH: ([f32; 3], f32) = ([1.5, -2.0, 0.25], 0.75);
@@ -102,7 +102,7 @@ impl Linear {
         let values = [bytes(&self.weight), bytes(&[self.bias]), bytes(&self.velocity)];
         // As magnetron writes it, so that it can open the file too.
         let plan = Plan::new(specs, &metadata, &WriteOptions::new().checksum(Checksum::Crc32c))?;
-        Ok(plan.write_file(path, Overwrite::Replace, &values, &Work::default())?)
+        Ok(plan.write_file(path, Overwrite::Replace, &values, &Execution::default())?)
     }
 
     fn load(path: &Path) -> Result<Self, Box<dyn Error>> {

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use modelfmt::{Level, Status, Work};
+use modelfmt::{VerifyLevel, Status, Execution};
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference");
 
@@ -62,7 +62,7 @@ fn models(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Verifies one file and prints what was found.
 fn is_intact(path: &Path, folder: &Path) -> bool {
     // Every hash, every rule. Memory does not depend on the model's size, and a file that cannot even be opened has a report.
-    let file = modelfmt::verify(path, Level::Full, &Work::default());
+    let file = modelfmt::verify(path, VerifyLevel::Full, &Execution::default());
     let made = file.report.checks.iter().filter(|check| check.status != Status::Absent);
     let checks: Vec<&str> = made.map(|check| check.name).collect();
     let verdict = if file.is_ok() { "ok" } else { "DAMAGED" };

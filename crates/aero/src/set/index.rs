@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
-use modelfmt_core::{Fault as Common, Limits, Part};
+use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::chunks::malformed;
 use crate::error::{Fault, Result};
@@ -52,7 +52,7 @@ impl SetIndex {
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth)).map_err(|error| {
-            malformed(part(), error.offset().unwrap_or(0) as u64, Common::Metadata(error.to_string()))
+            malformed(part(), error.offset().unwrap_or(0) as u64, CommonFault::Metadata(error.to_string()))
         })?;
         let Value::Object(tree) = tree else {
             return Err(fault(Fault::Set(format!("it is {} and not an object", tree.kind()))));

@@ -4,7 +4,7 @@
 //! the tensors of all. A [`SetPlan`] writes them, a [`SetReader`] reads them; a part is opened when one of its tensors is asked for.
 //!
 //! ```
-//! use aero::{DType, SetPlan, SetReader, TensorSpec, Work, WriteOptions};
+//! use aero::{DType, SetPlan, SetReader, TensorSpec, Execution, WriteOptions};
 //! use modelfmt_core::value::Object;
 //! use modelfmt_core::write::MemoryFolder;
 //!
@@ -14,12 +14,12 @@
 //! # let options = options.uuid([7; 16]).zstd(None);
 //! let plan = SetPlan::new("model.aeroset.json", specs, &metadata, &options)?;
 //! let folder = MemoryFolder::default(); // or plan.write_folder("models/", …)
-//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Work::default())?;
+//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Execution::default())?;
 //!
 //! let model = SetReader::from_files(folder.files(), "model.aeroset.json")?; // or SetReader::open("models/")
 //! assert_eq!(model.set().parts()[1].file.path, "model.part-001.aero");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second part only
-//! # assert!(model.verify(aero::Level::Full).is_ok());
+//! # assert!(model.verify(aero::VerifyLevel::Full).is_ok());
 //! # Ok::<(), aero::Error>(())
 //! ```
 

@@ -9,7 +9,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{NewTensor, Part, TensorTable, Work};
+use modelfmt_core::{Execution, NewTensor, Part, TensorTable};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Fault, Result};
@@ -70,7 +70,7 @@ impl SetPlan {
         metadata: &Object,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let unfit = |fault| Error::Unfit { part: Part::named("index of the set", index_name), fault };
+        let unfit = |fault| Error::Unsupported { part: Part::named("index of the set", index_name), fault };
         check_relative(index_name)
             .map_err(|fault| unfit(Fault::Path { path: index_name.to_owned(), fault }))?;
         let prefix =
@@ -132,7 +132,7 @@ impl SetPlan {
     /// # Errors
     /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
-    pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Work<'_>) -> Result<()>
+    pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<()>
     where
         N: NewFiles,
     {
@@ -160,7 +160,7 @@ impl SetPlan {
         folder: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
@@ -170,7 +170,7 @@ impl SetPlan {
         &self,
         data: &dyn TensorData,
         set: &mut NewSet<'_, N>,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(Vec<Listed>, Vec<[u8; 32]>)> {
         let (mut listed, mut hashes) = (Vec::new(), Vec::new());
         // The part that is complete, and being read back.
@@ -220,7 +220,7 @@ impl SetPlan {
                 offset: self.tensors.offset(position),
                 packed_nbytes: info.nbytes,
             };
-            let unfit = |fault: modelfmt_core::Fault| Error::Unfit {
+            let unfit = |fault: modelfmt_core::CommonFault| Error::Unsupported {
                 part: Part::named("tensor", info.name),
                 fault: fault.into(),
             };
@@ -303,7 +303,7 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
         [("part size", options.part_size.unwrap_or(1)), ("shards of a part", options.shards_per_part)]
     {
         if cap == 0 {
-            return Err(Error::Unfit { part: Part::new(what), fault: Fault::Zero });
+            return Err(Error::Unsupported { part: Part::new(what), fault: Fault::Zero });
         }
     }
     let mut parts: Vec<Range<usize>> = Vec::new();
@@ -324,7 +324,7 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
 }
 
 /// Reads back what has been written.
-fn sha256(output: &impl Output, len: u64, work: &Work<'_>) -> Result<[u8; 32]> {
+fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
     const STEP: u64 = 1 << 20;
     let mut hasher = Sha256::new();
     let mut buffer = Vec::new();

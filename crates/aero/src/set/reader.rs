@@ -11,8 +11,8 @@ use modelfmt_core::source::Files;
 use modelfmt_core::source::{FileSource, Folder};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AnyError, Bytes, Container, Encoding, Extent, FileIndex, Level, Limits, Location, Part, Report, Source,
-    TensorInfo, TensorTable, TensorView, Work, now,
+    AnyError, Bytes, Container, Encoding, Execution, Extent, FileIndex, Limits, Location, Part, Report,
+    Source, TensorInfo, TensorTable, TensorView, VerifyLevel, now,
 };
 
 use super::{SetFile, SetIndex, file_part, stated};
@@ -312,12 +312,12 @@ impl<F: Files> SetReader<F> {
     }
 
     /// Checks the index and every file, and reports every finding.
-    pub fn verify(&self, level: Level) -> Report {
-        self.verify_with(level, &Work::default())
+    pub fn verify(&self, level: VerifyLevel) -> Report {
+        self.verify_with(level, &Execution::default())
     }
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
-    pub fn verify_with(&self, level: Level, work: &Work<'_>) -> Report {
+    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         super::verify::verify(self, level, work)
     }
 
@@ -540,7 +540,7 @@ impl<F: Files> Container for SetReader<F> {
         Ok(details)
     }
 
-    fn verify(&self, level: Level, work: &Work<'_>) -> Report {
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.verify_with(level, work)
     }
 }

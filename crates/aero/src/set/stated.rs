@@ -2,7 +2,7 @@
 
 use modelfmt_core::claims::Claims;
 use modelfmt_core::source::Files;
-use modelfmt_core::{Source, Work, now};
+use modelfmt_core::{Execution, Source, now};
 
 use super::verify::sha256;
 use super::{SetFile, SetReader, file_part};
@@ -55,7 +55,8 @@ fn size(stated: &SetFile, len: u64) -> Result<()> {
 fn hash(stated: &SetFile, source: &impl Source) -> Result<()> {
     let Some(expected) = stated.sha256 else { return Ok(()) };
     let len = source.len();
-    let found = sha256(source, &Work::sequential()).map_err(|source| Error::Io { at: 0, len, source })?;
+    let found =
+        sha256(source, &Execution::sequential()).map_err(|source| Error::Io { at: 0, len, source })?;
     if found == expected {
         return Ok(());
     }

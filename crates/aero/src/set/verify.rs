@@ -1,7 +1,7 @@
 //! Checks a set: its index, every file by itself and against the index.
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Level, Part, Report, Shortened, Source, Work, poll_once};
+use modelfmt_core::{Execution, Part, Report, Shortened, Source, VerifyLevel, poll_once};
 use sha2::{Digest as _, Sha256};
 
 use super::{SetFile, SetReader};
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::reader::{Reader, hex};
 use crate::verify::{Findings, describe, findings};
 
-pub(super) fn verify<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
+pub(super) fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
     let mut found = Findings::default();
     let mut hashes = Vec::new();
     shard_map(set, &mut found);
     files(set, level, work, &mut found);
     tensors(set, &mut found);
-    if level >= Level::Full {
+    if level >= VerifyLevel::Full {
         tensor_hashes(set, work, &mut found.tensors);
         hashes = set_hashes(set, work);
     }
     let mut report = found.report(level);
-    if level >= Level::Full {
+    if level >= VerifyLevel::Full {
         let count = set.set().parts().len() + 1;
         report.add("set-hashes", hashes, format!("{count} files"));
     }
@@ -40,7 +40,7 @@ fn shard_map<F: Files>(set: &SetReader<F>, found: &mut Findings) {
 }
 
 /// Every file by itself, and its size.
-fn files<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>, found: &mut Findings) {
+fn files<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>, found: &mut Findings) {
     let global = set.set().global_tidx();
     size(global, set.global().source().len(), found);
     found.merge(&global.path, of_file(set.global(), level, work));
@@ -62,7 +62,7 @@ fn files<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>, found: &mu
 }
 
 /// The checks of one file; over a source nothing has to be waited for.
-fn of_file<S: Source>(file: &Reader<S>, level: Level, work: &Work<'_>) -> Findings {
+fn of_file<S: Source>(file: &Reader<S>, level: VerifyLevel, work: &Execution<'_>) -> Findings {
     poll_once(findings(file.index(), file.source(), level, work)).unwrap_or_default()
 }
 
@@ -90,7 +90,7 @@ fn tensors<F: Files>(set: &SetReader<F>, found: &mut Findings) {
 
 /// The `hash_b3` of the global index. Where the part has the same, that was checked with the part; of the others the values are
 /// hashed, and those of tied tensors once.
-fn tensor_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>, found: &mut Vec<String>) {
+fn tensor_hashes<F: Files>(set: &SetReader<F>, work: &Execution<'_>, found: &mut Vec<String>) {
     let mut wanted: Vec<(usize, u64, u64, usize)> = (0..set.tensors().len())
         .filter_map(|position| {
             let (part, start, end) = set.unchecked_hash(position)?;
@@ -132,7 +132,7 @@ fn tensor_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>, found: &mut Vec<
     }
 }
 
-fn blake3(source: &(impl Source + ?Sized), start: u64, end: u64, work: &Work<'_>) -> Result<[u8; 32]> {
+fn blake3(source: &(impl Source + ?Sized), start: u64, end: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut at = start;
     while at < end {
@@ -151,7 +151,7 @@ fn blake3(source: &(impl Source + ?Sized), start: u64, end: u64, work: &Work<'_>
 const STEP: u64 = 1 << 20;
 
 /// SHA-256 goes through a file from its beginning to its end, so several cores take a file each.
-fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
+fn set_hashes<F: Files>(set: &SetReader<F>, work: &Execution<'_>) -> Vec<String> {
     let stated: Vec<&SetFile> = set.set().files().collect();
     // Those that are open are read as they are; a file that is no AERO file has a hash all the same.
     let opened = |number: usize| match number.checked_sub(1) {
@@ -186,7 +186,7 @@ fn set_hashes<F: Files>(set: &SetReader<F>, work: &Work<'_>) -> Vec<String> {
     work.map(stated.len() as u64, || (), one).unwrap_or_default().into_iter().flatten().collect()
 }
 
-pub(super) fn sha256(source: &(impl Source + ?Sized), work: &Work<'_>) -> std::io::Result<[u8; 32]> {
+pub(super) fn sha256(source: &(impl Source + ?Sized), work: &Execution<'_>) -> std::io::Result<[u8; 32]> {
     let mut hasher = Sha256::new();
     let mut at = 0;
     while at < source.len() {

@@ -1,6 +1,6 @@
 //! The fields of one entry of a TIDX: a map whose keys come in any order, and nearly always in one.
 
-use modelfmt_core::Fault as Common;
+use modelfmt_core::CommonFault;
 
 use crate::error::Fault;
 use crate::msgpack::{Walker, Why};
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
             };
             if self.seen & (1 << field) != 0 {
                 let key = String::from_utf8_lossy(key).into_owned();
-                return Err(Common::Duplicate(key).into());
+                return Err(CommonFault::Duplicate(key).into());
             }
             self.seen |= 1 << field;
             self.field(field, walker, bounds, dims)?;
@@ -311,7 +311,7 @@ mod tests {
                 pairs.iter().take(number).chain([pair]).chain(pairs.iter().skip(number)).cloned().collect();
             for bytes in [entry(&twice), entry(&next)] {
                 let refused = read(&bytes, &mut Vec::new(), &mut Keys::default()).map(|_| ());
-                assert_eq!(refused, Err(Common::Duplicate(KEYS[number].to_owned()).into()));
+                assert_eq!(refused, Err(CommonFault::Duplicate(KEYS[number].to_owned()).into()));
             }
             let mut without = pairs.clone();
             without.remove(number);

@@ -5,7 +5,7 @@ mod parse;
 mod write;
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Fault as Common, TensorTable};
+use modelfmt_core::{CommonFault, TensorTable};
 
 use crate::chunks::Chunk;
 use crate::error::{Error, Fault, Result};
@@ -169,5 +169,5 @@ fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
 
 /// Errors that carry no position become errors of the chunk.
 pub(crate) fn metadata_error(chunk: &Chunk<'_>, text: String) -> Error {
-    chunk.malformed(Common::Metadata(text))
+    chunk.malformed(CommonFault::Metadata(text))
 }

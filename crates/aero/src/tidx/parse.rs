@@ -1,6 +1,6 @@
 //! From the bytes of a TIDX to its tensors.
 
-use modelfmt_core::{DType, Extent, Fault as Common, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{CommonFault, DType, Extent, Limits, NewTensor, Part, TensorTable};
 
 use super::fields::{Bounds, Fields, Keys};
 use super::{HashState, Note, Tensors};
@@ -55,7 +55,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
         }
     }
     if let Some(key) = seen.duplicate(content) {
-        return Err(context.chunk.malformed(Common::Duplicate(key)));
+        return Err(context.chunk.malformed(CommonFault::Duplicate(key)));
     }
     if walker.remaining() > 0 {
         return Err(top(msgpack::TRAILING, &walker));
@@ -155,7 +155,7 @@ impl<'a> EntryParser<'a> {
             .push(tensor, self.dims.iter().copied())
             .map_err(|fault| (Some("shape"), fault.into()))?;
         if nbytes != fields.data_len {
-            let fault = Common::Nbytes { found: fields.data_len, expected: nbytes };
+            let fault = CommonFault::Nbytes { found: fields.data_len, expected: nbytes };
             return Err((Some("data_len"), fault.into()));
         }
         let end = self.shard_end(fields.shard_id);
@@ -248,7 +248,7 @@ impl<'a> EntryParser<'a> {
             len += self.tensors.keep(pair).1;
         }
         if let Some(key) = unknown.duplicate(self.content) {
-            return Err((None, Common::Duplicate(key).into()));
+            return Err((None, CommonFault::Duplicate(key).into()));
         }
         if let Some(bytes) = fields.quant_params {
             check_params(bytes)?;
@@ -277,7 +277,7 @@ fn entry_part(number: u32, name: &str, field: Option<&'static str>) -> Part {
 
 /// No tree is made here: a byte of the file can be 32 of a tree.
 fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
-    let fault = |text: String| (Some("quant_params"), Common::Metadata(text).into());
+    let fault = |text: String| (Some("quant_params"), CommonFault::Metadata(text).into());
     match msgpack::check(bytes, DEPTH) {
         Ok("an object") => Ok(()),
         Ok(other) => Err(fault(format!("is {other} and not a map"))),

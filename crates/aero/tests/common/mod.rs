@@ -12,8 +12,8 @@ use aero::modelfmt_core::Status;
 use aero::modelfmt_core::value::{Object, Value};
 use aero::modelfmt_core::write::MemoryFile;
 use aero::{
-    ChunkFlags, ChunkWriter, DType, Error, Fault, FourCC, NewChunk, Plan, Reader, Report, TensorSpec, Work,
-    WriteOptions,
+    ChunkFlags, ChunkWriter, DType, Error, Execution, Fault, FourCC, NewChunk, Plan, Reader, Report,
+    TensorSpec, WriteOptions,
 };
 use testkit::{CountingSource, bounded};
 
@@ -41,7 +41,7 @@ pub(crate) fn model(sizes: &[usize], options: &WriteOptions) -> Vec<u8> {
     let plan = Plan::new(specs, &metadata(), &options.clone().uuid([7; 16])).unwrap();
     let data: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(n, &len)| noise(len, n)).collect();
     let file = MemoryFile::new();
-    plan.write(&data, &file, &Work::sequential()).unwrap();
+    plan.write(&data, &file, &Execution::sequential()).unwrap();
     file.into_bytes()
 }
 

@@ -171,7 +171,7 @@ fn key(error: KeyError) -> Error {
 }
 
 fn bad(at: u64, text: String) -> Error {
-    malformed(Part::new("manifest"), at, modelfmt_core::Fault::Metadata(text))
+    malformed(Part::new("manifest"), at, modelfmt_core::CommonFault::Metadata(text))
 }
 
 #[cfg(test)]

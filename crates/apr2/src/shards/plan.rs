@@ -8,7 +8,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{NameTable, Part, Work, align_up};
+use modelfmt_core::{Execution, NameTable, Part, align_up};
 
 use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, unfit};
@@ -92,7 +92,7 @@ impl SetPlan {
     /// # Errors
     /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
-    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Execution<'_>) -> Result<()> {
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.manifest_name, names)?;
         let mut crcs = Vec::with_capacity(self.shards.len());
@@ -114,7 +114,7 @@ impl SetPlan {
         folder: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
@@ -140,8 +140,9 @@ impl SetPlan {
         manifest.insert("shard_count", self.shards.len());
         manifest.insert("shards", shards.collect::<Value>());
         manifest.insert("tensor_shard_map", map);
-        json::to_string_pretty(&manifest)
-            .map_err(|error| unfit(Part::new("manifest"), modelfmt_core::Fault::Metadata(error.to_string())))
+        json::to_string_pretty(&manifest).map_err(|error| {
+            unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
+        })
     }
 }
 
@@ -225,11 +226,11 @@ impl Size {
 /// An error that counts tensors from the start of the model, not of the shard.
 fn renumbered(error: Error, first: usize) -> Error {
     match error {
-        Error::Unfit { mut part, fault } => {
+        Error::Unsupported { mut part, fault } => {
             if part.what == "tensor" {
                 part.entry = part.entry.map(|entry| entry + first as u64);
             }
-            Error::Unfit { part, fault }
+            Error::Unsupported { part, fault }
         }
         other => other,
     }

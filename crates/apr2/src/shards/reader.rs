@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::Files;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{FileIndex, Level, Limits, NameTable, Report, ShardMap, Work, now};
+use modelfmt_core::{Execution, FileIndex, Limits, NameTable, Report, ShardMap, VerifyLevel, now};
 
 use super::Manifest;
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl ShardMap for Manifest {
         Ok(set.shard(0)?.index().details())
     }
 
-    fn verify<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
+    fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
         super::verify::report(set, level, work)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Level, PIECE, Report, Shortened, Source, Work, poll_once};
+use modelfmt_core::{Execution, PIECE, Report, Shortened, Source, VerifyLevel, poll_once};
 
 use super::{Manifest, SetReader, Shard};
 use crate::crc::Crc;
@@ -26,7 +26,7 @@ struct Found {
     is_compressed: bool,
 }
 
-pub(super) fn report<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>) -> Report {
+pub(super) fn report<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
     let manifest = set.index();
     let mut found = Found::default();
     manifest_itself(manifest, &mut found);
@@ -37,7 +37,7 @@ pub(super) fn report<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>
             Ok(reader) => one_shard(number, shard, reader, level, work, &mut found),
             Err(error) => {
                 found.structure.push(format!("shard {:?}: {}", Shortened(shard.file), message(error)));
-                if level >= Level::Full {
+                if level >= VerifyLevel::Full {
                     unreadable(set.files(), shard, work, &mut found);
                 }
             }
@@ -49,12 +49,12 @@ pub(super) fn report<F: Files>(set: &SetReader<F>, level: Level, work: &Work<'_>
 }
 
 impl Found {
-    fn report(self, level: Level, manifest: &Manifest) -> Report {
+    fn report(self, level: VerifyLevel, manifest: &Manifest) -> Report {
         let mut report = Report::new(level);
         let shards = format!("{} shards", manifest.shards().len());
         let tensors = format!("{} tensors in {shards}", manifest.names().len());
         report.add("structure", self.structure, tensors.clone());
-        if level >= Level::Full {
+        if level >= VerifyLevel::Full {
             report.add("crc", self.crc, shards.clone());
             report.add("shard-crcs", self.shard_crcs, shards);
             if self.is_compressed {
@@ -97,8 +97,8 @@ fn one_shard<S: Source>(
     number: usize,
     shard: Shard<'_>,
     reader: &Reader<S>,
-    level: Level,
-    work: &Work<'_>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
     found: &mut Found,
 ) {
     let index = reader.index();
@@ -149,7 +149,7 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
 }
 
 /// The CRC of a shard that does not open as an APR2 file.
-fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Work<'_>, found: &mut Found) {
+fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Execution<'_>, found: &mut Found) {
     let named = |text: String| format!("shard {:?}: {text}", Shortened(shard.file));
     let source = match files.open(shard.file) {
         Ok(source) => source,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
-use modelfmt_core::{Bytes, Cursor, Fetch, Part, Scan, Work};
+use modelfmt_core::{Bytes, Cursor, Execution, Fetch, Part, Scan};
 
 use super::message;
 use crate::blocks::{BLOCK, Compressed};
@@ -33,7 +33,7 @@ pub(crate) struct Pass {
 }
 
 /// Reads the file once, on as many threads as `work` says.
-pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Work<'_>) -> Pass {
+pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Pass {
     let mut pass = Pass::default();
     let plan = Plan::new(index, source, &mut pass).await;
     let take = |piece: Piece| {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use apr2::write::{MemoryFile, MemoryFolder};
 use apr2::{
-    Alignment, Compression, DType, Level, Metadata, Plan, Reader, SetPlan, TensorSpec, Work, WriteOptions,
+    Alignment, Compression, DType, Execution, Metadata, Plan, Reader, SetPlan, TensorSpec, VerifyLevel,
+    WriteOptions,
 };
 use modelfmt_core::source::MemoryFiles;
 use testkit::CountingSource;
@@ -223,8 +224,8 @@ pub fn aligned_32() -> WriteOptions {
     WriteOptions::new().alignment(Alignment::Bytes32)
 }
 
-pub fn threads(threads: usize) -> Work<'static> {
-    Work { threads, progress: None }
+pub fn threads(threads: usize) -> Execution<'static> {
+    Execution { threads, progress: None }
 }
 
 pub fn values(tensors: &[Tensor]) -> Vec<&[u8]> {
@@ -232,7 +233,7 @@ pub fn values(tensors: &[Tensor]) -> Vec<&[u8]> {
 }
 
 /// The bytes of a file of these tensors.
-pub fn write(tensors: &[Tensor], options: &WriteOptions, work: &Work<'_>) -> Vec<u8> {
+pub fn write(tensors: &[Tensor], options: &WriteOptions, work: &Execution<'_>) -> Vec<u8> {
     let plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
     let file = MemoryFile::new();
     plan.write(&values(tensors), &file, work).unwrap();
@@ -243,7 +244,7 @@ pub fn write(tensors: &[Tensor], options: &WriteOptions, work: &Work<'_>) -> Vec
 }
 
 /// The files of a sharded model of these tensors, under `model.apr`.
-pub fn write_set(tensors: &[Tensor], options: &WriteOptions, work: &Work<'_>) -> MemoryFiles {
+pub fn write_set(tensors: &[Tensor], options: &WriteOptions, work: &Execution<'_>) -> MemoryFiles {
     let plan = SetPlan::new("model.apr", tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
     let folder = MemoryFolder::default();
     plan.write(&values(tensors), &folder, work).unwrap();
@@ -290,7 +291,7 @@ pub(crate) fn changed(base: &File, change: impl FnOnce(&mut File)) -> Vec<u8> {
 pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
     for threads in [1, 2] {
         let reader = Reader::from_source(file).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let report = reader.verify_with(Level::Full, &Work { threads, progress: None });
+        let report = reader.verify_with(VerifyLevel::Full, &Execution { threads, progress: None });
         let failed: Vec<_> = report
             .checks
             .iter()
@@ -300,7 +301,7 @@ pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
         assert_eq!(failed, [check], "{name}: {:?}", report.errors);
         assert!(report.errors.iter().any(|e| e.contains(words)), "{name}: {:?}", report.errors);
         let far = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
-        assert_eq!(far.verify_with(Level::Full, &self::threads(threads)), report, "{name}");
+        assert_eq!(far.verify_with(VerifyLevel::Full, &self::threads(threads)), report, "{name}");
     }
 }
 

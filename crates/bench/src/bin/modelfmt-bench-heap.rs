@@ -34,7 +34,7 @@ fn open(format: &str, bytes: &[u8]) -> Result {
 /// Computes the statistics of the first tensor and prints the most bytes that this process held.
 fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
-    modelfmt::stats(&model, 0, &modelfmt::Work { threads, progress: None })?;
+    modelfmt::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
     // What the system calls usage begins with that of who started us; this does not.
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

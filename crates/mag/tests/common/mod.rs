@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "not every test uses everything")]
 
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Checksum, DType, Metadata, Number, Plan, TensorSpec, Work, WriteOptions};
+use mag::{Checksum, DType, Execution, Metadata, Number, Plan, TensorSpec, WriteOptions};
 
 /// A tensor to be written, with its values.
 #[derive(Clone, Debug)]
@@ -34,14 +34,14 @@ pub(crate) fn metadata<'a>(entries: impl IntoIterator<Item = (&'a str, Number)>)
 
 /// The file that our writer makes.
 pub(crate) fn write(tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) -> Vec<u8> {
-    write_with(tensors, metadata, checksum, &Work::default())
+    write_with(tensors, metadata, checksum, &Execution::default())
 }
 
 pub(crate) fn write_with(
     tensors: &[Tensor],
     metadata: &Metadata,
     checksum: Checksum,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Vec<u8> {
     let options = WriteOptions::new().checksum(checksum);
     let plan = Plan::new(tensors.iter().map(Tensor::spec), metadata, &options).unwrap();

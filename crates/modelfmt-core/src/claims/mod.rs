@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::container::Container;
 use crate::error::{AnyError, Part};
+use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
 use crate::source::Source;
-use crate::work::{PIECE, Work};
 use tensor_core::{AlignedBuf, Bytes};
 
 use lane::{AnyLane, Lane};
@@ -129,7 +129,7 @@ impl Claims {
     ///
     /// # Errors
     /// The first claim that does not hold; [`AnyError::Io`] if bytes cannot be read; [`AnyError::Cancelled`].
-    pub fn finish(&self, container: &(dyn Container + Sync), work: &Work<'_>) -> Result<(), ClaimError> {
+    pub fn finish(&self, container: &(dyn Container + Sync), work: &Execution<'_>) -> Result<(), ClaimError> {
         // What one round passes over, because another thread was at it, the next one finds.
         loop {
             if let Some(failure) = self.failure() {
@@ -162,7 +162,7 @@ impl Claims {
         &self,
         missing: &[(usize, Range<u64>)],
         container: &(dyn Container + Sync),
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), ClaimError> {
         let one = |buffer: &mut AlignedBuf, number: u64| -> Result<(), ClaimError> {
             let found = usize::try_from(number).ok().and_then(|number| missing.get(number));

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::lane::MAX_RUNS;
 use super::*;
-use crate::error::{Error, Fault};
-use crate::report::{Level, Report};
+use crate::error::{CommonFault, Error};
+use crate::report::{Report, VerifyLevel};
 use crate::table::Location;
 use crate::value::Value;
 use tensor_core::TensorInfo;
@@ -90,7 +90,7 @@ impl Container for File {
     fn details(&self) -> Result<Value, AnyError> {
         Ok(Value::Null)
     }
-    fn verify(&self, level: Level, _: &Work<'_>) -> Report {
+    fn verify(&self, level: VerifyLevel, _: &Execution<'_>) -> Report {
         Report::new(level)
     }
 }
@@ -108,7 +108,7 @@ fn add(claims: &mut Claims, list: Vec<Claim<u64, usize>>, times: usize) -> Vec<C
     claims.of_file().add::<Bytewise, usize>(list, times, |claim, _| AnyError::Malformed {
         part: Part::entry("claim", claim.what as u64),
         at: claim.extent.offset(),
-        fault: Fault::Utf8.into(),
+        fault: CommonFault::Utf8.into(),
     })
 }
 
@@ -149,7 +149,7 @@ proptest! {
                     }));
                 }
             });
-            let found = claims.finish(&container, &Work { threads: 2, progress: None });
+            let found = claims.finish(&container, &Execution { threads: 2, progress: None });
             prop_assert_eq!(found.is_err(), is_damaged && covered > 0, "{:?} {}", found, covered);
         }
     }
@@ -174,7 +174,7 @@ fn only_what_was_not_seen_is_read_at_the_end() {
     claims.saw(0, 0, &bytes[0..50]);
     claims.saw(0, 40, &bytes[40..60]);
     claims.saw(0, 70, &bytes[70..125]);
-    claims.finish(&container, &Work::sequential()).unwrap();
+    claims.finish(&container, &Execution::sequential()).unwrap();
     assert_eq!(container.read.load(Ordering::Relaxed), 10 + 5);
 }
 
@@ -225,7 +225,7 @@ fn what_waits_is_bounded() {
         claims.saw(0, range.start, slice(&container.bytes, &range));
     }
     assert_eq!(claims.missing().len(), MAX_RUNS + 1 - 1, "those between the runs, and the rest in one");
-    claims.finish(&container, &Work::sequential()).unwrap();
+    claims.finish(&container, &Execution::sequential()).unwrap();
     assert_eq!(container.read.load(Ordering::Relaxed), count * 2 - MAX_RUNS as u64);
 }
 

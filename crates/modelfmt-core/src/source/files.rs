@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::{AnySource, Source};
+use super::{BoxSource, Source};
 use crate::names::NameTable;
 
 /// Opens the files of a set by their paths, relative to the set's folder: a folder, a map of buffers, a bucket.
@@ -20,19 +20,19 @@ pub trait Files {
     fn open(&self, path: &str) -> io::Result<Self::Source>;
 }
 
-/// The files of a set, whatever they are, kept and shared; made by [`any_files`].
-pub type AnyFiles = Arc<dyn Files<Source = AnySource> + Send + Sync>;
+/// The files of a set, whatever they are, kept and shared; made by [`shared_files`].
+pub type SharedFiles = Arc<dyn Files<Source = BoxSource> + Send + Sync>;
 
 /// Forgets what kind of files these are.
-pub fn any_files<F>(files: F) -> AnyFiles
+pub fn shared_files<F>(files: F) -> SharedFiles
 where
     F: Files + Send + Sync + 'static,
     F::Source: Send + Sync + 'static,
 {
     struct Boxed<F>(F);
     impl<F: Files<Source: Send + Sync + 'static>> Files for Boxed<F> {
-        type Source = AnySource;
-        fn open(&self, path: &str) -> io::Result<AnySource> {
+        type Source = BoxSource;
+        fn open(&self, path: &str) -> io::Result<BoxSource> {
             Ok(Box::new(self.0.open(path)?))
         }
     }
@@ -187,6 +187,6 @@ mod tests {
         assert_eq!(files.open("a").unwrap().len(), 3);
         assert_eq!(files.open("b").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(files.open("../a").unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(any_files(files).open("a").unwrap().len(), 3);
+        assert_eq!(shared_files(files).open("a").unwrap().len(), 3);
     }
 }

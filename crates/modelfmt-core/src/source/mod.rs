@@ -19,7 +19,7 @@ use tensor_core::{AlignedBuf, Bytes};
 pub(crate) use file::read_exact_at;
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::{FileSource, Folder};
-pub use files::{AnyFiles, Files, MemoryFiles, PathFault, SetPaths, any_files, check_relative};
+pub use files::{Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, shared_files};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
 
@@ -110,7 +110,7 @@ impl FileId {
 }
 
 /// A source that can be kept, sent and shared, whatever it is.
-pub type AnySource = Box<dyn Source + Send + Sync>;
+pub type BoxSource = Box<dyn Source + Send + Sync>;
 
 /// The length of `range` if it lies within `0..end`, by the contract of [`Source`].
 ///
@@ -258,7 +258,7 @@ mod tests {
         contract_test(&TEXT.to_vec(), TEXT).unwrap();
         contract_test(&AlignedBuf::copy_of(TEXT).unwrap(), TEXT).unwrap();
         contract_test(&Arc::<[u8]>::from(TEXT), TEXT).unwrap();
-        let boxed: AnySource = Box::new(TEXT.to_vec());
+        let boxed: BoxSource = Box::new(TEXT.to_vec());
         contract_test(&boxed, TEXT).unwrap();
         contract_test(&Vec::new(), b"").unwrap();
     }

@@ -5,9 +5,9 @@ use std::io;
 use super::data::{BoxError, TensorData};
 use super::sink::Sink;
 use crate::error::Error;
+use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
 use crate::table::TensorTable;
-use crate::work::{PIECE, Work};
 use tensor_core::AlignedBuf;
 
 /// Where the values of a tensor go.
@@ -81,7 +81,7 @@ impl Region<'_> {
         &self,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
         look: impl Fn(u64, &[u8]) -> T + Sync,
         mut take: impl FnMut(T) + Send,
     ) -> Result<(), FillError> {
@@ -181,7 +181,7 @@ mod tests {
             Region { extent: Extent::new(64, end - 64, end).unwrap(), fill: 0xff, segments: &segments };
         for threads in [1, 2] {
             let file = MemoryFile::new();
-            let work = Work { threads, progress: None };
+            let work = Execution { threads, progress: None };
             let mut seen = Vec::new();
             region.write(&values, &file, &work, |at, bytes| (at, bytes.to_vec()), |p| seen.push(p)).unwrap();
             let bytes = file.into_bytes();
@@ -203,7 +203,7 @@ mod tests {
         let region = Region { extent: Extent::new(0, 8, 8).unwrap(), fill: 0, segments: &segments };
         let values: [&[u8]; 1] = [&[1; 5]];
         let error =
-            region.write(&values, &MemoryFile::new(), &Work::sequential(), |_, _| (), drop).unwrap_err();
+            region.write(&values, &MemoryFile::new(), &Execution::sequential(), |_, _| (), drop).unwrap_err();
         assert!(matches!(error, FillError::Data { tensor: 0, .. }), "{error:?}");
     }
 }

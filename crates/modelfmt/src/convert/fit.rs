@@ -9,7 +9,7 @@ use modelfmt_core::Shortened;
 /// Something of the source that the target cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Misfit {
+pub struct Unsupported {
     /// What kind of thing it is: `tensor`, `metadata key`, `chunk`; or the option that asks for what the target lacks.
     pub kind: Cow<'static, str>,
     /// Its name, if it has one.
@@ -20,7 +20,7 @@ pub struct Misfit {
     pub help: Option<Cow<'static, str>>,
 }
 
-impl Misfit {
+impl Unsupported {
     /// Of an option.
     pub(super) fn option(option: String, why: String) -> Self {
         Self { kind: option.into(), name: None, why, help: None }
@@ -54,56 +54,56 @@ impl Misfit {
 
     /// Puts those together that differ in their name alone, in the order of the first of each.
     #[must_use]
-    pub fn grouped(misfits: &[Self]) -> Vec<MisfitGroup<'_>> {
-        let mut groups: Vec<MisfitGroup<'_>> = Vec::new();
+    pub fn grouped(unsupported: &[Self]) -> Vec<UnsupportedGroup<'_>> {
+        let mut groups: Vec<UnsupportedGroup<'_>> = Vec::new();
         let mut places = HashMap::new();
-        for misfit in misfits {
-            let Self { kind, why, help, .. } = misfit;
+        for item in unsupported {
+            let Self { kind, why, help, .. } = item;
             let place = *places.entry((kind, why, help)).or_insert(groups.len());
             match groups.get_mut(place) {
-                Some(group) => group.misfits.push(misfit),
-                None => groups.push(MisfitGroup { misfits: vec![misfit] }),
+                Some(group) => group.unsupported.push(item),
+                None => groups.push(UnsupportedGroup { unsupported: vec![item] }),
             }
         }
         groups
     }
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what(), self.why)?;
         self.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
     }
 }
 
-/// Misfits of one kind, for one reason, that the same options would resolve.
+/// Items of one kind, for one reason, that the same options would resolve.
 ///
 /// It prints in one line: `40 tensors: gguf's q4_k is not in mag (--dequantize f32): "a", "b", "c" and 37 more`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MisfitGroup<'a> {
+pub struct UnsupportedGroup<'a> {
     /// At least one.
-    misfits: Vec<&'a Misfit>,
+    unsupported: Vec<&'a Unsupported>,
 }
 
-impl<'a> MisfitGroup<'a> {
-    /// The misfits, in the order in which they were found.
+impl<'a> UnsupportedGroup<'a> {
+    /// The items, in the order in which they were found.
     #[must_use]
-    pub fn misfits(&self) -> &[&'a Misfit] {
-        &self.misfits
+    pub fn unsupported(&self) -> &[&'a Unsupported] {
+        &self.unsupported
     }
 }
 
-impl fmt::Display for MisfitGroup<'_> {
+impl fmt::Display for UnsupportedGroup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((first, rest)) = self.misfits.split_first() else { return Ok(()) };
+        let Some((first, rest)) = self.unsupported.split_first() else { return Ok(()) };
         if rest.is_empty() {
             return first.fmt(f);
         }
-        write!(f, "{} {}s: {}", self.misfits.len(), first.kind, first.why)?;
+        write!(f, "{} {}s: {}", self.unsupported.len(), first.kind, first.why)?;
         if let Some(help) = &first.help {
             write!(f, " ({help})")?;
         }
-        let names = self.misfits.iter().filter_map(|misfit| misfit.name.as_deref());
+        let names = self.unsupported.iter().filter_map(|item| item.name.as_deref());
         write!(f, ": {}", Examples::of(names))
     }
 }
@@ -140,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misfits_that_differ_in_name_alone_are_one_line() {
+    fn unsupported_items_that_differ_in_name_alone_are_one_line() {
         let why = "gguf's q4_k is not in mag";
-        let blocks = |name: &str| Misfit::tensor(name, why, Some("--dequantize f32".into()));
-        let mut misfits: Vec<Misfit> = ["a", "b", "c", "d", "e"].map(blocks).into();
-        misfits.insert(2, Misfit::loss("metadata key", "k", "no"));
-        misfits.push(Misfit::option("--cast bf16".to_owned(), "mag has no bf16".to_owned()));
-        let lines: Vec<String> = Misfit::grouped(&misfits).iter().map(ToString::to_string).collect();
+        let blocks = |name: &str| Unsupported::tensor(name, why, Some("--dequantize f32".into()));
+        let mut unsupported: Vec<Unsupported> = ["a", "b", "c", "d", "e"].map(blocks).into();
+        unsupported.insert(2, Unsupported::loss("metadata key", "k", "no"));
+        unsupported.push(Unsupported::option("--cast bf16".to_owned(), "mag has no bf16".to_owned()));
+        let lines: Vec<String> = Unsupported::grouped(&unsupported).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
             [
@@ -155,6 +155,6 @@ mod tests {
                 "--cast bf16: mag has no bf16",
             ]
         );
-        assert_eq!(Misfit::grouped(&misfits)[0].misfits().len(), 5);
+        assert_eq!(Unsupported::grouped(&unsupported)[0].unsupported().len(), 5);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
-use super::fit::Misfit;
+use super::fit::Unsupported;
 use super::options::ConvertOptions;
 use super::plain;
 use super::reserved::{Changes, KEY, Reserved};
@@ -27,7 +27,7 @@ pub(crate) struct Metadata {
     #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
     pub(crate) manifest: Object,
     /// What the target cannot hold.
-    pub(crate) losses: Vec<Misfit>,
+    pub(crate) losses: Vec<Unsupported>,
     /// What was chosen for the user.
     pub(crate) notes: Vec<String>,
     /// AERO's manifest has texts for these even if MJSN has something else under such a key.
@@ -122,7 +122,7 @@ impl Mapper<'_> {
             // What a format asks for, a file of it keeps, and the reserved key travels verbatim.
             for key in changes.replaced.keys() {
                 let why = format!("{target} asks for another kind of value there");
-                losses.push(Misfit::loss("metadata key", key, why));
+                losses.push(Unsupported::loss("metadata key", key, why));
             }
         } else if !is_foreign {
             reserved.changes.extend(changes);
@@ -216,7 +216,7 @@ impl Mapper<'_> {
                 Some(known) if plain::unwrapped(known) == value => {}
                 Some(_) => {
                     let why = "the model had another value under that key before it came into this format";
-                    metadata.losses.push(Misfit::loss("metadata key", &key, why));
+                    metadata.losses.push(Unsupported::loss("metadata key", &key, why));
                 }
             }
         }
@@ -227,7 +227,7 @@ impl Mapper<'_> {
         for (key, value) in all {
             match self.value(&key, value, typed.contains(&key)) {
                 Ok(value) => _ = metadata.keys.insert(key, value),
-                Err(why) => metadata.losses.push(Misfit::loss("metadata key", &key, why)),
+                Err(why) => metadata.losses.push(Unsupported::loss("metadata key", &key, why)),
             }
         }
         self.map_sizevars(&mut metadata);
@@ -239,7 +239,7 @@ impl Mapper<'_> {
             let format = self.target.format;
             for (name, _) in std::mem::take(&mut metadata.sizevars) {
                 let why = format!("{format} has no size variables");
-                metadata.losses.push(Misfit::loss("size variable", &name, why));
+                metadata.losses.push(Unsupported::loss("size variable", &name, why));
             }
             return;
         }
@@ -249,7 +249,7 @@ impl Mapper<'_> {
         let losses = &mut metadata.losses;
         metadata.sizevars.retain(|name, _| match crate::capabilities::plain_fault(name) {
             Some(why) => {
-                losses.push(Misfit::loss("size variable", name, why));
+                losses.push(Unsupported::loss("size variable", name, why));
                 false
             }
             None => true,
@@ -314,13 +314,13 @@ impl Metadata {
         }
         let taken = || format!("the metadata key {KEY:?}, which would say so, is in use");
         for (_, declared) in &reserved.declared {
-            self.losses.push(Misfit::loss("declared tensor", &declared.name, taken()));
+            self.losses.push(Unsupported::loss("declared tensor", &declared.name, taken()));
         }
         for name in &reserved.shapes {
-            self.losses.push(Misfit::loss("the shape [] of tensor", name, taken()));
+            self.losses.push(Unsupported::loss("the shape [] of tensor", name, taken()));
         }
         for key in reserved.metadata.keys().chain(reserved.sizevars.keys()) {
-            self.losses.push(Misfit::loss("metadata key", key, taken()));
+            self.losses.push(Unsupported::loss("metadata key", key, taken()));
         }
     }
 }

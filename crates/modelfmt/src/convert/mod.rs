@@ -2,17 +2,17 @@
 //! the target holds it, and nothing lost silently.
 //!
 //! ```no_run
-//! use modelfmt::{ConvertOptions, Format, Model, Work, convert};
+//! use modelfmt::{ConvertOptions, Format, Model, Execution, convert};
 //!
 //! let model = Model::open("tiny.safetensors")?;
 //! let mut options = ConvertOptions::default();
 //! options.widen = true; // MAG has no bf16; f32 holds every value of it
-//! let converted = convert(&model, Format::Mag, "tiny.mag", &options, &Work::default())?;
+//! let converted = convert(&model, Format::Mag, "tiny.mag", &options, &Execution::default())?;
 //! converted.notes.iter().for_each(|note| eprintln!("note: {note}"));
 //! # Ok::<(), modelfmt::Error>(())
 //! ```
 //!
-//! What does not fit is an [`Error::Unfit`] that lists every item and the option that would resolve it. What each
+//! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. What each
 //! format holds, [`Format::capabilities`] says.
 //!
 //! # Casts
@@ -48,10 +48,10 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{NewFiles, Sink, TensorSpec};
-use modelfmt_core::{Shortened, Work};
+use modelfmt_core::{Execution, Shortened};
 
 pub use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-pub use fit::{Misfit, MisfitGroup};
+pub use fit::{Unsupported, UnsupportedGroup};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use guard::Guard;
 pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
@@ -74,7 +74,7 @@ use transform::Values;
 /// Files appear when they are complete; on any error nothing is left behind. Memory does not depend on the model's size.
 ///
 /// # Errors
-/// [`Error::Usage`] for options that make no sense for the target, [`Error::Unfit`] for what the target cannot hold,
+/// [`Error::Usage`] for options that make no sense for the target, [`Error::Unsupported`] for what the target cannot hold,
 /// [`Error::Values`] for values that cannot be converted, [`Error::Exists`] and others for what cannot be read or written.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn convert(
@@ -82,7 +82,7 @@ pub fn convert(
     target: Format,
     out: impl AsRef<Path>,
     options: &ConvertOptions,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<Converted> {
     Conversion::new(model, target, options)?.write(out, work)
 }
@@ -96,7 +96,7 @@ pub fn convert_to_sink(
     target: Format,
     sink: &dyn Sink,
     options: &ConvertOptions,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<Converted> {
     Conversion::new(model, target, options)?.write_to_sink(sink, work)
 }
@@ -121,7 +121,7 @@ pub struct Conversion<'a> {
     )]
     pub(crate) metadata: metadata::Metadata,
     notes: Vec<String>,
-    dropped: Vec<Misfit>,
+    dropped: Vec<Unsupported>,
 }
 
 impl std::fmt::Debug for Conversion<'_> {
@@ -136,7 +136,7 @@ impl<'a> Conversion<'a> {
     /// APR2 and safetensors become sets with [`ConvertOptions::shard_size`].
     ///
     /// # Errors
-    /// [`Error::Usage`], [`Error::Unfit`]; [`Error::NotEnabled`] for a target that this build cannot write.
+    /// [`Error::Usage`], [`Error::Unsupported`]; [`Error::NotEnabled`] for a target that this build cannot write.
     pub fn new(model: &'a Model, target: Format, options: &'a ConvertOptions) -> Result<Self> {
         let path = || model.path().to_owned();
         let target = target.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(target);
@@ -153,12 +153,12 @@ impl<'a> Conversion<'a> {
         let choice = Chooser::new(model, capabilities, options)?.choose(content.reserved.as_ref())?;
         let mapper = Mapper { target: capabilities, options, stem: stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);
-        let (mut misfits, mut dropped) = (choice.misfits, Vec::new());
-        if options.lossy { &mut dropped } else { &mut misfits }.append(&mut metadata.losses);
+        let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
+        if options.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;
-        misfits.extend(tied.misfit(options));
-        if !misfits.is_empty() {
-            return Err(Error::Unfit { path: path(), target, misfits });
+        unsupported.extend(tied.unsupported(options));
+        if !unsupported.is_empty() {
+            return Err(Error::Unsupported { path: path(), target, unsupported });
         }
         let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied.notes()).collect();
         let tied = tied.kept;
@@ -191,7 +191,7 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn write(self, out: impl AsRef<Path>, work: &Work<'_>) -> Result<Converted> {
+    pub fn write(self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         use modelfmt_core::write::Output;
         let mut out = out.as_ref().to_owned();
         let name = output::file_name(self.target, &out)?;
@@ -221,7 +221,7 @@ impl<'a> Conversion<'a> {
     ///
     /// # Errors
     /// As [`convert_to_sink`].
-    pub fn write_to_sink(self, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+    pub fn write_to_sink(self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         if self.target.is_set() {
             let why = format!(
                 "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
@@ -237,11 +237,16 @@ impl<'a> Conversion<'a> {
     ///
     /// # Errors
     /// As [`convert`]; also [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
-    pub fn write_to_files(self, name: &str, files: &impl NewFiles, work: &Work<'_>) -> Result<Converted> {
+    pub fn write_to_files(
+        self,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Converted> {
         self.write_to_folder(Path::new(""), name, files, work)
     }
 
-    fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Work<'_>) -> Result<Converted> {
+    fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         let values = self.values()?;
         let counted = Counted::new(sink);
         write::file(self, &values, &counted, work).map_err(|error| write::failed(self, path, error))?;
@@ -255,7 +260,7 @@ impl<'a> Conversion<'a> {
         folder: &Path,
         name: &str,
         files: &impl NewFiles,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<Converted> {
         if !self.target.is_set() {
             return Err(options::usage("--to", format!("{} is one file", self.target)));
@@ -307,7 +312,7 @@ pub struct Converted {
     /// Tensors with values beyond the range of the type that they were cast to, which became its end or an infinity.
     pub clipped: Vec<String>,
     /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
-    pub dropped: Vec<Misfit>,
+    pub dropped: Vec<Unsupported>,
     /// The files, in the order in which they were begun.
     pub files: Vec<WrittenFile>,
 }

@@ -3,7 +3,7 @@
 
 use modelfmt_core::value::{List, Object, Value};
 
-use super::fit::Misfit;
+use super::fit::Unsupported;
 use super::options::Declared;
 use crate::format::Format;
 
@@ -176,9 +176,9 @@ impl Reserved {
     }
 
     /// What else stands under the key, which a target without it loses.
-    pub(super) fn losses(&self) -> impl Iterator<Item = Misfit> {
+    pub(super) fn losses(&self) -> impl Iterator<Item = Unsupported> {
         let why = "nothing of this version knows what it says";
-        self.other.keys().map(move |key| Misfit::loss("metadata key", &format!("{KEY}.{key}"), why))
+        self.other.keys().map(move |key| Unsupported::loss("metadata key", &format!("{KEY}.{key}"), why))
     }
 
     /// Whether there is nothing to say.

@@ -2,7 +2,7 @@
 
 use modelfmt_core::value::{Object, Value};
 
-use super::fit::Misfit;
+use super::fit::Unsupported;
 use super::metadata::{ModelNames, Said, is_added};
 use super::plain;
 use super::reserved::{self, Reserved};
@@ -20,11 +20,11 @@ pub(super) struct Content {
     /// What the source has under the reserved key, or would have, if its metadata is not an object of JSON.
     pub(super) reserved: Option<Reserved>,
     /// What no target can hold.
-    pub(super) losses: Vec<Misfit>,
+    pub(super) losses: Vec<Unsupported>,
     /// What only a file of the same format can hold.
-    pub(super) own: Vec<Misfit>,
+    pub(super) own: Vec<Unsupported>,
     /// What only a set of the same format can hold.
-    pub(super) own_set: Vec<Misfit>,
+    pub(super) own_set: Vec<Unsupported>,
     /// What the source says of the model's name and architecture outside of `keys`.
     pub(super) said: ModelNames,
     /// What a config.json beside it says of them.
@@ -99,7 +99,7 @@ impl Content {
             self.take_names(INDEX_KEY, set.set().model());
             let keys = [("base_url", set.set().base_url().is_some()), ("cache", set.set().cache().is_some())];
             for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
-                self.own_set.push(Misfit::loss(INDEX_KEY, key, "only the index of an AEROSET has it"));
+                self.own_set.push(Unsupported::loss(INDEX_KEY, key, "only the index of an AEROSET has it"));
             }
         }
         let text = |key| said.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -108,7 +108,7 @@ impl Content {
         self.manifest.retain(|key, _| !MANIFEST.contains(&key));
         for key in self.manifest.keys() {
             let why = "the manifest of an AERO file has it, and no other format has a manifest";
-            self.own.push(Misfit::loss("manifest key", key, why));
+            self.own.push(Unsupported::loss("manifest key", key, why));
         }
         super::write::aero_losses(model, &mut self.own, &mut self.losses)
     }
@@ -122,7 +122,7 @@ impl Content {
                 "architecture" => "architecture",
                 _ => {
                     let why = "it is made anew, with name and architecture";
-                    self.losses.push(Misfit::loss(kind, &format!("model.{inner}"), why));
+                    self.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                     continue;
                 }
             };
@@ -131,7 +131,7 @@ impl Content {
                 Some(known) if known == value || known.as_str().is_none() => {}
                 Some(_) => {
                     let why = "the JSON metadata says something else, of which it is made anew";
-                    self.losses.push(Misfit::loss(kind, &format!("model.{inner}"), why));
+                    self.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Content {
         if let Some(set) = model.as_safetensors_sharded() {
             for key in set.index().unknown_keys() {
                 let why = "it stands beside the index's metadata, which is all that is carried";
-                self.losses.push(Misfit::loss(INDEX_KEY, key, why));
+                self.losses.push(Unsupported::loss(INDEX_KEY, key, why));
             }
             let mut reserved = Reserved::new(model.format());
             for (number, file) in set.index().files().iter().enumerate() {
@@ -162,7 +162,7 @@ impl Content {
                         Some(known) if known == value => {}
                         Some(_) => {
                             let why = format!("{file:?} says something else than a file before it");
-                            self.losses.push(Misfit::loss("metadata key", key, why));
+                            self.losses.push(Unsupported::loss("metadata key", key, why));
                         }
                     }
                 }
@@ -185,7 +185,7 @@ impl Content {
                     let file = listed.file;
                     let why =
                         format!("{file:?} says it, and the metadata of a set is that of its first file");
-                    self.losses.push(Misfit::loss("metadata key", key, why));
+                    self.losses.push(Unsupported::loss("metadata key", key, why));
                 }
             }
         }

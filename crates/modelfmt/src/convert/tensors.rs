@@ -7,7 +7,7 @@ use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::cast::is_number;
-use super::fit::{Examples, Misfit};
+use super::fit::{Examples, Unsupported};
 use super::options::{ConvertOptions, Declared};
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules, TypeRule};
@@ -103,7 +103,7 @@ pub(super) struct Chooser<'a> {
     dequantize: Rules<'a>,
     quantize: Rules<'a>,
     chosen: Tensors,
-    misfits: Vec<Misfit>,
+    unsupported: Vec<Unsupported>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
     /// Float tensors that `--quantize` leaves as they are, by the type that they would have got.
@@ -115,7 +115,7 @@ pub(super) struct Chooser<'a> {
 /// What [`Chooser::choose`] finds.
 pub(super) struct Choice {
     pub(crate) tensors: Tensors,
-    pub(crate) misfits: Vec<Misfit>,
+    pub(crate) unsupported: Vec<Unsupported>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Chooser<'a> {
             dequantize: Rules::new("--dequantize", &options.dequantize)?,
             quantize: Rules::new("--quantize", &options.quantize)?,
             chosen: Tensors::default(),
-            misfits: Vec::new(),
+            unsupported: Vec::new(),
             changes: BTreeMap::new(),
             unquantized: BTreeMap::new(),
             place: 0,
@@ -169,7 +169,7 @@ impl<'a> Chooser<'a> {
             rules.check(self.model)?;
         }
         let notes = self.notes();
-        Ok(Choice { tensors: self.chosen, misfits: self.misfits, notes })
+        Ok(Choice { tensors: self.chosen, unsupported: self.unsupported, notes })
     }
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
@@ -180,7 +180,7 @@ impl<'a> Chooser<'a> {
         for (option, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
             if !said.contains(&(option, dtype)) {
                 let why = format!("{} has no {dtype}", self.target.format);
-                self.misfits.push(Misfit::option(format!("{option} {dtype}"), why));
+                self.unsupported.push(Unsupported::option(format!("{option} {dtype}"), why));
                 said.push((option, dtype));
             }
         }
@@ -242,7 +242,7 @@ impl<'a> Chooser<'a> {
         if self.target.metadata != Metadata::Json {
             let why =
                 format!("it has no values, and {} cannot hold a tensor without values", self.target.format);
-            self.misfits.push(Misfit::tensor(&declared.name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(&declared.name, why, Some("--exclude".into())));
             return;
         }
         self.chosen.listed.push((self.place, declared));
@@ -252,13 +252,13 @@ impl<'a> Chooser<'a> {
     /// Checks name and shape, and says what becomes of the shape.
     fn check(&mut self, name: &str, shape: &[u64], was_scalar: bool) -> Shape {
         if let Some(why) = self.target.name_fault(name) {
-            self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
         }
         if shape.len() > self.target.max_rank {
             let Capabilities { format, max_rank, .. } = self.target;
             let shape = DisplayShape(shape);
             let why = format!("the shape {shape} has more dimensions than the {max_rank} of {format}");
-            self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
         }
         match shape.len() {
             0 if self.target.min_rank > 0 => Shape::One,
@@ -268,14 +268,14 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The type that a tensor gets; its own after a misfit.
+    /// The type that a tensor gets; its own after a item.
     fn dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
         let mut dtype = from;
         let decoded = self.dequantize.find(name, true);
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
             if !ggml_quant::can_decode(from) {
                 let why = format!("there is no decoder for {from}");
-                self.misfits.push(Misfit::tensor(name, why, Some("--exclude".into())));
+                self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
                 return from;
             }
             dtype = float;
@@ -297,7 +297,7 @@ impl<'a> Chooser<'a> {
             Some(wide) if self.options.widen => wide,
             _ => {
                 let why = format!("{}'s {dtype} is not in {}", self.model.format(), self.target.format);
-                self.misfits.push(Misfit::tensor(name, why, self.help(dtype, widened)));
+                self.unsupported.push(Unsupported::tensor(name, why, self.help(dtype, widened)));
                 from
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::fit::Misfit;
+use super::fit::Unsupported;
 use super::options::ConvertOptions;
 use super::tensors::{Item, Origin, Tensors};
 use crate::error::Result;
@@ -53,10 +53,10 @@ impl Tied {
     }
 
     /// A small source that would become a large output by its ties.
-    pub(super) fn misfit(&self, options: &ConvertOptions) -> Option<Misfit> {
+    pub(super) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
         (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
-            Misfit::ties(format!(
+            Unsupported::ties(format!(
                 "they would take {written} bytes of a source that has {size}: more than {MAX_TIMES} times as many"
             ))
         })

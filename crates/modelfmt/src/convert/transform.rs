@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
-use modelfmt_core::{DType, Work};
+use modelfmt_core::{DType, Execution};
 
 use super::cast::{NotANumber, cast};
 use super::tensors::{Item, Origin};
@@ -42,7 +42,7 @@ impl<'a> Values<'a> {
     }
 
     /// Says whether what was read is what its file says of it. Nothing that was written may appear before.
-    pub(super) fn finish(&self, work: &Work<'_>) -> Result<()> {
+    pub(super) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
     }
 

@@ -2,10 +2,10 @@
 
 use modelfmt_core::value::Value;
 use modelfmt_core::write::{NewFiles, Sink, TensorData};
-use modelfmt_core::{AnyError, Work};
+use modelfmt_core::{AnyError, Execution};
 
 use super::Conversion;
-use super::fit::Misfit;
+use super::fit::Unsupported;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::formats::{Write, entry};
@@ -16,7 +16,7 @@ pub(super) fn file(
     conversion: &Conversion<'_>,
     data: &dyn TensorData,
     sink: &dyn Sink,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<(), AnyError> {
     match writer(conversion.target) {
         Some(Write::File(write)) => write(conversion, data, sink, work),
@@ -30,7 +30,7 @@ pub(super) fn set(
     data: &dyn TensorData,
     name: &str,
     files: &impl NewFiles,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<(), AnyError> {
     match writer(conversion.target) {
         Some(Write::Set(write)) => write(conversion, data, name, files, work),
@@ -50,13 +50,17 @@ fn not_here(format: Format) -> AnyError {
 
 /// What an AERO source has and no target can hold.
 #[cfg(feature = "aero")]
-pub(super) fn aero_losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+pub(super) fn aero_losses(
+    model: &Model,
+    own: &mut Vec<Unsupported>,
+    losses: &mut Vec<Unsupported>,
+) -> Result<()> {
     crate::formats::aero_losses(model, own, losses)
 }
 
 #[cfg(not(feature = "aero"))]
 #[allow(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Misfit>, _: &mut Vec<Misfit>) -> Result<()> {
+pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Unsupported>, _: &mut Vec<Unsupported>) -> Result<()> {
     Ok(())
 }
 

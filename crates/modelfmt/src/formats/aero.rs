@@ -49,17 +49,17 @@ mod on {
     use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, SetPlan, WriteOptions};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, DType, Work};
+    use modelfmt_core::{AnyError, DType, Execution};
 
     use crate::convert::Conversion;
-    use crate::convert::fit::Misfit;
+    use crate::convert::fit::Unsupported;
     use crate::convert::tensors::Origin;
     use crate::error::Result;
     use crate::model::Model;
     use std::any::Any;
 
     use modelfmt_core::Source as _;
-    use modelfmt_core::source::{AnyFiles, AnySource};
+    use modelfmt_core::source::{BoxSource, SharedFiles};
 
     use crate::error::Error as CrateError;
     use crate::formats::{OpenOptions, Opened, Source};
@@ -88,7 +88,7 @@ mod on {
         }
     }
 
-    impl Opened for aero::Reader<AnySource> {
+    impl Opened for aero::Reader<BoxSource> {
         fn as_any(&self) -> &dyn Any {
             self
         }
@@ -98,7 +98,7 @@ mod on {
         }
     }
 
-    impl Opened for aero::SetReader<AnyFiles> {
+    impl Opened for aero::SetReader<SharedFiles> {
         fn as_any(&self) -> &dyn Any {
             self
         }
@@ -114,7 +114,7 @@ mod on {
         conversion: &Conversion<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut options = carry(conversion, options(conversion))?;
         if let Some(nbytes) = conversion.options.shard_size {
@@ -141,7 +141,7 @@ mod on {
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut options = carry(conversion, options(conversion))?;
         if let Some(nbytes) = conversion.options.shard_size {
@@ -222,7 +222,11 @@ mod on {
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
 
     /// What only AERO can hold of an AERO source, and what is lost whatever the target.
-    pub(crate) fn losses(model: &Model, own: &mut Vec<Misfit>, losses: &mut Vec<Misfit>) -> Result<()> {
+    pub(crate) fn losses(
+        model: &Model,
+        own: &mut Vec<Unsupported>,
+        losses: &mut Vec<Unsupported>,
+    ) -> Result<()> {
         if let Some(index) = index_of(model) {
             index_losses(model, index, own, losses)?;
             for (_, chunk, loss) in own_chunks(index) {
@@ -246,17 +250,17 @@ mod on {
     fn index_losses(
         model: &Model,
         index: &Index,
-        own: &mut Vec<Misfit>,
-        losses: &mut Vec<Misfit>,
+        own: &mut Vec<Unsupported>,
+        losses: &mut Vec<Unsupported>,
     ) -> Result<()> {
         let failed = |error: Error| model.failed(error.erase());
         for key in index.unknown_top_keys().map_err(failed)?.keys() {
-            own.push(Misfit::loss("key of the tensor index", key, "only AERO has such an index"));
+            own.push(Unsupported::loss("key of the tensor index", key, "only AERO has such an index"));
         }
         for (position, tensor) in index.tensors().iter().enumerate() {
             let mut lose = |what: String| {
                 let why = format!("the tensor index says {what} of it, which only AERO can hold");
-                own.push(Misfit::loss("tensor", tensor.name, why));
+                own.push(Unsupported::loss("tensor", tensor.name, why));
             };
             index.unknown_keys(position).map_err(failed)?.keys().for_each(|key| lose(format!("{key:?}")));
             let entry = index.entry(position);
@@ -272,7 +276,7 @@ mod on {
             let described = entry.is_some_and(|entry| entry.quant_id.is_some());
             if tensor.dtype == DType::Packed && described && params.is_none() {
                 let why = "the manifest describes its codec, which is not known and cannot be carried";
-                losses.push(Misfit::loss("tensor", tensor.name, why));
+                losses.push(Unsupported::loss("tensor", tensor.name, why));
             }
         }
         Ok(())
@@ -298,7 +302,7 @@ mod on {
         })
     }
 
-    fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Misfit {
-        Misfit::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
+    fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Unsupported {
+        Unsupported::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
     }
 }

@@ -64,7 +64,7 @@ const BLOCKS: &[DType] = &[Q8_0, Q4_0, Q4_1, Q5_0, Q5_1];
 mod on {
     use apr2::{Alignment, Error, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, Work};
+    use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::Conversion;
     use crate::convert::options::Compression;
@@ -85,7 +85,7 @@ mod on {
         conversion: &Conversion<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let plan = Plan::new(conversion.specs(), &metadata(conversion), &options(conversion));
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
@@ -96,7 +96,7 @@ mod on {
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let options = options(conversion);
         let options = match conversion.options.shard_size {

@@ -36,7 +36,7 @@ mod on {
     use mag::{Checksum, Metadata, Number, Plan, WriteOptions};
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{Sink, TensorData};
-    use modelfmt_core::{AnyError, Part, Work};
+    use modelfmt_core::{AnyError, Execution, Part};
 
     use crate::convert::Conversion;
     use crate::convert::options::MagChecksum;
@@ -52,13 +52,13 @@ mod on {
         conversion: &Conversion<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut metadata = Metadata::new();
         for (key, value) in &conversion.metadata.keys {
             // The mapping has left numbers only.
             let Some(number) = number(value) else { continue };
-            let unfit = |fault| mag::Error::Unfit { part: Part::named("metadata key", key), fault };
+            let unfit = |fault| mag::Error::Unsupported { part: Part::named("metadata key", key), fault };
             metadata.push(key, number).map_err(|fault| unfit(fault).erase())?;
         }
         let checksum = match conversion.options.checksum {

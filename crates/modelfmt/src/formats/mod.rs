@@ -11,10 +11,10 @@ mod safetensors;
 use std::any::Any;
 use std::path::Path;
 
-use modelfmt_core::source::{AnyFiles, AnySource};
+use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::Value;
 use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-use modelfmt_core::{AnyError, Container, FileIndex, Reader, SetReader, ShardMap, Work};
+use modelfmt_core::{AnyError, Container, Execution, FileIndex, Reader, SetReader, ShardMap};
 
 #[cfg(feature = "aero")]
 pub(crate) use self::aero::losses as aero_losses;
@@ -71,9 +71,9 @@ pub(crate) enum Write {
     Set(WriteSet),
 }
 
-type WriteFile = fn(&Conversion<'_>, &dyn TensorData, &dyn Sink, &Work<'_>) -> Result<(), AnyError>;
+type WriteFile = fn(&Conversion<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), AnyError>;
 type WriteSet =
-    fn(&Conversion<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Work<'_>) -> Result<(), AnyError>;
+    fn(&Conversion<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Execution<'_>) -> Result<(), AnyError>;
 
 /// The driver, if its feature is on.
 macro_rules! driver {
@@ -121,7 +121,7 @@ pub(crate) trait Opened: Container + Send + Sync {
     }
 }
 
-impl<I: FileIndex + Send + Sync + 'static> Opened for Reader<I, AnySource> {
+impl<I: FileIndex + Send + Sync + 'static> Opened for Reader<I, BoxSource> {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -131,7 +131,7 @@ impl<I: FileIndex + Send + Sync + 'static> Opened for Reader<I, AnySource> {
     }
 }
 
-impl<M: ShardMap + Send + Sync + 'static> Opened for SetReader<M, AnyFiles>
+impl<M: ShardMap + Send + Sync + 'static> Opened for SetReader<M, SharedFiles>
 where
     M::Index: Send + Sync,
 {
@@ -149,9 +149,9 @@ where
 pub(crate) struct Source<'a> {
     /// Its file, for errors.
     pub(crate) path: &'a Path,
-    pub(crate) source: AnySource,
+    pub(crate) source: BoxSource,
     /// The files beside it, for sets.
-    pub(crate) files: Option<AnyFiles>,
+    pub(crate) files: Option<SharedFiles>,
     pub(crate) options: &'a OpenOptions,
 }
 
@@ -175,7 +175,7 @@ impl Source<'_> {
     }
 
     /// The index with the files beside it, without which there is no set.
-    fn with_files(self) -> Result<(AnySource, AnyFiles)> {
+    fn with_files(self) -> Result<(BoxSource, SharedFiles)> {
         let hint = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
         let none = || Error::UnknownFormat { path: self.path.to_owned(), hint };
         Ok((self.source, self.files.ok_or_else(none)?))

@@ -37,7 +37,7 @@ const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32
 mod on {
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{Sink, TensorData};
-    use modelfmt_core::{AnyError, Part, Work};
+    use modelfmt_core::{AnyError, Execution, Part};
     use oinf::{MetaValue, Metadata, Plan, WriteOptions};
 
     use crate::capabilities::plain_fault;
@@ -54,7 +54,7 @@ mod on {
         conversion: &Conversion<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut metadata = Metadata::new();
         for (name, value) in &conversion.metadata.sizevars {
@@ -62,8 +62,8 @@ mod on {
         }
         for (key, value) in &conversion.metadata.keys {
             let unfit = |error: oinf::ValueError| {
-                let fault = modelfmt_core::Fault::Metadata(error.to_string()).into();
-                oinf::Error::Unfit { part: Part::named("metadata key", key), fault }.erase()
+                let fault = modelfmt_core::CommonFault::Metadata(error.to_string()).into();
+                oinf::Error::Unsupported { part: Part::named("metadata key", key), fault }.erase()
             };
             let value = MetaValue::from_value(value).map_err(unfit)?;
             metadata.values.push((key.into(), value));

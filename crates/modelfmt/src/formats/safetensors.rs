@@ -56,7 +56,7 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 mod on {
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, Work};
+    use modelfmt_core::{AnyError, Execution};
     use modelfmt_safetensors::{Error, Plan, SetPlan, WriteOptions};
 
     use crate::convert::Conversion;
@@ -77,7 +77,7 @@ mod on {
         conversion: &Conversion<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let plan = Plan::new(conversion.specs(), metadata(conversion), &WriteOptions::new());
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
@@ -88,7 +88,7 @@ mod on {
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let options = WriteOptions::new().file_metadata(conversion.metadata.files.clone());
         let options = match conversion.options.shard_size {

@@ -7,7 +7,7 @@ mod preview;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use modelfmt_core::{AnyError, DType, DisplayShape, TensorInfo, Work};
+use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo};
 use tensor_stats::{Histogram, Stats};
 
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::values::{is_numeric, read_elements};
 ///
 /// # Errors
 /// If the model cannot be read, or `out` takes no more ([`Error::Output`]).
-pub fn show(model: &Model, out: &mut dyn Write, work: &Work<'_>) -> Result<()> {
+pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<()> {
     model.open_all()?;
     let mut sections = Sections { out, begun: false };
     metadata::sizevars(model, &mut sections)?;
@@ -44,7 +44,7 @@ pub fn show_tensors(
     model: &Model,
     names: &[impl AsRef<str>],
     out: &mut dyn Write,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<()> {
     let mut positions = Vec::new();
     for name in names {
@@ -77,7 +77,7 @@ impl Known {
         Ok(Self { groups, stats: HashMap::new() })
     }
 
-    fn stats(&mut self, model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
+    fn stats(&mut self, model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
         let Some(&group) = self.groups.get(&position) else { return stats(model, position, work) };
         if let Some(known) = self.stats.get(&group) {
             return Ok(known.clone());
@@ -107,7 +107,7 @@ fn named(model: &Model, name: &str, positions: &mut Vec<usize>) -> Result<()> {
 ///
 /// # Errors
 /// If there are no such values, they cannot be read or decoded, or the progress callback stops the work.
-pub fn stats(model: &Model, position: usize, work: &Work<'_>) -> Result<Stats> {
+pub fn stats(model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
     let info = model.info(position)?;
     let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
     let read = |first: u64, buffer: &mut [u8]| {
@@ -155,7 +155,7 @@ fn show_tensor(
     position: usize,
     out: &mut dyn Write,
     known: &mut Known,
-    work: &Work<'_>,
+    work: &Execution<'_>,
 ) -> Result<()> {
     let Some(info) = model.container().info(position) else { return Ok(()) };
     let (name, dtype) = (Printable(info.name), info.dtype);
@@ -231,9 +231,9 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference/trained.mag");
         let model = Model::open(path).unwrap();
         let stop = |_| ControlFlow::Break(());
-        let work = Work { progress: Some(&stop), ..Work::default() };
+        let work = Execution { progress: Some(&stop), ..Execution::default() };
         let stopped = show(&model, &mut Vec::new(), &work).unwrap_err();
         assert!(matches!(stopped, Error::File { error: AnyError::Cancelled, .. }), "{stopped}");
-        assert!(show(&model, &mut Vec::new(), &Work::default()).is_ok());
+        assert!(show(&model, &mut Vec::new(), &Execution::default()).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
 
-use modelfmt::{DType, Format, Model, Work};
+use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{MemoryFile, TensorSpec};
 
@@ -26,7 +26,7 @@ pub fn rich() -> Model {
     let metadata = object(r#"{"model_name": "m", "architecture": "a"}"#);
     let file = MemoryFile::new();
     let plan = aero::Plan::new(specs, &metadata, &options).unwrap();
-    plan.write(&[&w[..], &q[..]], &file, &Work::sequential()).unwrap();
+    plan.write(&[&w[..], &q[..]], &file, &Execution::sequential()).unwrap();
     open("m.aero", file.into_bytes())
 }
 
@@ -63,15 +63,15 @@ fn aero_carries_to_aero_what_it_does_not_know() {
         assert_eq!(extras(&found), expected, "{target}");
         assert!(done.dropped.is_empty());
         assert!(
-            found.verify(modelfmt::Level::Full).is_ok(),
+            found.verify(modelfmt::VerifyLevel::Full).is_ok(),
             "{target}: {:?}",
-            found.verify(modelfmt::Level::Full)
+            found.verify(modelfmt::VerifyLevel::Full)
         );
         let again = convert(&found, Format::Aero, &options(|o| o.tensor_hashes = true));
         assert_eq!(extras(&again), expected, "{target} to aero");
         let content = again.as_aero().unwrap().chunk(aero::FourCC(*b"XTRA"), "extra").unwrap();
         assert_eq!(&*content, b"content");
-        let diff = modelfmt::diff(&source, &again, &Work::default()).unwrap();
+        let diff = modelfmt::diff(&source, &again, &Execution::default()).unwrap();
         assert!(diff.is_same(), "{diff:?}");
     }
 }
@@ -101,7 +101,7 @@ fn what_only_aero_can_say_is_listed_elsewhere() {
 fn a_control_hash_whose_type_was_changed_is_not_carried() {
     let file = MemoryFile::new();
     let hashed = options(|o| o.control_hash = true);
-    modelfmt::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Work::sequential()).unwrap();
+    modelfmt::convert_to_sink(&rich(), Format::Aero, &file, &hashed, &Execution::sequential()).unwrap();
     let bytes = file.into_bytes();
     let reader = aero::Reader::from_source(&*bytes).unwrap();
     let position = reader.index().find_chunk(aero::FourCC::IHSH, "ihsh").unwrap();
@@ -110,7 +110,7 @@ fn a_control_hash_whose_type_was_changed_is_not_carried() {
     assert!(error.contains("chunk \"XHSH ihsh\"") && error.contains("its type was changed"), "{error}");
     let found = convert(&damaged, Format::Aero, &options(|o| o.lossy = true));
     assert!(found.as_aero().unwrap().index().chunks().all(|chunk| chunk.name != "ihsh"));
-    assert!(found.container().verify(modelfmt::Level::Full, &Work::sequential()).is_ok());
+    assert!(found.container().verify(modelfmt::VerifyLevel::Full, &Execution::sequential()).is_ok());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn without(reader: &aero::Reader<impl modelfmt_core::Source>, left_out: &[aero::
 fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
     let folder = tempfile::tempdir().unwrap();
     let index = folder.path().join("m.aeroset.json");
-    modelfmt::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Work::default()).unwrap();
+    modelfmt::convert(&rich(), Format::AeroSet, &index, &options(|_| {}), &Execution::default()).unwrap();
     let global = folder.path().join("m.index.aero");
     let bytes =
         without(Model::open(&global).unwrap().as_aero().unwrap(), &[aero::FourCC::MJSN, aero::FourCC::MMSG]);

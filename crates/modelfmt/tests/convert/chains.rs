@@ -228,7 +228,7 @@ fn normal(value: &Value) -> Value {
 /// What a step said: every item that it listed or noted.
 fn said(done: &Converted) -> Vec<String> {
     let dropped =
-        done.dropped.iter().map(|misfit| format!("{} {}", misfit.name.as_deref().unwrap_or(""), misfit.why));
+        done.dropped.iter().map(|item| format!("{} {}", item.name.as_deref().unwrap_or(""), item.why));
     dropped.chain(done.notes.iter().cloned()).collect()
 }
 
@@ -277,7 +277,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
         };
         match &strict {
             Ok(_) => prop_assert!(done.dropped.is_empty(), "{path}: dropped without being asked"),
-            Err(error) => prop_assert!(matches!(error, Error::Unfit { .. }), "{path}: {error}"),
+            Err(error) => prop_assert!(matches!(error, Error::Unsupported { .. }), "{path}: {error}"),
         }
         let said = said(&done);
         let (before, after) = (here.flat_metadata().unwrap(), next.flat_metadata().unwrap());
@@ -323,7 +323,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             }
         }
         if strict.is_ok() && given.is_none() {
-            let differing = modelfmt::diff(&here, &next, &modelfmt::Work::default()).unwrap().metadata;
+            let differing = modelfmt::diff(&here, &next, &modelfmt::Execution::default()).unwrap().metadata;
             let noted = |key: &str| key.starts_with("modelfmt.") || is_listed(key, &said);
             let nan =
                 |entry: &modelfmt::MetadataDiff| entry.a.as_ref().map(normal) == entry.b.as_ref().map(normal);

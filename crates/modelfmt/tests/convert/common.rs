@@ -1,8 +1,8 @@
 //! Models in memory, and what two of them have in common.
 
 use modelfmt::convert::{Conversion, ConvertOptions, Converted};
-use modelfmt::{DType, Error, Format, Model, OpenOptions, Work, convert_to_sink};
-use modelfmt_core::source::any_files;
+use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions, convert_to_sink};
+use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFile, MemoryFolder, TensorSpec};
 
@@ -52,7 +52,7 @@ pub fn safetensors(tensors: &[T], metadata: &str) -> Model {
     let metadata = object(metadata);
     let plan = modelfmt_safetensors::Plan::new(specs(tensors), Some(&metadata), &options).unwrap();
     let file = MemoryFile::new();
-    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();
     open("m.safetensors", file.into_bytes())
 }
 
@@ -61,7 +61,7 @@ pub fn apr2(tensors: &[T], metadata: &str) -> Model {
     let metadata = apr2::Metadata::from(object(metadata));
     let plan = apr2::Plan::new(specs(tensors), &metadata, &apr2::WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
-    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();
     open("m.apr", file.into_bytes())
 }
 
@@ -71,7 +71,7 @@ pub fn mag(tensors: &[T], metadata: &[(&str, mag::Number)]) -> Model {
     metadata.iter().for_each(|(key, number)| entries.push(key, *number).unwrap());
     let plan = mag::Plan::new(specs(tensors), &entries, &mag::WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
-    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();
     open("m.mag", file.into_bytes())
 }
 
@@ -85,7 +85,7 @@ pub fn oinf(tensors: &[T], metadata: &oinf::Metadata<'_>) -> Model {
     };
     let plan = oinf::Plan::new(tensors.iter().map(spec), metadata, &oinf::WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
-    plan.write(&values(tensors), &file, &Work::sequential()).unwrap();
+    plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();
     open("m.oinf", file.into_bytes())
 }
 
@@ -145,14 +145,14 @@ pub fn try_convert(
         };
         let folder = MemoryFolder::default();
         let converted =
-            Conversion::new(model, target, options)?.write_to_files(index, &folder, &Work::default())?;
+            Conversion::new(model, target, options)?.write_to_files(index, &folder, &Execution::default())?;
         let files = folder.files();
         let source = Box::new(files.0[index].clone());
-        let opened = OpenOptions::new().open_source(&name, source, Some(any_files(files)))?;
+        let opened = OpenOptions::new().open_source(&name, source, Some(shared_files(files)))?;
         return Ok((opened, converted));
     }
     let file = MemoryFile::new();
-    let converted = convert_to_sink(model, target, &file, options, &Work::default())?;
+    let converted = convert_to_sink(model, target, &file, options, &Execution::default())?;
     let bytes = file.into_bytes();
     assert_eq!(converted.files.len(), 1);
     assert_eq!(converted.files[0].nbytes, bytes.len() as u64);
@@ -166,8 +166,8 @@ pub fn convert(model: &Model, target: Format, options: &ConvertOptions) -> Model
 /// An error with all that it lists.
 pub fn all(error: &Error) -> String {
     let mut text = error.to_string();
-    if let Error::Unfit { misfits, .. } = error {
-        misfits.iter().for_each(|misfit| text.push_str(&format!("\n  {misfit}")));
+    if let Error::Unsupported { unsupported, .. } = error {
+        unsupported.iter().for_each(|item| text.push_str(&format!("\n  {item}")));
     }
     text
 }

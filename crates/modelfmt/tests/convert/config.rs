@@ -1,6 +1,6 @@
 //! What a config.json beside a source says of its names.
 
-use modelfmt::{DType, Format, Work};
+use modelfmt::{DType, Execution, Format};
 
 use crate::common::{json_of, options, safetensors, tensor, try_convert};
 
@@ -9,7 +9,7 @@ fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model)
     let folder = tempfile::tempdir().unwrap();
     let source = safetensors(&[tensor("w", DType::F32, &[2])], metadata);
     let path = folder.path().join("model.safetensors");
-    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Work::default()).unwrap();
+    modelfmt::convert(&source, Format::Safetensors, &path, &options(|_| {}), &Execution::default()).unwrap();
     std::fs::write(folder.path().join("config.json"), config).unwrap();
     let model = modelfmt::Model::open(&path).unwrap();
     (folder, model)
@@ -34,7 +34,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
     // A conversion with it lost nothing, and comes back.
     for found in [&aero, &apr2] {
-        assert!(modelfmt::diff(&model, found, &Work::default()).unwrap().is_same());
+        assert!(modelfmt::diff(&model, found, &Execution::default()).unwrap().is_same());
         let back = try_convert(found, Format::Safetensors, &options(|_| {})).unwrap().0;
         assert!(json_of(&back).is_empty());
     }

@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use modelfmt::convert::{Compression, Conversion, ConvertOptions, TypeRule};
-use modelfmt::{DType, Error, ExtractAs, ExtractOptions, Format, Model, OpenOptions, Work, convert_to_sink};
-use modelfmt_core::source::{MemoryFiles, any_files};
+use modelfmt::{
+    DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model, OpenOptions, convert_to_sink,
+};
+use modelfmt_core::source::{MemoryFiles, shared_files};
 use modelfmt_core::write::{MemoryFile, MemoryFolder};
 use proptest::prelude::*;
 use testkit::{CountingSource, patched};
@@ -39,7 +41,7 @@ impl Source {
     fn open(&self) -> Model {
         let files = MemoryFiles(self.files.clone());
         let source = Box::new(self.files[&self.index].clone());
-        OpenOptions::new().open_source(&self.index, source, Some(any_files(files))).unwrap()
+        OpenOptions::new().open_source(&self.index, source, Some(shared_files(files))).unwrap()
     }
 
     /// The same with a bit of another value.
@@ -99,11 +101,11 @@ fn written(
     let covers_gaps = !options.tensor_hashes && (options.shard_size.is_none() || target == Format::Apr2);
     if conversion.target().is_set() {
         let index = if target == Format::AeroSet { "m.aeroset.json" } else { "m.apr" }.to_owned();
-        conversion.write_to_files(&index, &folder, &Work::default()).unwrap();
+        conversion.write_to_files(&index, &folder, &Execution::default()).unwrap();
         return Source { name, index, files: folder.files().0, covers_gaps };
     }
     let file = MemoryFile::new();
-    conversion.write_to_sink(&file, &Work::default()).unwrap();
+    conversion.write_to_sink(&file, &Execution::default()).unwrap();
     let index = format!("m.{target}");
     Source { name, files: [(index.clone(), file.into_bytes().into())].into(), index, covers_gaps }
 }
@@ -181,7 +183,7 @@ fn values(model: &Model) -> BTreeMap<String, Option<Vec<u8>>> {
 }
 
 fn convert(model: &Model, target: Format, options: &ConvertOptions, threads: usize) -> Result<Source, Error> {
-    let work = Work { threads, progress: None };
+    let work = Execution { threads, progress: None };
     let conversion = Conversion::new(model, target, options)?;
     if conversion.target().is_set() {
         let index = match target {
@@ -301,9 +303,14 @@ fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
                 assert_eq!(text.contains("SHA-256"), is_global, "{text}");
             } else {
                 let sink = MemoryFile::new();
-                let done =
-                    convert_to_sink(&mixed.open(), Format::Safetensors, &sink, &lossy(), &Work::default())
-                        .unwrap();
+                let done = convert_to_sink(
+                    &mixed.open(),
+                    Format::Safetensors,
+                    &sink,
+                    &lossy(),
+                    &Execution::default(),
+                )
+                .unwrap();
                 assert!(done.notes.iter().any(|note| note.contains("SHA-256")), "{:?}", done.notes);
             }
             // One of another size is not even that.
@@ -448,7 +455,7 @@ fn nothing_appears_and_nothing_stays_behind() {
             (Format::Mag, "o.mag"),
         ] {
             let error =
-                modelfmt::convert(&damaged, target, folder.path().join(out), &lossy(), &Work::default());
+                modelfmt::convert(&damaged, target, folder.path().join(out), &lossy(), &Execution::default());
             assert!(is_refused(&error), "{} to {target}: {error:?}", source.name);
             let left: Vec<_> =
                 std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -456,7 +463,7 @@ fn nothing_appears_and_nothing_stays_behind() {
         }
         let out = folder.path().join("o.bin");
         let extract = |model: &Model, options: &ExtractOptions| {
-            modelfmt::extract(model, "m.large", &out, ExtractAs::Bin, options, &Work::default())
+            modelfmt::extract(model, "m.large", &out, ExtractAs::Bin, options, &Execution::default())
         };
         let error = extract(&damaged, &ExtractOptions::default());
         assert!(is_refused(&error), "{}: {error:?}", source.name);
@@ -557,7 +564,7 @@ fn many_hashes_over_the_same_bytes_take_linear_work() {
     let begun = std::time::Instant::now();
     let claims = model.container().claims(&all).unwrap();
     counted.reset();
-    claims.finish(model.container(), &Work::sequential()).unwrap();
+    claims.finish(model.container(), &Execution::sequential()).unwrap();
     // Each byte is read once for all that cover it, and hashed for no more than three of them.
     assert!(counted.nbytes() <= 102_000, "{}", counted.nbytes());
     assert!(begun.elapsed().as_secs() < 20);
@@ -574,7 +581,7 @@ fn a_check_can_be_stopped() {
         calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if nbytes == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let work = Work { threads: 1, progress: Some(&stop) };
+    let work = Execution { threads: 1, progress: Some(&stop) };
     let error = convert_to_sink(&model, Format::Safetensors, &MemoryFile::new(), &small, &work).unwrap_err();
     assert!(error.to_string().contains("stopped on request"), "{error}");
 }

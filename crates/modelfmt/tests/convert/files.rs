@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use modelfmt::convert::{Compression, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Encoding, Error, Format, Level, Model, Work, convert};
+use modelfmt::{ConvertOptions, DType, Encoding, Error, Execution, Format, Model, VerifyLevel, convert};
 use modelfmt_core::value::Value;
 use modelfmt_core::write::Overwrite;
 
@@ -53,7 +53,7 @@ fn options_of_mag_and_apr2_do_what_they_say() {
 fn options_of_aero_do_what_they_say() {
     let chunks = |change: fn(&mut ConvertOptions)| {
         let model = common::convert(&source(), Format::Aero, &options(change));
-        assert!(model.verify(Level::Full).is_ok());
+        assert!(model.verify(VerifyLevel::Full).is_ok());
         assert_eq!(tensors(&model), tensors(&source()));
         let aero = model.as_aero().unwrap().index();
         let chunks =
@@ -77,7 +77,7 @@ fn options_of_aero_do_what_they_say() {
 #[test]
 fn a_shard_size_makes_sets() {
     let folder = tempfile::tempdir().unwrap();
-    let work = Work::default();
+    let work = Execution::default();
     let shard = options(|o| o.shard_size = Some(90_000));
     let done =
         convert(&source(), Format::Safetensors, folder.path().join("m.safetensors"), &shard, &work).unwrap();
@@ -99,12 +99,12 @@ fn a_shard_size_makes_sets() {
     assert_eq!((done.format, done.files.len()), (Format::Apr2Sharded, 3));
     let set = Model::open(folder.path().join("m.apr")).unwrap();
     assert_eq!((set.format(), tensors(&set)), (Format::Apr2Sharded, tensors(&source())));
-    assert!(set.verify(Level::Full).is_ok());
+    assert!(set.verify(VerifyLevel::Full).is_ok());
     let done = convert(&set, Format::AeroSet, folder.path().join("m.aeroset.json"), &shard, &work).unwrap();
     assert_eq!((done.format, done.files.len()), (Format::AeroSet, 4));
     let set = Model::open(folder.path().join("m.aeroset.json")).unwrap();
     assert_eq!((set.format(), tensors(&set)), (Format::AeroSet, tensors(&source())));
-    assert!(set.verify(Level::Full).is_ok());
+    assert!(set.verify(VerifyLevel::Full).is_ok());
     let named = convert(&source(), Format::SafetensorsSharded, folder.path().join("x.json"), &shard, &work);
     assert!(named.unwrap_err().is_usage());
 }
@@ -116,7 +116,7 @@ fn files_that_exist_are_kept_unless_they_may_be_replaced() {
     fs::write(&path, "old").unwrap();
     let write = |overwrite| {
         let options = options(|o| o.overwrite = overwrite);
-        convert(&source(), Format::Safetensors, &path, &options, &Work::default())
+        convert(&source(), Format::Safetensors, &path, &options, &Execution::default())
     };
     let error = write(Overwrite::Refuse).unwrap_err();
     assert!(matches!(&error, Error::Exists { path: found } if *found == path), "{error:?}");
@@ -131,7 +131,7 @@ fn nothing_is_left_of_what_fails_or_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let shard = options(|o| o.shard_size = Some(50_000));
     let stop = |_| ControlFlow::Break(());
-    let work = Work { threads: 2, progress: Some(&stop) };
+    let work = Execution { threads: 2, progress: Some(&stop) };
     for (target, name) in
         [(Format::Oinf, "m.oinf"), (Format::Apr2, "m.apr"), (Format::SafetensorsSharded, "m.safetensors")]
     {
@@ -141,7 +141,7 @@ fn nothing_is_left_of_what_fails_or_is_stopped() {
     }
     let nan = safetensors(&[floats("w", &[1], &[f32::NAN])], "{}");
     let cast = options(|o| o.cast = vec![DType::I8.into()]);
-    convert(&nan, Format::Safetensors, folder.path().join("m"), &cast, &Work::default()).unwrap_err();
+    convert(&nan, Format::Safetensors, folder.path().join("m"), &cast, &Execution::default()).unwrap_err();
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -153,7 +153,7 @@ fn progress_counts_the_bytes_of_the_tensors() {
         done.fetch_add(nbytes, Ordering::Relaxed);
         ControlFlow::Continue(())
     };
-    let work = Work { threads: 2, progress: Some(&count) };
+    let work = Execution { threads: 2, progress: Some(&count) };
     let options = options(|o| o.cast = vec![DType::F16.into()]);
     let model = source();
     let conversion = modelfmt::Conversion::new(&model, Format::Apr2, &options).unwrap();
@@ -170,7 +170,7 @@ fn a_file_of_apr2_that_promises_to_stream_still_does() {
     let specs = [modelfmt_core::write::TensorSpec::new("w", DType::F32, vec![2])];
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new().streaming(true)).unwrap();
     let file = modelfmt_core::write::MemoryFile::new();
-    plan.write(&[[0u8; 8]], &file, &Work::default()).unwrap();
+    plan.write(&[[0u8; 8]], &file, &Execution::default()).unwrap();
     let streaming = common::open("s.apr", file.into_bytes());
     let flags = |model: &Model| {
         let model = common::convert(model, Format::Apr2, &options(|_| {}));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Format, Level, Model, Work, convert};
+use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
 use modelfmt_core::write::Overwrite;
 
 use crate::common::{T, options, safetensors, tensor, tensors};
@@ -34,7 +34,7 @@ fn write_set(folder: &Path, (format, ending): (Format, &str), stem: &str, count:
         o.overwrite = Overwrite::Replace;
         o.shard_size = Some(1);
     });
-    let done = convert(&source(count), format, path, &options, &Work::default()).unwrap();
+    let done = convert(&source(count), format, path, &options, &Execution::default()).unwrap();
     let mut files: Vec<String> = done.files.into_iter().map(|file| file.path).collect();
     files.sort();
     files
@@ -42,7 +42,7 @@ fn write_set(folder: &Path, (format, ending): (Format, &str), stem: &str, count:
 
 fn assert_sound(path: &Path, count: usize) {
     let model = Model::open(path).unwrap();
-    let report = model.verify(Level::Full);
+    let report = model.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{}: {:?}", path.display(), report.errors);
     assert_eq!(tensors(&model), tensors(&source(count)));
 }
@@ -68,14 +68,14 @@ fn a_file_that_is_read_is_never_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let once = options(|o| o.overwrite = Overwrite::Replace);
-    convert(&source(2), Format::Safetensors, path("in"), &once, &Work::default()).unwrap();
+    convert(&source(2), Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
     fs::hard_link(path("in"), path("hard")).unwrap();
     std::os::unix::fs::symlink("in", path("soft")).unwrap();
     fs::create_dir(path("sub")).unwrap();
     let before = bytes_of(&path("in"));
     let model = Model::open(path("soft")).unwrap();
     for out in ["in", "hard", "soft", "sub/../in"] {
-        let done = convert(&model, Format::Safetensors, path(out), &once, &Work::default());
+        let done = convert(&model, Format::Safetensors, path(out), &once, &Execution::default());
         refused(done, &path(out), "input");
     }
     assert_eq!((bytes_of(&path("in")), names(folder.path()).len()), (before, 4));
@@ -85,11 +85,15 @@ fn a_file_that_is_read_is_never_replaced() {
         o.inputs = vec![path("other")];
     });
     fs::write(path("other"), "x").unwrap();
-    refused(convert(&model, Format::Mag, path("other"), &named, &Work::default()), &path("other"), "input");
+    refused(
+        convert(&model, Format::Mag, path("other"), &named, &Execution::default()),
+        &path("other"),
+        "input",
+    );
     // A model in memory has no file, whatever it is called.
     let name = path("in").display().to_string();
     let memory = Model::from_source(&name, fs::read(path("in")).unwrap()).unwrap();
-    convert(&memory, Format::Safetensors, path("in"), &once, &Work::default()).unwrap();
+    convert(&memory, Format::Safetensors, path("in"), &once, &Execution::default()).unwrap();
 }
 
 #[cfg(unix)]
@@ -110,12 +114,12 @@ fn a_part_of_the_input_is_never_replaced() {
             o.overwrite = Overwrite::Replace;
             o.shard_size = Some(1);
         });
-        let done = convert(&model, set.0, &index, &again, &Work::default());
+        let done = convert(&model, set.0, &index, &again, &Execution::default());
         refused(done, &index, "input");
         let once = options(|o| o.overwrite = Overwrite::Replace);
         for file in &files {
             let out = folder.path().join(file);
-            refused(convert(&model, Format::Mag, &out, &once, &Work::default()), &out, "input");
+            refused(convert(&model, Format::Mag, &out, &once, &Execution::default()), &out, "input");
         }
         assert_eq!(bytes(folder.path()), before);
     }
@@ -153,7 +157,7 @@ fn a_file_of_another_set_is_never_replaced() {
         let once = options(|o| o.overwrite = Overwrite::Replace);
         for file in files.iter().filter(|file| !index.ends_with(file)) {
             let out = folder.path().join(file);
-            let done = convert(&source(1), Format::Mag, &out, &once, &Work::default());
+            let done = convert(&source(1), Format::Mag, &out, &once, &Execution::default());
             refused(done, &out, &format!("m{}", set.1));
         }
         // Another index by which its files would have the same names.
@@ -163,7 +167,7 @@ fn a_file_of_another_set_is_never_replaced() {
                 o.overwrite = Overwrite::Replace;
                 o.shard_size = Some(1);
             });
-            let done = convert(&source(3), set.0, &out, &again, &Work::default());
+            let done = convert(&source(3), set.0, &out, &again, &Execution::default());
             let Err(Error::Write { path, source }) = done else { panic!("{done:?}") };
             assert!(files.iter().any(|file| path.ends_with(file)), "{}", path.display());
             assert!(source.to_string().contains(&format!("m{}", set.1)), "{source}");
@@ -186,7 +190,7 @@ fn a_set_that_was_cut_off_is_written_again() {
         let writer = fs::File::open(&partial).unwrap();
         writer.lock().unwrap();
         let again = options(|o| (o.overwrite, o.shard_size) = (Overwrite::Replace, Some(1)));
-        let begun = convert(&source(3), set.0, &index, &again, &Work::default());
+        let begun = convert(&source(3), set.0, &index, &again, &Execution::default());
         assert!(begun.unwrap_err().to_string().contains("it is a file of the set"));
         drop(writer);
         write_set(folder.path(), set, "m", 3);
@@ -215,7 +219,7 @@ fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
             o.overwrite = Overwrite::Replace;
             o.shard_size = Some(1);
         });
-        let done = convert(&source(2), set.0, path(&name), &options, &Work::default());
+        let done = convert(&source(2), set.0, path(&name), &options, &Execution::default());
         // APR2 and safetensors count the files in their names, so all of the old ones are stale. AEROSET writes over them.
         let done = done.unwrap();
         assert_sound(&path(&name), 2);
@@ -228,7 +232,7 @@ fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
 
         // One file in place of the index.
         let once = self::options(|o| o.overwrite = Overwrite::Replace);
-        convert(&source(1), Format::Safetensors, path(&name), &once, &Work::default()).unwrap();
+        convert(&source(1), Format::Safetensors, path(&name), &once, &Execution::default()).unwrap();
         let mut expected = vec![name, "other.json".to_owned(), "m-notes.txt".to_owned(), shared.clone()];
         expected.sort();
         assert_eq!(names(folder.path()), expected);
@@ -247,7 +251,7 @@ fn a_set_of_which_a_file_exists_is_refused_before_any_work() {
                 fs::rename(folder.path().join(other), folder.path().join(format!("{other}.away"))).unwrap();
             }
             let count = |_| panic!("work was done");
-            let work = Work { threads: 1, progress: Some(&count) };
+            let work = Execution { threads: 1, progress: Some(&count) };
             let options = options(|o| o.shard_size = Some(1));
             let error = convert(&source(2), set.0, &index, &options, &work).unwrap_err();
             assert!(matches!(&error, Error::Exists { path } if path.ends_with(file)), "{error:?}");
@@ -264,10 +268,10 @@ fn names_that_cannot_be_are_refused_and_long_ones_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let long = format!("{}.mag", "m".repeat(251));
-    convert(&source(1), Format::Mag, path(&long), &ConvertOptions::default(), &Work::default()).unwrap();
+    convert(&source(1), Format::Mag, path(&long), &ConvertOptions::default(), &Execution::default()).unwrap();
     assert_eq!(names(folder.path()), [long.as_str()]);
     let count = |_| panic!("work was done");
-    let work = Work { threads: 1, progress: Some(&count) };
+    let work = Execution { threads: 1, progress: Some(&count) };
     let longer = path(&format!("{}.mag", "m".repeat(252)));
     convert(&source(1), Format::Mag, &longer, &ConvertOptions::default(), &work).unwrap_err();
     for (format, ending) in SETS {
@@ -288,12 +292,12 @@ fn a_set_has_the_name_that_was_asked_for_or_none() {
         let name = [b"m\xff", ending.as_bytes()].concat();
         let out = folder.path().join(std::ffi::OsStr::from_bytes(&name));
         let options = options(|o| o.shard_size = Some(1));
-        let error = convert(&source(1), format, &out, &options, &Work::default()).unwrap_err();
+        let error = convert(&source(1), format, &out, &options, &Execution::default()).unwrap_err();
         assert!(error.to_string().contains("UTF-8"), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     // A single file may be called anything.
     let out = folder.path().join(std::ffi::OsStr::from_bytes(b"m\xff.mag"));
-    convert(&source(1), Format::Mag, &out, &ConvertOptions::default(), &Work::default()).unwrap();
+    convert(&source(1), Format::Mag, &out, &ConvertOptions::default(), &Execution::default()).unwrap();
     assert_eq!(tensors(&Model::open(out).unwrap()), tensors(&source(1)));
 }

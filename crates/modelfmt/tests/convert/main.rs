@@ -18,7 +18,7 @@ mod damage;
 mod files;
 mod kept;
 mod metadata;
-mod misfits;
 mod pairs;
 mod sets;
+mod unsupported;
 mod values;

@@ -1,7 +1,7 @@
 //! What becomes of metadata.
 
 use modelfmt::{DType, Format};
-use modelfmt_core::source::any_files;
+use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
 
@@ -68,8 +68,14 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
     assert_eq!(done.notes, [r#"model_name is "m", after the file"#]);
     let bytes = modelfmt_core::write::MemoryFile::new();
-    modelfmt::convert_to_sink(&source, Format::Apr2, &bytes, &options(|_| {}), &modelfmt::Work::default())
-        .unwrap();
+    modelfmt::convert_to_sink(
+        &source,
+        Format::Apr2,
+        &bytes,
+        &options(|_| {}),
+        &modelfmt::Execution::default(),
+    )
+    .unwrap();
     let (_, done) =
         try_convert(&crate::common::open("-", bytes.into_bytes()), Format::Aero, &options(|_| {})).unwrap();
     assert_eq!(done.notes, [r#"model_name is "model", because the source does not say"#]);
@@ -134,7 +140,7 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
     );
     let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.lossy = true)).unwrap();
     assert_eq!(text(&json_of(&found)), r#"{"n":5,"x":0.5}"#);
-    let dropped: Vec<String> = done.dropped.iter().map(|misfit| misfit.what()).collect();
+    let dropped: Vec<String> = done.dropped.iter().map(|item| item.what()).collect();
     assert_eq!(dropped, ["metadata key \"text\"", "size variable \"D\""]);
 
     let (found, done) = try_convert(&source, Format::Safetensors, &options(|o| o.lossy = true)).unwrap();
@@ -149,12 +155,12 @@ fn what_only_the_files_of_a_set_say_stays_there() {
         let specs = [TensorSpec::new("w", DType::F32, vec![2])];
         let plan = modelfmt_safetensors::SetPlan::new(name, specs, Some(&index), &options).unwrap();
         let folder = MemoryFolder::default();
-        plan.write(&[[0u8; 8]], &folder, &modelfmt::Work::default()).unwrap();
+        plan.write(&[[0u8; 8]], &folder, &modelfmt::Execution::default()).unwrap();
         folder.files()
     };
     let files = plan("m");
     let source = Box::new(files.0["m.safetensors.index.json"].clone());
-    let source = modelfmt::OpenOptions::new().open_source("m", source, Some(any_files(files))).unwrap();
+    let source = modelfmt::OpenOptions::new().open_source("m", source, Some(shared_files(files))).unwrap();
     let index = r#"{"by":"us","total_parameters":2,"total_size":8}"#;
     let check = |model: &modelfmt::Model| {
         assert_eq!(text(&json_of(model)), index);
@@ -259,7 +265,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     let same = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 5}}"#);
     let error = all(&try_convert(&same, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(!error.contains("epoch"), "{error}");
-    let found = modelfmt::diff(&twice, &same, &modelfmt::Work::default()).unwrap();
+    let found = modelfmt::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
     let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["modelfmt.epoch"]);
     // A part that only a later version knows.
@@ -284,7 +290,7 @@ fn keys_of_the_files_of_a_set_are_found_in_time_that_grows_with_their_number() {
 }
 
 fn differing(a: &modelfmt::Model, b: &modelfmt::Model) -> Vec<String> {
-    let diff = modelfmt::diff(a, b, &modelfmt::Work::default()).unwrap();
+    let diff = modelfmt::diff(a, b, &modelfmt::Execution::default()).unwrap();
     diff.metadata.into_iter().map(|entry| entry.key).collect()
 }
 
@@ -417,11 +423,11 @@ fn the_architecture_of_apr2_stays_what_it_is() {
         apr2(&one(), &format!(r#"{{{rest}, "architecture": {architecture}}}"#))
     };
     let source = keys(r#""Whisper""#);
-    assert!(source.verify(modelfmt::Level::Full).is_ok());
+    assert!(source.verify(modelfmt::VerifyLevel::Full).is_ok());
     for target in [Format::Apr2, Format::Apr2Sharded, Format::Aero] {
         let (found, _) = try_convert(&source, target, &options(|_| {})).unwrap();
         assert_eq!(json_of(&found).get("architecture"), Some(&"Whisper".into()), "{target}");
-        assert!(found.verify(modelfmt::Level::Full).is_ok(), "{target}");
+        assert!(found.verify(modelfmt::VerifyLevel::Full).is_ok(), "{target}");
     }
     // Another value, which our writer refuses, put into the bytes.
     let plan = |architecture: &str| {
@@ -431,14 +437,14 @@ fn the_architecture_of_apr2_stays_what_it_is() {
         let plan = apr2::Plan::new([], &apr2::Metadata::from(metadata), &apr2::WriteOptions::new())?;
         let file = modelfmt_core::write::MemoryFile::new();
         let none: [&[u8]; 0] = [];
-        plan.write(&none, &file, &modelfmt::Work::sequential())?;
+        plan.write(&none, &file, &modelfmt::Execution::sequential())?;
         Ok::<_, apr2::Error>(file.into_bytes())
     };
     assert!(plan("5").is_err());
     let good = plan(r#""5""#).unwrap();
     let at = good.windows(3).position(|bytes| bytes == br#""5""#).unwrap();
     let bad = crate::common::open("m.apr", [&good[..at], b" 5 ", &good[at + 3..]].concat());
-    let report = bad.verify(modelfmt::Level::Full);
+    let report = bad.verify(modelfmt::VerifyLevel::Full);
     assert!(report.errors.iter().any(|error| error.contains("an object or a string")), "{report:?}");
     let error = all(&try_convert(&bad, Format::Apr2, &options(|_| {})).unwrap_err());
     assert!(error.contains("metadata key \"architecture\": apr2 asks for another kind of value"), "{error}");

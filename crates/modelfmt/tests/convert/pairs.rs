@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use modelfmt::{ConvertOptions, DType, Error, Format, Model, Work};
+use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
 use modelfmt_core::Kind;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::MemoryFile;
@@ -52,7 +52,7 @@ fn every_pair_keeps_tensors_and_their_order() {
                 expected.sort_by(|a, b| a.0.cmp(&b.0));
             }
             assert_eq!(found, expected, "{what}");
-            let report = target_model.verify(modelfmt::Level::Full);
+            let report = target_model.verify(modelfmt::VerifyLevel::Full);
             assert!(report.is_ok(), "{what}: {report:?}");
         }
     }
@@ -64,7 +64,7 @@ fn the_same_input_gives_the_same_bytes() {
         for target in targets().filter(|target| !target.is_set()) {
             let write = |threads| {
                 let file = MemoryFile::new();
-                let work = Work { threads, progress: None };
+                let work = Execution { threads, progress: None };
                 let aero = target == Format::Aero;
                 let options = options(|o| {
                     o.lossy = true;
@@ -80,10 +80,10 @@ fn the_same_input_gives_the_same_bytes() {
 
 /// Whether a conversion failed only because the target lacks dtypes, ranks or names.
 fn lacks_types(error: &Error) -> bool {
-    let Error::Unfit { misfits, .. } = error else { return false };
-    misfits.iter().all(|misfit| {
-        [" is not in ", "more dimensions", "names of "].iter().any(|why| misfit.why.contains(why))
-    })
+    let Error::Unsupported { unsupported, .. } = error else { return false };
+    unsupported
+        .iter()
+        .all(|item| [" is not in ", "more dimensions", "names of "].iter().any(|why| item.why.contains(why)))
 }
 
 /// Targets that carry everything (DECISIONS, "Conversion between formats", metadata).
@@ -170,7 +170,7 @@ fn round_trip_of_file(path: &Path) -> usize {
         return 0;
     }
     // A file that breaks rules of its format is not written again as it is.
-    if !source.verify(modelfmt::Level::Full).is_ok() {
+    if !source.verify(modelfmt::VerifyLevel::Full).is_ok() {
         return 0;
     }
     there_and_back(&source)
@@ -257,7 +257,7 @@ fn codecs_that_are_not_known_are_carried_between_files_of_aero() {
     let metadata = object(r#"{"architecture":"a","model_name":"m"}"#);
     let file = MemoryFile::new();
     let plan = aero::Plan::new(specs, &metadata, &options).unwrap();
-    plan.write(&[[1u8, 2, 3]], &file, &Work::sequential()).unwrap();
+    plan.write(&[[1u8, 2, 3]], &file, &Execution::sequential()).unwrap();
     let source = open("m.aero", file.into_bytes());
     let (back, _) = try_convert(&source, Format::Aero, &ConvertOptions::default()).unwrap();
     assert_eq!(back.as_aero().unwrap().index().quant_params(0), Some(Value::Object(params)));

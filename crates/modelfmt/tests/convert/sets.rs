@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{DType, Format, Model, Work};
+use modelfmt::{DType, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFile, Overwrite};
 
@@ -19,7 +19,7 @@ fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
         o.overwrite = Overwrite::Replace;
         o.shard_size = Some(1);
     });
-    modelfmt::convert(source, format, folder.join(index), &once, &Work::default()).unwrap();
+    modelfmt::convert(source, format, folder.join(index), &once, &Execution::default()).unwrap();
     Model::open(folder.join(index)).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn an_index_of_aero_says_where_its_files_are_to_be_had() {
     assert_eq!(of(&model), object(keys));
     let again = convert(&model, Format::AeroSet, &options(|_| {}));
     assert_eq!(of(&again), object(keys));
-    assert!(again.verify(modelfmt::Level::Full).is_ok());
+    assert!(again.verify(modelfmt::VerifyLevel::Full).is_ok());
     for target in [Format::Aero, Format::Apr2, Format::Safetensors, Format::Oinf] {
         let text = lost(&model, target);
         assert!(text.contains("\"base_url\"") && text.contains("\"cache\""), "{target}: {text}");
@@ -87,7 +87,7 @@ fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
         r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;
     let other = apr2(&three()[2..], metadata);
     let file = MemoryFile::new();
-    modelfmt::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Work::default()).unwrap();
+    modelfmt::convert_to_sink(&other, Format::Apr2, &file, &options(|_| {}), &Execution::default()).unwrap();
     let path = folder.path().join(shard);
     fs::write(&path, file.into_bytes()).unwrap();
     let mut manifest = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();

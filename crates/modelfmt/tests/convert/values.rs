@@ -244,7 +244,7 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     };
     let next = of(DType::I64, (large + 1).to_le_bytes());
     let differ = |other: &modelfmt::Model| {
-        let diff = modelfmt::diff(&next, other, &modelfmt::Work::default()).unwrap();
+        let diff = modelfmt::diff(&next, other, &modelfmt::Execution::default()).unwrap();
         diff.changed[0].values.map(|values| values.max_abs.unwrap())
     };
     assert_eq!(differ(&of(DType::I64, large.to_le_bytes())), Some(1.0));
@@ -255,6 +255,6 @@ fn diff_tells_large_integers_apart_whose_floats_are_the_same() {
     assert_eq!(differ(&of(DType::F64, 0.5f64.to_le_bytes())), Some(large as f64));
     let small = of(DType::I64, 5u64.to_le_bytes());
     let float = of(DType::F64, 5.5f64.to_le_bytes());
-    let diff = modelfmt::diff(&small, &float, &modelfmt::Work::default()).unwrap();
+    let diff = modelfmt::diff(&small, &float, &modelfmt::Execution::default()).unwrap();
     assert_eq!(diff.changed[0].values.and_then(|values| values.max_abs), Some(0.5));
 }

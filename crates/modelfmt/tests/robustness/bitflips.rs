@@ -1,6 +1,6 @@
 //! Every bit of a small file of each format flipped: what is not found is what the format leaves uncovered.
 
-use modelfmt::{Level, Model, Work};
+use modelfmt::{Execution, Model, VerifyLevel};
 
 use crate::fuzz::{Sample, samples};
 
@@ -10,7 +10,7 @@ fn unfound(sample: &Sample) -> Vec<usize> {
         (0..8).any(|bit| {
             let flipped = testkit::patched(&sample.bytes, at, &[sample.bytes[at] ^ (1 << bit)]);
             let Ok(model) = Model::from_source("flipped", flipped) else { return false };
-            model.container().verify(Level::Full, &Work::sequential()).is_ok()
+            model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok()
         })
     };
     (0..sample.bytes.len()).filter(is_unfound).collect()
@@ -141,13 +141,13 @@ fn what_verify_finds_in_values_conversion_finds_too() {
             for bit in 0..8 {
                 let flipped = testkit::patched(&sample.bytes, at, &[sample.bytes[at] ^ (1 << bit)]);
                 let Ok(model) = Model::from_source("flipped", flipped) else { continue };
-                let is_found = !model.container().verify(Level::Full, &Work::sequential()).is_ok();
+                let is_found = !model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok();
                 let mut options = modelfmt::ConvertOptions::default();
                 options.lossy = true;
                 let sink = modelfmt_core::write::MemoryFile::new();
                 let target = modelfmt::Format::Safetensors;
                 let converted =
-                    modelfmt::convert_to_sink(&model, target, &sink, &options, &Work::sequential());
+                    modelfmt::convert_to_sink(&model, target, &sink, &options, &Execution::sequential());
                 assert_eq!(converted.is_err(), is_found, "{}, byte {at}, bit {bit}", sample.name);
                 found += usize::from(is_found);
             }

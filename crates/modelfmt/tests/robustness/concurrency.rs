@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use modelfmt::{Level, Model, Work};
-use modelfmt_core::source::{AnyFiles, AnySource, FileSource, Folder};
+use modelfmt::{Execution, Model, VerifyLevel};
+use modelfmt_core::source::{BoxSource, FileSource, Folder, SharedFiles};
 
 use crate::fuzz::samples;
 
@@ -15,25 +15,25 @@ const SHAREABLE: () = {
     is_shareable::<Model>();
     is_shareable::<modelfmt::Error>();
     is_shareable::<modelfmt_core::AnyError>();
-    is_shareable::<aero::Reader<AnySource>>();
+    is_shareable::<aero::Reader<BoxSource>>();
     is_shareable::<aero::Reader<FileSource>>();
-    is_shareable::<aero::SetReader<AnyFiles>>();
+    is_shareable::<aero::SetReader<SharedFiles>>();
     is_shareable::<aero::SetReader<Folder>>();
     is_shareable::<(aero::Index, aero::Plan, aero::Error)>();
-    is_shareable::<apr2::Reader<AnySource>>();
-    is_shareable::<apr2::SetReader<AnyFiles>>();
+    is_shareable::<apr2::Reader<BoxSource>>();
+    is_shareable::<apr2::SetReader<SharedFiles>>();
     is_shareable::<apr2::SetReader<Folder>>();
     is_shareable::<(apr2::Index, apr2::Plan, apr2::Error)>();
-    is_shareable::<mag::Reader<AnySource>>();
+    is_shareable::<mag::Reader<BoxSource>>();
     is_shareable::<(mag::Index, mag::Plan, mag::Error)>();
-    is_shareable::<oinf::Reader<AnySource>>();
+    is_shareable::<oinf::Reader<BoxSource>>();
     is_shareable::<(oinf::Index, oinf::Plan, oinf::Error)>();
-    is_shareable::<modelfmt_safetensors::Reader<AnySource>>();
-    is_shareable::<modelfmt_safetensors::SetReader<AnyFiles>>();
+    is_shareable::<modelfmt_safetensors::Reader<BoxSource>>();
+    is_shareable::<modelfmt_safetensors::SetReader<SharedFiles>>();
     is_shareable::<modelfmt_safetensors::SetReader<Folder>>();
     is_shareable::<(aero::SetPlan, apr2::SetPlan, modelfmt_safetensors::SetPlan)>();
     is_shareable::<(modelfmt_safetensors::Index, modelfmt_safetensors::Plan, modelfmt_safetensors::Error)>();
-    is_shareable::<modelfmt_gguf::Reader<AnySource>>();
+    is_shareable::<modelfmt_gguf::Reader<BoxSource>>();
     is_shareable::<(modelfmt_gguf::Index, modelfmt_gguf::Error)>();
 };
 
@@ -49,7 +49,7 @@ fn threads_read_the_same_through_one_reader() {
                 let threads: Vec<_> = (0..4)
                     .map(|_| {
                         scope.spawn(|| {
-                            let report = model.container().verify(Level::Full, &Work::default());
+                            let report = model.container().verify(VerifyLevel::Full, &Execution::default());
                             (0..20).all(|_| all(&model) == alone) && report.is_ok()
                         })
                     })
@@ -71,7 +71,8 @@ fn a_report_is_the_same_with_any_number_of_threads() {
         for at in (0..sample.bytes.len()).step_by(7) {
             let damaged = testkit::patched(&sample.bytes, at, &[sample.bytes[at] ^ 0x10]);
             let Ok(model) = Model::from_source("damaged", damaged) else { continue };
-            let report = |threads| model.container().verify(Level::Full, &Work { threads, progress: None });
+            let report =
+                |threads| model.container().verify(VerifyLevel::Full, &Execution { threads, progress: None });
             assert_eq!(report(1), report(3), "{}, byte {at}", sample.name);
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt::{DType, Level, Model, Source, Work};
+use modelfmt::{DType, Execution, Model, Source, VerifyLevel};
 use modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData, TensorSpec};
 
 use crate::fuzz::samples;
@@ -52,7 +52,7 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
                         assert_eq!(read.is_err(), !before && failed(), "{}, read {at}", sample.name);
                     }
                     let before = failed();
-                    let report = model.container().verify(Level::Full, &Work::sequential());
+                    let report = model.container().verify(VerifyLevel::Full, &Execution::sequential());
                     assert_eq!(report.is_ok(), before || !failed(), "{}, read {at}: {report:?}", sample.name);
                     let before = failed();
                     let metadata = model.metadata().is_ok() && model.details().is_ok();
@@ -96,7 +96,7 @@ fn a_file_that_shrinks_is_an_error() {
                 assert_eq!(model.tensor_at(position).is_err(), is_gone, "{}, {len}", sample.name);
             }
             // Formats without checksums have nothing to read again; what is read again is missed.
-            let _ = model.container().verify(Level::Full, &Work::sequential());
+            let _ = model.container().verify(VerifyLevel::Full, &Execution::sequential());
         }
     }
 }
@@ -172,12 +172,12 @@ fn writer_survives<P, E: std::error::Error>(
     println!("{name}: {n} writes and {reads} reads of values, each failed once");
     assert!(n > 2 && reads > 2, "{name}: {n}, {reads}");
     let model = Model::open(&target).unwrap();
-    assert!(model.container().verify(Level::Full, &Work::sequential()).is_ok());
+    assert!(model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok());
 }
 
 #[test]
 fn a_failing_write_is_an_error_and_leaves_nothing() {
-    let work = Work::sequential();
+    let work = Execution::sequential();
     macro_rules! survives {
         ($name:literal, $plan:expr) => {
             writer_survives(

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use modelfmt::{DType, Level, Model, Work};
+use modelfmt::{DType, Execution, Model, VerifyLevel};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{Overwrite, TensorSpec};
 
@@ -16,7 +16,7 @@ const NBYTES: u64 = 3 << 20;
 fn write(path: &Path, value: u8) {
     let specs = || [("a", NBYTES), ("b", 77)].map(|(name, n)| TensorSpec::new(name, DType::I8, vec![n]));
     let values = [vec![value; NBYTES as usize], vec![value; 77]];
-    let work = Work::default();
+    let work = Execution::default();
     match path.extension().unwrap().to_str().unwrap() {
         "mag" => mag::Plan::new(specs(), &mag::Metadata::new(), &mag::WriteOptions::new())
             .unwrap()
@@ -54,7 +54,7 @@ fn child() {
 /// Opens the file, and fails unless it is whole: all values the same, every checksum right.
 fn value_of(path: &Path) -> u8 {
     let model = Model::open(path).unwrap();
-    let report = model.container().verify(Level::Full, &Work::default());
+    let report = model.container().verify(VerifyLevel::Full, &Execution::default());
     assert!(report.is_ok(), "{:?}", report.errors);
     let values = model.tensor("a").unwrap().bytes().to_vec();
     assert!(values.len() as u64 == NBYTES && values.iter().all(|value| *value == values[0]));

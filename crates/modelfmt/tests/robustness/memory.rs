@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{Level, Model, Work};
+use modelfmt::{Execution, Model, VerifyLevel};
 use testkit::{CountingSource, peak};
 
 use crate::fuzz::{open_bound, sample_of, samples};
@@ -157,7 +157,7 @@ fn work_is_linear() {
             }
             let read = (source.nbytes(), source.reads());
             source.reset();
-            assert!(model.container().verify(Level::Full, &Work::sequential()).is_ok());
+            assert!(model.container().verify(VerifyLevel::Full, &Execution::sequential()).is_ok());
             [opened.0, opened.1, held as u64, read.0, read.1, source.nbytes(), source.reads()]
         });
         println!("{}: {one:?}, {two:?}", sample.name);
@@ -305,7 +305,7 @@ fn showing_a_long_list_takes_no_more_than_the_list() {
     const LEN: usize = 3 << 20;
     let model = Model::from_source("m.gguf", gguf_list(LEN)).unwrap();
     let mut out = Vec::new();
-    let (_, held) = peak(|| modelfmt::show(&model, &mut out, &Work::sequential()).unwrap());
+    let (_, held) = peak(|| modelfmt::show(&model, &mut out, &Execution::sequential()).unwrap());
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains(&format!("k: list[{LEN}] = [200,200,")) && text.contains('…'), "{text}");
     println!("{held} bytes held at most to show a list of {LEN}");
@@ -335,7 +335,7 @@ fn page_hashes_are_checked_within_the_bound() {
         options.include = include.iter().map(|&glob| glob.to_owned()).collect();
         options.page_hashes = page;
         let sink = modelfmt_core::write::MemoryFile::new();
-        modelfmt::convert_to_sink(model, target, &sink, &options, &Work::sequential()).unwrap();
+        modelfmt::convert_to_sink(model, target, &sink, &options, &Execution::sequential()).unwrap();
         sink.into_bytes()
     };
     for page in [1, 100, 200] {

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use modelfmt::{ConvertOptions, DType, Format, InspectOptions, Level, Model, OpenOptions, Work};
+use modelfmt::{ConvertOptions, DType, Execution, Format, InspectOptions, Model, OpenOptions, VerifyLevel};
 use modelfmt_core::Source;
-use modelfmt_core::source::{FileId, Files, MemoryFiles, any_files};
+use modelfmt_core::source::{FileId, Files, MemoryFiles, shared_files};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use testkit::{CountingSource, peak};
@@ -17,7 +17,7 @@ const INDEXES: [&str; 3] = ["m.aeroset.json", "m.apr.json", "m.safetensors.index
 /// A set of so many tensors of 64 bytes in files that hold so many of them.
 fn set(index: &str, tensors: usize, in_a_file: usize) -> MemoryFiles {
     let specs = || (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
-    let (data, folder, work) = (vec![[7u8; 64]; tensors], MemoryFolder::default(), Work::sequential());
+    let (data, folder, work) = (vec![[7u8; 64]; tensors], MemoryFolder::default(), Execution::sequential());
     let size = 64 * in_a_file as u64;
     if index == INDEXES[0] {
         let metadata = Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
@@ -53,7 +53,7 @@ impl Watched {
 
     fn model(&self, index: &str) -> Model {
         let source = self.files.open(index).unwrap();
-        OpenOptions::new().open_source(index, Box::new(source), Some(any_files(self.clone()))).unwrap()
+        OpenOptions::new().open_source(index, Box::new(source), Some(shared_files(self.clone()))).unwrap()
     }
 
     /// Files opened and bytes read since it was asked last.
@@ -115,8 +115,8 @@ fn damage(mut files: MemoryFiles, index: &str) -> MemoryFiles {
 /// What opening a model of `n` tensors in one damaged file costs, for each command.
 fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let files = Watched::new(damage(set(index, n, n), index));
-    let work = Work::sequential();
-    let verify = |model: &Model| assert!(!model.verify_with(Level::Full, &work).is_ok());
+    let work = Execution::sequential();
+    let verify = |model: &Model| assert!(!model.verify_with(VerifyLevel::Full, &work).is_ok());
     let inspect = |model: &Model| {
         assert!(model.inspect(&InspectOptions::new(), &work).is_err());
         assert!(model.tensors().count() < n || index == INDEXES[0]);
@@ -163,7 +163,7 @@ fn many_paths_to_one_file_hold_its_index_once() {
         linked.0.insert(index.to_owned(), text.into_bytes().into());
         linked.0.extend(paths.map(|path| (path, Arc::clone(shard))));
         let model = Watched { id, ..Watched::new(linked) }.model(index);
-        peak(|| assert!(!model.verify_with(Level::Header, &Work::sequential()).is_ok())).1
+        peak(|| assert!(!model.verify_with(VerifyLevel::Header, &Execution::sequential()).is_ok())).1
     };
     let id = Some(FileId::new(1, 2));
     assert!(held(50, None) > 10 * held(1, None), "as many files");
@@ -179,7 +179,7 @@ fn links(manifest: &str, tensors: usize) -> Watched {
     let metadata = apr2::Metadata::new("demo", Object::new());
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new()).unwrap();
     let file = modelfmt_core::write::MemoryFile::new();
-    plan.write(&vec![[7u8; 64]; tensors], &file, &Work::sequential()).unwrap();
+    plan.write(&vec![[7u8; 64]; tensors], &file, &Execution::sequential()).unwrap();
     let file: Arc<[u8]> = file.into_bytes().into();
     let (size, crc) = (file.len(), crc32fast::hash(&file));
     let shard = |n: usize| format!(r#"{{"file":"link{n}","size":{size},"crc32":"{crc:08x}"}}"#);
@@ -204,7 +204,7 @@ fn linked_parts(index: &str, tensors: usize) -> Watched {
         aero::WriteOptions::new().uuid([7; 16]).shard_size(64).shards_per_part(1000).control_hash(true);
     let plan = aero::SetPlan::new(index, specs, &metadata, &options).unwrap();
     let folder = MemoryFolder::default();
-    plan.write(&vec![[7u8; 64]; tensors], &folder, &Work::sequential()).unwrap();
+    plan.write(&vec![[7u8; 64]; tensors], &folder, &Execution::sequential()).unwrap();
     let mut files = folder.files();
     let part = files.0.remove("m.part-000.aero").unwrap();
     let mut text = json::parse_object(&files.0[index]).unwrap();
@@ -239,7 +239,7 @@ fn a_file_with_many_names_is_checked_once() {
             let model = files.model(index);
             files.counted();
             let out = modelfmt_core::write::MemoryFile::new();
-            modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &lossy(), &Work::sequential())
+            modelfmt::convert_to_sink(&model, Format::Safetensors, &out, &lossy(), &Execution::sequential())
                 .unwrap();
             files.counted()[1]
         };
@@ -295,7 +295,7 @@ fn read_by(bytes: &[u8], run: impl FnOnce(&Model)) -> u64 {
 
 #[test]
 fn tied_tensors_are_read_once() {
-    let work = Work::sequential();
+    let work = Execution::sequential();
     let hash = |model: &Model| {
         let found = model.inspect(&InspectOptions::new().hash(true), &work).unwrap();
         let first = found.tensors[0].blake3.unwrap();
@@ -316,7 +316,7 @@ fn tied_tensors_are_read_once() {
         assert_eq!(found.changed.len(), model.tensor_count());
         assert!(found.changed.iter().all(|changed| changed.values.unwrap().max_abs.is_some()));
     };
-    let verify = |model: &Model| assert!(model.verify_with(Level::Full, &work).is_ok());
+    let verify = |model: &Model| assert!(model.verify_with(VerifyLevel::Full, &work).is_ok());
     let runs: [&dyn Fn(&Model); 4] = [&hash, &show, &diff, &verify];
     for (what, run) in ["hash", "show", "diff", "verify"].into_iter().zip(runs) {
         let [one, two] = [200, 400].map(|n| read_by(&over_each_other(n, 0), run));
@@ -327,7 +327,7 @@ fn tied_tensors_are_read_once() {
 
 #[test]
 fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
-    let work = Work::sequential();
+    let work = Execution::sequential();
     let run = |which: usize, model: &Model| match which {
         0 => model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
         1 => modelfmt::show(model, &mut Vec::new(), &work),
@@ -347,7 +347,7 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
 /// What the index of a set says of sizes makes no room for more work.
 #[test]
 fn a_set_that_says_it_is_large_may_ask_for_no_more() {
-    let work = Work::sequential();
+    let work = Execution::sequential();
     let mut files = MemoryFiles::default();
     for path in ["index.aero", "part-000.aero"] {
         files.0.insert(path.to_owned(), over_each_other(200, 16).into());
@@ -380,7 +380,7 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
 
 #[test]
 fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
-    let work = Work::sequential();
+    let work = Execution::sequential();
     let convert = |tensors: usize, step: u64, allow_ties: bool| {
         let model = Model::from_source("tied.aero", over_each_other(tensors, step)).unwrap();
         let mut options = ConvertOptions::default();
@@ -391,7 +391,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
     };
     for step in [0, 1] {
         let refused = convert(40, step, false).unwrap_err();
-        assert!(matches!(refused, modelfmt::Error::Unfit { .. }), "{refused}");
+        assert!(matches!(refused, modelfmt::Error::Unsupported { .. }), "{refused}");
         assert!(refused.to_string().contains("--allow-ties"), "{refused}");
     }
     let is_noted = |notes: &[String], what: &str| notes.iter().any(|note| note.starts_with(what));
@@ -405,7 +405,7 @@ fn a_conversion_that_ties_would_multiply_is_refused_unless_asked_for() {
 
 #[test]
 fn ties_are_kept_in_aero() {
-    let (tensors, work) = (40, Work::sequential());
+    let (tensors, work) = (40, Execution::sequential());
     let convert = |model: &Model, options: &ConvertOptions| {
         let out = modelfmt_core::write::MemoryFile::new();
         let done = modelfmt::convert_to_sink(model, Format::Aero, &out, options, &work).unwrap();
@@ -420,7 +420,7 @@ fn ties_are_kept_in_aero() {
     assert!(len < SHARED + SHARED / 8, "{len}");
     let note = "39 tensors have their bytes in common with others; they are written once";
     assert!(notes.iter().any(|found| found == note), "{notes:?}");
-    assert!(out.verify(Level::Full).is_ok());
+    assert!(out.verify(VerifyLevel::Full).is_ok());
     for position in 0..tensors {
         assert_eq!(out.tensor_at(position).unwrap().bytes(), model.tensor_at(position).unwrap().bytes());
         assert_eq!(out.location(position).unwrap().offset, out.location(0).unwrap().offset);
@@ -429,7 +429,7 @@ fn ties_are_kept_in_aero() {
     let mut cast = ConvertOptions::default();
     cast.cast = ["0000000[12]=i16", "00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
     let (again, len, notes) = convert(&out, &cast);
-    assert!(again.verify(Level::Full).is_ok());
+    assert!(again.verify(VerifyLevel::Full).is_ok());
     assert!((7 * SHARED..8 * SHARED).contains(&len), "1 + 2 + 4 times: {len}");
     assert!(notes.iter().any(|note| note.starts_with("37 tensors")), "{notes:?}");
     assert!(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use modelfmt::{DType, Level, Model, Work};
+use modelfmt::{DType, Execution, Model, VerifyLevel};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{
     AtomicFile, BoxError, NewFiles, NewFolder, Output, Overwrite, Sink, TensorData, TensorSpec,
@@ -31,7 +31,7 @@ fn write_data(
     files: &impl NewFiles,
 ) -> Result<(), String> {
     let specs = || (0..TENSORS).map(|n| TensorSpec::new(format!("t.{n}"), DType::I8, vec![nbytes]));
-    let (work, size) = (Work::default(), 2 * nbytes + 1);
+    let (work, size) = (Execution::default(), 2 * nbytes + 1);
     if index == INDEXES[0] {
         let metadata = Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
         let options = aero::WriteOptions::new().uuid([7; 16]).shard_size(size).part_size(size);
@@ -113,7 +113,7 @@ fn value_of(folder: &Path, index: &str, nbytes: u64) -> Option<u8> {
         return None;
     }
     let model = Model::open(folder.join(index)).unwrap();
-    let report = model.container().verify(Level::Full, &Work::default());
+    let report = model.container().verify(VerifyLevel::Full, &Execution::default());
     assert!(report.is_ok(), "{index}: {:?}", report.errors);
     let values: Vec<Vec<u8>> = (0..TENSORS).map(|n| model.tensor_at(n).unwrap().bytes().to_vec()).collect();
     let value = values[0][0];
@@ -256,8 +256,8 @@ fn threads_share_a_reader_of_a_set() {
                     order.into_iter().all(same)
                 };
                 let readers: Vec<_> = (0..THREADS).map(|first| scope.spawn(move || read(first))).collect();
-                let verifies =
-                    scope.spawn(|| model.container().verify(Level::Full, &Work::default()).is_ok());
+                let verifies = scope
+                    .spawn(|| model.container().verify(VerifyLevel::Full, &Execution::default()).is_ok());
                 assert!(readers.into_iter().all(|reader| reader.join().unwrap()), "{index}");
                 assert!(verifies.join().unwrap(), "{index}");
             });

@@ -3,7 +3,7 @@ use modelfmt_core::Source;
 use super::*;
 use crate::layout::{Plan, WriteOptions};
 use modelfmt_core::write::{MemoryFile, TensorSpec};
-use modelfmt_core::{DType, Work};
+use modelfmt_core::{DType, Execution};
 
 /// Gives what is asked for and no more.
 struct Ranges<'a>(&'a [u8]);
@@ -27,7 +27,7 @@ fn file() -> Vec<u8> {
     let data: Vec<_> = names.iter().map(|_| vec![1u8]).collect();
     let file = MemoryFile::new();
     let plan = Plan::new(specs, &metadata, &WriteOptions::new()).unwrap();
-    plan.write(&data, &file, &Work::sequential()).unwrap();
+    plan.write(&data, &file, &Execution::sequential()).unwrap();
     file.into_bytes()
 }
 

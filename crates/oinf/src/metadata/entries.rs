@@ -40,7 +40,7 @@ impl Entries {
         Self { keys, values: Vec::with_capacity(count), payloads: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, key: &str, entry: Entry) -> Result<(), modelfmt_core::Fault> {
+    pub(crate) fn push(&mut self, key: &str, entry: Entry) -> Result<(), modelfmt_core::CommonFault> {
         self.keys.push(key)?;
         self.values.push(entry);
         Ok(())

@@ -419,8 +419,8 @@ impl<'a> NdArray<'a> {
     /// An array of little-endian values, row-major.
     ///
     /// # Errors
-    /// [`Fault::NoCode`] for a dtype that OINF lacks; [`modelfmt_core::Fault::TooManyElements`] or
-    /// [`modelfmt_core::Fault::Nbytes`] if there are not as many bytes as dtype and shape imply.
+    /// [`Fault::NoCode`] for a dtype that OINF lacks; [`modelfmt_core::CommonFault::TooManyElements`] or
+    /// [`modelfmt_core::CommonFault::Nbytes`] if there are not as many bytes as dtype and shape imply.
     pub fn new(
         dtype: DType,
         shape: impl Into<Cow<'a, [u64]>>,
@@ -428,10 +428,10 @@ impl<'a> NdArray<'a> {
     ) -> Result<Self, Fault> {
         let (shape, bytes) = (shape.into(), bytes.into());
         ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
-        let expected = implied_nbytes(dtype, &shape).map_err(modelfmt_core::Fault::from)?;
+        let expected = implied_nbytes(dtype, &shape).map_err(modelfmt_core::CommonFault::from)?;
         let found = bytes.len() as u64;
         if found != expected {
-            return Err(Fault::Common(modelfmt_core::Fault::Nbytes { found, expected }));
+            return Err(Fault::Common(modelfmt_core::CommonFault::Nbytes { found, expected }));
         }
         Ok(Self { dtype, shape, bytes })
     }
@@ -476,7 +476,7 @@ impl<'a> NdArray<'a> {
         Limits::check("the number of dimensions", ndim, limits.rank)?;
         let shape: Vec<u64> = c.u64s(ndim, "dims")?.collect();
         let nbytes = implied_nbytes(dtype, &shape)
-            .map_err(|error| malformed(part("dims"), start + 8, modelfmt_core::Fault::from(error)))?;
+            .map_err(|error| malformed(part("dims"), start + 8, modelfmt_core::CommonFault::from(error)))?;
         let bytes = Cow::Borrowed(c.bytes(nbytes, "data")?);
         let padding = (c.offset(), c.bytes(wire::padding(nbytes), "padding")?);
         Ok((Self { dtype, shape: Cow::Owned(shape), bytes }, padding))

@@ -169,7 +169,7 @@ fn values_of_ones_own_are_checked() {
     assert_eq!(Bitset::new(9, vec![0]).unwrap_err(), Fault::BitsetBytes { found: 1, bits: 9, expected: 2 });
     assert!(Bitset::new(0, vec![]).unwrap().is_empty());
     assert_eq!(NdArray::new(DType::BF16, vec![1], vec![0; 2]), Err(Fault::NoCode(DType::BF16)));
-    let wrong = modelfmt_core::Fault::Nbytes { found: 3, expected: 4 };
+    let wrong = modelfmt_core::CommonFault::Nbytes { found: 3, expected: 4 };
     assert_eq!(NdArray::new(DType::F32, vec![], vec![0; 3]), Err(Fault::Common(wrong)));
     assert!(NdArray::new(DType::F32, vec![u64::MAX], vec![]).is_err());
 }

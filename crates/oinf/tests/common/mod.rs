@@ -10,7 +10,7 @@
 use modelfmt_core::f16;
 use oinf::modelfmt_core::write::MemoryFile;
 use oinf::{
-    Bitset, DType, MetaValue, Metadata, NdArray, Plan, Reader, Source, TensorSpec, Work, WriteOptions,
+    Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Reader, Source, TensorSpec, WriteOptions,
 };
 
 /// The bytes of the file that a plan makes.
@@ -22,7 +22,7 @@ pub(crate) fn write(
 ) -> Vec<u8> {
     let plan = Plan::new(specs.iter().cloned(), metadata, &WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
-    plan.write(&data.to_vec(), &file, &Work { threads, progress: None }).unwrap();
+    plan.write(&data.to_vec(), &file, &Execution { threads, progress: None }).unwrap();
     let bytes = file.into_bytes();
     assert_eq!(bytes.len() as u64, plan.file_len());
     bytes

@@ -33,7 +33,7 @@ impl SetIndex {
         let json = std::str::from_utf8(json).map_err(|error| Error::Malformed {
             part: part(),
             at: error.valid_up_to() as u64,
-            fault: modelfmt_core::Fault::Utf8.into(),
+            fault: modelfmt_core::CommonFault::Utf8.into(),
         })?;
         let mut state = State::new(limits);
         let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -42,7 +42,7 @@ impl SetIndex {
             let here = text::offset(json, &error);
             return Err(state.stop.take().map_or_else(
                 || {
-                    let fault = modelfmt_core::Fault::Metadata(text::message(&error)).into();
+                    let fault = modelfmt_core::CommonFault::Metadata(text::message(&error)).into();
                     Error::Malformed { part: part(), at: here, fault }
                 },
                 |stop| stop(here),
@@ -154,7 +154,8 @@ impl<'a> State<'a> {
                 self.check("the number of files", self.files.len().saturating_add(1), limits.entries)?;
                 self.paths.add(file).map_err(|fault| self.fault(part(), fault))?;
                 let number = self.files.push(file).map_err(|fault| self.fault(part(), fault))?;
-                u32::try_from(number).map_err(|_| self.fault(part(), modelfmt_core::Fault::TooManyNames))?
+                u32::try_from(number)
+                    .map_err(|_| self.fault(part(), modelfmt_core::CommonFault::TooManyNames))?
             }
         };
         self.homes.push(home);
@@ -178,7 +179,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                 (key == "metadata" && state.metadata.is_some()) || (key == "weight_map" && state.has_map);
             if twice {
                 return Err(
-                    state.fault(Part::new("index"), modelfmt_core::Fault::Duplicate(key.into_owned()))
+                    state.fault(Part::new("index"), modelfmt_core::CommonFault::Duplicate(key.into_owned()))
                 );
             }
             match &*key {

@@ -8,7 +8,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Part, Work};
+use modelfmt_core::{Execution, Part};
 
 use crate::error::{Error, Result};
 use crate::layout::{Draft, Plan, WriteOptions};
@@ -41,7 +41,7 @@ impl SetPlan {
     /// file, where loaders look for `format`.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for the first tensor that the format cannot hold, or a stem that is no file name.
+    /// [`Error::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
     pub fn new<'a>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -49,7 +49,7 @@ impl SetPlan {
         options: &WriteOptions,
     ) -> Result<Self> {
         check_relative(stem)
-            .map_err(|fault| Error::Unfit { part: Part::named("stem", stem), fault: fault.into() })?;
+            .map_err(|fault| Error::Unsupported { part: Part::named("stem", stem), fault: fault.into() })?;
         let mut strings = metadata.map(strings).unwrap_or_default();
         strings.extend(options.file_metadata.clone());
         let strings = Some(strings).filter(|strings| !strings.is_empty());
@@ -92,7 +92,7 @@ impl SetPlan {
     /// # Errors
     /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
     /// unless it is the last step that fails.
-    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Work<'_>) -> Result<()> {
+    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Execution<'_>) -> Result<()> {
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.index_name, names)?;
         for Shard { name, plan, first } in &self.shards {
@@ -113,7 +113,7 @@ impl SetPlan {
         folder: impl AsRef<Path>,
         overwrite: Overwrite,
         data: &dyn TensorData,
-        work: &Work<'_>,
+        work: &Execution<'_>,
     ) -> Result<()> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
@@ -151,7 +151,7 @@ fn check_unique(shards: &[Shard]) -> Result<()> {
     let mut names = modelfmt_core::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
-        names.push(tensor.name).map_err(|fault| Error::Unfit { part, fault: fault.into() })?;
+        names.push(tensor.name).map_err(|fault| Error::Unsupported { part, fault: fault.into() })?;
     }
     Ok(())
 }
@@ -164,9 +164,9 @@ fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
     if object.get(TOTAL_SIZE).is_none_or(|found| !matches!(found, Value::String(_))) {
         object.insert(TOTAL_SIZE, total);
     }
-    let unfit = |error: json::JsonError| Error::Unfit {
+    let unfit = |error: json::JsonError| Error::Unsupported {
         part: Part::new("metadata"),
-        fault: modelfmt_core::Fault::Metadata(error.to_string()).into(),
+        fault: modelfmt_core::CommonFault::Metadata(error.to_string()).into(),
     };
     let pretty = json::to_string_pretty(&object).map_err(unfit)?.replace('\n', "\n  ");
     let mut out = format!("{{\n  \"metadata\": {pretty},\n  \"weight_map\": {{").into_bytes();

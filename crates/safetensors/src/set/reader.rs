@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::Files;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Level, Limits, NameTable, Report, ShardMap, Work};
+use modelfmt_core::{Execution, Limits, NameTable, Report, ShardMap, VerifyLevel};
 
 use super::SetIndex;
 use crate::error::Result;
@@ -58,7 +58,7 @@ impl ShardMap for SetIndex {
         Ok(Object::new())
     }
 
-    fn verify<F: Files>(set: &SetReader<F>, level: Level, _: &Work<'_>) -> Report {
+    fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, _: &Execution<'_>) -> Report {
         crate::verify::set(set, level) // no rule covers the values
     }
 }

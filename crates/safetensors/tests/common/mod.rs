@@ -3,7 +3,7 @@
 
 use modelfmt_safetensors::value::Object;
 use modelfmt_safetensors::write::MemoryFile;
-use modelfmt_safetensors::{DType, Plan, Reader, Source, TensorSpec, Work, WriteOptions};
+use modelfmt_safetensors::{DType, Execution, Plan, Reader, Source, TensorSpec, WriteOptions};
 
 /// Every dtype that the format has.
 pub(crate) fn dtypes() -> Vec<DType> {
@@ -44,7 +44,7 @@ pub(crate) fn strings<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>)
 }
 
 /// The file that our writer makes.
-pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Work<'_>) -> Vec<u8> {
+pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Execution<'_>) -> Vec<u8> {
     let plan = Plan::new(tensors.iter().map(Tensor::spec), metadata, &WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
     plan.write(&values(tensors), &file, work).unwrap();
@@ -60,7 +60,7 @@ pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
     let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
     let file = MemoryFile::new();
-    plan.write(&values, &file, &Work::default()).unwrap();
+    plan.write(&values, &file, &Execution::default()).unwrap();
     file.into_bytes()
 }
 

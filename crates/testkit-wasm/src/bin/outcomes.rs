@@ -12,10 +12,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use modelfmt_core::source::{AnyFiles, Folder, MemoryFiles, any_files};
+use modelfmt_core::source::{Folder, MemoryFiles, SharedFiles, shared_files};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{MemoryFile, TensorSpec};
-use modelfmt_core::{Container, DType, Level, Work};
+use modelfmt_core::{Container, DType, Execution, VerifyLevel};
 use testkit::crc32;
 
 /// Copies of each file with one bit flipped, and copies that are cut short.
@@ -24,11 +24,11 @@ const CUTS: usize = 30;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = testkit::testdata("");
-    let files = any_files(Folder::new(&root));
+    let files = shared_files(Folder::new(&root));
     for name in testkit_wasm::models_below(&root)? {
         println!("{name} {:08x}", outcomes(&name, &fs::read(root.join(&name))?, &files));
     }
-    let nothing = any_files(MemoryFiles::default());
+    let nothing = shared_files(MemoryFiles::default());
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     for (target, ending) in TARGETS {
         for path in listed(&corpus.join(target))? {
@@ -66,7 +66,7 @@ fn listed(folder: &Path) -> std::io::Result<Vec<std::path::PathBuf>> {
 }
 
 /// A checksum of what is said of the file and of its damaged copies.
-fn outcomes(name: &str, bytes: &[u8], files: &AnyFiles) -> u32 {
+fn outcomes(name: &str, bytes: &[u8], files: &SharedFiles) -> u32 {
     let mut all = outcome(name, bytes, files).to_le_bytes().to_vec();
     let mut random = u64::from(crc32(bytes)) | 1;
     let mut next = |bound: usize| {
@@ -89,7 +89,7 @@ fn outcomes(name: &str, bytes: &[u8], files: &AnyFiles) -> u32 {
     crc32(&all)
 }
 
-fn outcome(name: &str, bytes: &[u8], files: &AnyFiles) -> u32 {
+fn outcome(name: &str, bytes: &[u8], files: &SharedFiles) -> u32 {
     let opened = testkit_wasm::open_source(name, Box::new(bytes.to_vec()), files);
     crc32(opened.map_or_else(|error| error.to_string(), |opened| all_of(&*opened)).as_bytes())
 }
@@ -106,8 +106,8 @@ fn all_of(container: &dyn Container) -> String {
         let part = container.read_into(number, 2, &mut part).map(|()| part);
         let _ = writeln!(out, "{values:?} {part:?}");
     }
-    for level in [Level::Header, Level::Control, Level::Full] {
-        let _ = writeln!(out, "{:?}", container.verify(level, &Work::default()));
+    for level in [VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full] {
+        let _ = writeln!(out, "{:?}", container.verify(level, &Execution::default()));
     }
     out
 }
@@ -126,10 +126,10 @@ fn large() -> [(&'static str, Vec<u8>); 2] {
         .page_hashes(Some(4096))
         .shard_size(3 << 20);
     let plan = aero::Plan::new(specs(), &metadata, &options).expect("a plan");
-    plan.write(&values, &aero, &Work::default()).expect("memory takes everything");
+    plan.write(&values, &aero, &Execution::default()).expect("memory takes everything");
     let metadata = apr2::Metadata::new("demo", Object::new());
     let options = apr2::WriteOptions::new().compression(apr2::Compression::Lz4);
     let plan = apr2::Plan::new(specs(), &metadata, &options).expect("a plan");
-    plan.write(&values, &apr, &Work::default()).expect("memory takes everything");
+    plan.write(&values, &apr, &Execution::default()).expect("memory takes everything");
     [("large.aero", aero.into_bytes()), ("large.apr", apr.into_bytes())]
 }

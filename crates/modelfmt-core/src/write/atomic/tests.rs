@@ -202,12 +202,12 @@ fn the_files_of_a_set_need_no_descriptor_when_they_are_done() {
         files.filter(|file| file.starts_with(folder.path())).count()
     };
     let parts: Vec<String> = (0..50).map(|number| number.to_string()).collect();
-    let mut set = NewSet::begin::<crate::Fault, _>(&new, "index", &parts).unwrap();
+    let mut set = NewSet::begin::<crate::CommonFault, _>(&new, "index", &parts).unwrap();
     let before = held();
     for part in &parts {
-        let file = set.create::<crate::Fault>(part).unwrap();
+        let file = set.create::<crate::CommonFault>(part).unwrap();
         file.write_at(0, part.as_bytes()).unwrap();
-        set.done::<crate::Fault>(part, file).unwrap();
+        set.done::<crate::CommonFault>(part, file).unwrap();
     }
     assert_eq!(held(), before);
     assert_eq!(names(folder.path()).iter().filter(|name| !name.starts_with(".modelfmt-")).count(), 0);
@@ -215,10 +215,10 @@ fn the_files_of_a_set_need_no_descriptor_when_they_are_done() {
     let other = NewFolder::new(folder.path(), Overwrite::Refuse);
     let busy = other.create("index").unwrap_err();
     assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy, "{busy}");
-    set.commit::<crate::Fault>(b"text").unwrap();
+    set.commit::<crate::CommonFault>(b"text").unwrap();
     assert_eq!(names(folder.path()).len(), 51);
     assert_eq!(fs::read(folder.path().join("49")).unwrap(), b"49");
-    let exists = NewSet::begin::<crate::Fault, _>(&other, "other", ["7"]).unwrap_err();
+    let exists = NewSet::begin::<crate::CommonFault, _>(&other, "other", ["7"]).unwrap_err();
     assert!(exists.to_string().contains('7'), "{exists}");
     assert_eq!(names(folder.path()).len(), 51);
 }
@@ -233,10 +233,10 @@ fn a_set_does_not_begin_to_appear_where_a_file_has_come_to_exist() {
         if overwrite == Overwrite::Replace {
             fs::write(folder.path().join("index"), "old").unwrap();
         }
-        let mut set = NewSet::begin::<crate::Fault, _>(&new, "index", ["a", "b"]).unwrap();
+        let mut set = NewSet::begin::<crate::CommonFault, _>(&new, "index", ["a", "b"]).unwrap();
         for name in ["a", "b"] {
-            let file = set.create::<crate::Fault>(name).unwrap();
-            set.done::<crate::Fault>(name, file).unwrap();
+            let file = set.create::<crate::CommonFault>(name).unwrap();
+            set.done::<crate::CommonFault>(name, file).unwrap();
         }
         match overwrite {
             Overwrite::Refuse => fs::write(folder.path().join(late), "mine").unwrap(),
@@ -244,7 +244,7 @@ fn a_set_does_not_begin_to_appear_where_a_file_has_come_to_exist() {
         }
         let before =
             names(folder.path()).into_iter().filter(|name| !name.starts_with('.')).collect::<Vec<_>>();
-        let refused = set.commit::<crate::Fault>(b"text").unwrap_err();
+        let refused = set.commit::<crate::CommonFault>(b"text").unwrap_err();
         assert!(refused.to_string().contains(late), "{refused}");
         assert_eq!(names(folder.path()), before);
         let _ = fs::remove_file(folder.path().join(late));

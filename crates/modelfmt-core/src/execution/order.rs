@@ -116,12 +116,12 @@ impl<T, E, F> Drop for StopOnPanic<'_, T, E, F> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use crate::work::{AHEAD, Work};
+    use crate::execution::{AHEAD, Execution};
 
     #[test]
     fn results_are_taken_in_order_and_nobody_runs_far_ahead() {
         for threads in [1, 2, 5] {
-            let work = Work { threads, progress: None };
+            let work = Execution { threads, progress: None };
             let taken = AtomicU64::new(0);
             let run = |(): &mut (), number: u64| {
                 let ahead = number - taken.load(Ordering::SeqCst).min(number);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn nothing_is_taken_from_the_first_error_on() {
         for threads in [1, 3] {
-            let work = Work { threads, progress: None };
+            let work = Execution { threads, progress: None };
             let mut taken = 0;
             let run = |(): &mut (), number| if number == 20 { Err(number) } else { Ok(number) };
             let failed = work.each(
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_one_thread_ends_all() {
-        let work = Work { threads: 3, progress: None };
+        let work = Execution { threads: 3, progress: None };
         let run = |(): &mut (), number: u64| -> Result<(), ()> {
             assert_ne!(number, 11, "on purpose");
             Ok(())

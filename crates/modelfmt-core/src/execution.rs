@@ -20,14 +20,14 @@ pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// How heavy work is done: on how many threads, and who is told of it.
 #[derive(Clone, Copy)]
-pub struct Work<'a> {
+pub struct Execution<'a> {
     /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
     pub threads: usize,
     /// Told of every piece that is done.
     pub progress: Option<Progress<'a>>,
 }
 
-impl Default for Work<'_> {
+impl Default for Execution<'_> {
     /// All cores, at most 8, and nobody is told.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -35,13 +35,13 @@ impl Default for Work<'_> {
     }
 }
 
-impl std::fmt::Debug for Work<'_> {
+impl std::fmt::Debug for Execution<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Work {{ threads: {}, progress: {} }}", self.threads, self.progress.is_some())
+        write!(f, "Execution {{ threads: {}, progress: {} }}", self.threads, self.progress.is_some())
     }
 }
 
-impl Work<'_> {
+impl Execution<'_> {
     /// On the calling thread, and nobody is told.
     #[must_use]
     pub const fn sequential() -> Self {
@@ -151,7 +151,7 @@ mod tests {
     fn work_is_done_where_there_are_no_more_threads() {
         NO_THREADS.set(true);
         std::thread::scope(|scope| assert!(spawn(scope, || ()).is_none()));
-        let work = Work { threads: 4, progress: None };
+        let work = Execution { threads: 4, progress: None };
         let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
         assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
         let here = std::thread::current().id();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn results_come_in_order_whatever_the_threads() {
         for threads in [1, 2, 7] {
-            let work = Work { threads, progress: None };
+            let work = Execution { threads, progress: None };
             let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
             assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
         }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_error_stops_the_work() {
-        let work = Work { threads: 3, progress: None };
+        let work = Execution { threads: 3, progress: None };
         let result: Result<Vec<u64>, u64> =
             work.map(1000, || (), |(), n| if n == 5 { Err(n) } else { Ok(n) });
         assert_eq!(result, Err(5));

@@ -68,22 +68,22 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
     ] {
         let source = safetensors(&[tensor], "{}");
         let error = try_convert(&source, target, &options(change)).unwrap_err();
-        assert!(matches!(error, Error::Unfit { .. }) && !error.is_usage(), "{error:?}");
+        assert!(matches!(error, Error::Unsupported { .. }) && !error.is_usage(), "{error:?}");
         let text = all(&error);
         assert!(text.ends_with(expected), "{text}\n  does not end with\n{expected}");
     }
 }
 
 #[test]
-fn all_misfits_stand_in_one_error_whose_first_line_says_how_many_and_what_helps() {
+fn all_unsupported_items_stand_in_one_error_whose_first_line_says_how_many_and_what_helps() {
     let tensors =
         [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
     let error =
         try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
     let expected = "m.safetensors: does not fit mag: 3 items; what helps: --cast f32, --lossy, --widen";
     assert_eq!(error.to_string(), expected);
-    let Error::Unfit { misfits, .. } = error else { panic!() };
-    assert_eq!(misfits.len(), 3);
+    let Error::Unsupported { unsupported, .. } = error else { panic!() };
+    assert_eq!(unsupported.len(), 3);
 }
 
 #[test]

@@ -53,8 +53,8 @@ const STARTS: &[(&[u8], Stranger)] = &[
 
 fn of_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
-    if let Some(&(_, stranger)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
-        return stranger;
+    if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
+        return unrecognized;
     }
     match first {
         [] => other("it is empty"),
