@@ -122,7 +122,7 @@ fn what_other_writers_leave_is_kept_for_who_asks() {
 fn files_by_the_formats_own_tool_hold_what_it_put_there() {
     for file in ["one-shard.aero", "many-shards.aero"] {
         let reader = Reader::open(testkit::testdata("reference").join(file)).unwrap();
-        let _ = testkit::reference(file, &reader);
+        let _ = testkit::as_expected(file, &reader);
         let json = reader.json().unwrap().unwrap();
         assert_eq!(json.required_str("model_name"), Ok("reference"));
         let manifest = Value::from(reader.manifest().unwrap().unwrap());
@@ -130,7 +130,7 @@ fn files_by_the_formats_own_tool_hold_what_it_put_there() {
     }
     for path in ["aeroset", "aeroset/model.aeroset.json"] {
         let set = SetReader::open(testkit::testdata("reference").join(path)).unwrap();
-        let _ = testkit::reference("aeroset/model.aeroset.json", &set);
+        let _ = testkit::as_expected("aeroset/model.aeroset.json", &set);
         assert_eq!(set.set().version(), (0, 1));
     }
 }

@@ -118,7 +118,8 @@ proptest! {
     fn what_is_written_is_read(tensors in tensors(), options in options()) {
         let bytes = write(&tensors, &options, 1);
         prop_assert_eq!(&bytes, &write(&tensors, &options, 3));
-        let reader = Reader::from_source(bytes).unwrap();
+        let reader = Reader::from_source(&bytes[..]).unwrap();
+        testkit::reference::compare("written", "aero", &bytes, &reader);
         prop_assert_eq!(reader.tensors().len(), tensors.len());
         for (position, (info, tensor)) in reader.tensors().iter().zip(&tensors).enumerate() {
             prop_assert_eq!((info.name, info.dtype, info.shape), (&*tensor.name, tensor.dtype, &*tensor.shape));

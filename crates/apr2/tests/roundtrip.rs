@@ -112,6 +112,7 @@ proptest! {
         let bytes = write(&tensors, &options, &threads(1));
         prop_assert!(write(&tensors, &options, &threads(3)) == bytes);
         read_again(bytes.as_slice(), &tensors);
+        testkit::reference::compare("written", "apr2", &bytes, &Reader::from_source(bytes.as_slice()).unwrap());
         read_again(CountingSource::new(bytes.clone()), &tensors);
         let flags = Index::parse(&bytes).unwrap().flags();
         let quantized = tensors.iter().any(|tensor| tensor.dtype.is_quantized());

@@ -134,6 +134,7 @@ proptest! {
         expected.extend(alignment.map(|n| ("general.alignment".to_owned(), Value::from(n))));
         expected.extend(metadata.iter().map(|(key, (_, _, tree))| (key.clone(), tree.clone())));
         read_again(bytes.as_slice(), &expected, &tensors);
+        testkit::reference::compare("built", "gguf", &bytes, &Reader::from_source(bytes.as_slice()).unwrap());
         read_again(CountingSource::new(bytes), &expected, &tensors);
     }
 }

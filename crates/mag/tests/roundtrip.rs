@@ -124,6 +124,7 @@ proptest! {
         let file = write(&tensors, &metadata, checksum);
         laid_out_as_documented(&file, &tensors, &metadata, checksum);
         read_again(file.as_slice(), &tensors, &metadata, checksum);
+        testkit::reference::compare("written", "mag", &file, &Reader::from_source(file.as_slice()).unwrap());
         read_again(CountingSource::new(file.clone()), &tensors, &metadata, checksum);
         let again = write_with(&tensors, &metadata, checksum, &Execution { threads, progress: None });
         prop_assert!(again == file, "the same input gives the same bytes");

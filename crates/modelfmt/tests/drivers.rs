@@ -1,5 +1,5 @@
 //! Every golden file through every driver: a source that never waits, a future over one that does, and bytes fed by hand in
-//! any pieces and order. All see the same tensors, values, reports and errors.
+//! any pieces and order. All see the same tensors, values, reports and errors, and what the slow reference of the format sees.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::cell::RefCell;
@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, FileIndex, Reader, Step, Steps};
 use modelfmt::{Execution, VerifyLevel};
+use testkit::reference;
 
 /// What a reader sees of a file.
 #[derive(Debug, PartialEq)]
@@ -138,8 +139,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The drivers agree on a file, whole and damaged.
-fn agree<I: FileIndex>(name: &str, bytes: &[u8]) {
+/// The drivers agree on a file, whole or damaged, with each other and with the slow reference.
+fn agree<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
+    damaged_as_the_reference::<I>(name, format, bytes);
     let expected = by_source::<I>(bytes);
     let slow = Slow { bytes, asked: RefCell::default() };
     assert_eq!(block_on(by_future::<I, _>(slow)), expected, "{name}: a future");
@@ -160,65 +162,80 @@ fn agree<I: FileIndex>(name: &str, bytes: &[u8]) {
     assert_eq!(by_hand::<I>(bytes, if small { 7 } else { 1500 }, random), expected, "{name}: random order");
 }
 
-/// The golden files of a format.
-fn golden(folder: &str, endings: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
+/// The golden files of a folder that end so.
+fn golden(folder: &str, ending: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
     let mut found: Vec<_> = std::fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            path.is_file() && path.extension().is_some_and(|end| endings.iter().any(|e| end == *e))
-        })
+        .filter(|path| path.is_file() && path.extension().is_some_and(|end| end == ending))
         .map(|path| (path.clone(), std::fs::read(&path).unwrap()))
         .collect();
     found.sort();
-    assert!(!found.is_empty(), "no files in {}", root.display());
+    assert!(!found.is_empty() || folder == "reference", "no files in {}", root.display());
     found
 }
 
-fn check<I: FileIndex>(folder: &str, endings: &[&str]) {
-    for (path, bytes) in golden(folder, endings) {
+/// What opens of a file, whole or damaged, is what the slow reference finds in it.
+fn damaged_as_the_reference<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
+    if let Ok(reader) = Reader::<I, _>::from_source(bytes) {
+        reference::compare_damaged(name, format, bytes, &reader);
+    }
+}
+
+fn check<I: FileIndex>(format: &str, ending: &str) {
+    let files = [format, "reference"].into_iter().flat_map(|folder| golden(folder, ending));
+    for (path, bytes) in files {
         let name = path.display().to_string();
-        agree::<I>(&name, &bytes);
+        reference::compare(&name, format, &bytes, &Reader::<I, _>::from_source(&bytes[..]).unwrap());
+        agree::<I>(&name, format, &bytes);
         for damage in 1..6 {
             let mut damaged = bytes.clone();
             let at = damaged.len() * damage / 6;
             if let Some(byte) = damaged.get_mut(at) {
                 *byte ^= 0x41;
             }
-            agree::<I>(&format!("{name} with byte {at} changed"), &damaged);
+            agree::<I>(&format!("{name} with byte {at} changed"), format, &damaged);
             damaged.truncate(at);
-            agree::<I>(&format!("{name} cut at {at}"), &damaged);
+            agree::<I>(&format!("{name} cut at {at}"), format, &damaged);
+        }
+        let mut damaged = bytes.clone();
+        for at in (0..bytes.len()).step_by(bytes.len() / 400 + 1) {
+            for bit in [0x01, 0x20, 0x80] {
+                damaged[at] = bytes[at] ^ bit;
+                damaged_as_the_reference::<I>(&format!("{name}, byte {at} ^ {bit:#x}"), format, &damaged);
+            }
+            damaged[at] = bytes[at];
         }
     }
 }
 
 #[test]
 fn every_driver_reads_mag() {
-    check::<mag::Index>("mag", &["mag"]);
+    check::<mag::Index>("mag", "mag");
 }
 
 #[test]
 fn every_driver_reads_oinf() {
-    check::<oinf::Index>("oinf", &["oinf"]);
+    check::<oinf::Index>("oinf", "oinf");
 }
 
 #[test]
 fn every_driver_reads_apr2() {
-    check::<apr2::Index>("apr2", &["apr"]);
+    check::<apr2::Index>("apr2", "apr");
 }
 
 #[test]
 fn every_driver_reads_safetensors() {
-    check::<modelfmt::safetensors::Index>("safetensors", &["safetensors"]);
+    check::<modelfmt::safetensors::Index>("safetensors", "safetensors");
 }
 
 #[test]
 fn every_driver_reads_gguf() {
-    check::<modelfmt::gguf::Index>("gguf", &["gguf"]);
+    check::<modelfmt::gguf::Index>("gguf", "gguf");
 }
 
 #[test]
 fn every_driver_reads_aero() {
-    check::<aero::Index>("aero", &["aero"]);
+    check::<aero::Index>("aero", "aero");
 }

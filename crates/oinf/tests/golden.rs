@@ -49,7 +49,7 @@ fn the_file_of_the_formats_own_tool_is_as_expected() {
     let name = "simple_model.oinf";
     let path = testkit::testdata("reference").join(name);
     let reader = Reader::open(&path).unwrap();
-    let expected = testkit::reference(name, &reader);
+    let expected = testkit::as_expected(name, &reader);
     let metadata = modelfmt_core::Container::metadata(&reader).unwrap();
     assert_eq!(expected.get("metadata"), Some(&metadata));
     let details = modelfmt_core::Container::details(&reader).unwrap();

@@ -55,6 +55,7 @@ proptest! {
         let file = common::write(&specs, &metadata, &data, 1);
         let reader = Reader::from_source(&file[..]).unwrap();
         prop_assert!(reader.verify(VerifyLevel::Full).is_ok());
+        testkit::reference::compare("written", "oinf", &file, &reader);
         // The maps that they came from are sorted, as the file is.
         prop_assert_eq!(reader.index().to_metadata(), metadata.clone());
         prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());

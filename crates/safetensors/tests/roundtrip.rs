@@ -104,6 +104,7 @@ proptest! {
         read_again(CountingSource::new(bytes.clone()), &tensors, metadata.as_ref());
         let reader = Reader::from_source(bytes.as_slice()).unwrap();
         prop_assert!(common::rewrite(&reader) == bytes);
+        testkit::reference::compare("written", "safetensors", &bytes, &reader);
         // Data begin at a multiple of 8.
         prop_assert_eq!(reader.index().header_len() % 8, 0);
     }

@@ -3,17 +3,18 @@
 
 mod alloc;
 mod dump;
+mod expected;
 pub mod gguf;
 mod oracle;
 mod patch;
-mod reference;
+pub mod reference;
 mod sources;
 mod workspace;
 
 pub use alloc::{CountingAllocator, bounded, held, peak};
 pub use dump::dump;
+pub use expected::as_expected;
 pub use oracle::python;
 pub use patch::{crc32, crc32c, patched};
-pub use reference::reference;
 pub use sources::{CountingSource, FaultySource};
 pub use workspace::{golden_files, testdata};

@@ -14,7 +14,7 @@ use crate::workspace::testdata;
 /// # Panics
 /// If anything differs, or there is no entry for `file`.
 #[must_use]
-pub fn reference(file: &str, container: &dyn Container) -> Value {
+pub fn as_expected(file: &str, container: &dyn Container) -> Value {
     let text = fs::read(testdata("reference").join("expected.json")).expect("expected.json");
     let all = json::parse(&text).expect("expected.json is JSON");
     let expected = all.get(file).unwrap_or_else(|| panic!("expected.json has no {file}")).clone();

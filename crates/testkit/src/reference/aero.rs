@@ -1,0 +1,167 @@
+//! AERO 0.1.
+
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use super::gguf::ggml_type;
+use super::msgpack::{self, hex};
+use super::{Input, Model, Tensor, nbytes, part};
+
+/// Types by their numbers, with the bytes of an element.
+const DTYPES: [(&str, u64); 13] = [
+    ("f16", 2),
+    ("f32", 4),
+    ("bf16", 2),
+    ("f64", 8),
+    ("i8", 1),
+    ("u8", 1),
+    ("i16", 2),
+    ("u16", 2),
+    ("i32", 4),
+    ("u32", 4),
+    ("i64", 8),
+    ("u64", 8),
+    ("bool", 1),
+];
+
+struct Chunk {
+    fourcc: [u8; 4],
+    name: String,
+    /// Decompressed; `None` if it does not decompress.
+    content: Option<Vec<u8>>,
+    hash: [u8; 32],
+}
+
+pub(super) fn read(file: &[u8]) -> Option<Model> {
+    let mut input = Input::new(file, 0);
+    if input.bytes(4)? != b"AERO" || (input.u16()?, input.u16()?, input.u32()?) != (0, 1, 96) {
+        return None;
+    }
+    let (toc_at, _toc_len, names_at, names_len) = (input.u64()?, input.u64()?, input.u64()?, input.u64()?);
+    let names = part(file, names_at, names_len)?;
+    let mut toc = Input::new(file, toc_at);
+    let count = toc.u32()?;
+    toc.bytes(12)?;
+    let chunks = toc.list(count.into(), |toc| chunk(toc, names))?;
+
+    // Metadata are read if their hash holds.
+    let content = |fourcc| {
+        let chunk = find(&chunks, fourcc, |_| true)?;
+        Some(chunk.content.as_deref().filter(|_| hash_holds(chunk) == Some(true)))
+    };
+    let json = content(b"MJSN").map(|text| serde_json::from_slice(text?).ok());
+    let manifest = content(b"MMSG").map(|map| whole(map?));
+    let index = match content(b"TIDX") {
+        Some(map) => whole(map?)?.get("tensors")?.as_array()?.clone(),
+        None => Vec::new(),
+    };
+    let read = |entry: &Value| tensor(entry, manifest.as_ref().and_then(Option::as_ref), &chunks);
+    let tensors: Vec<(Tensor, bool)> = index.iter().map(read).collect::<Option<_>>()?;
+    let checksums_hold = tensors.iter().all(|(_, holds)| *holds)
+        && chunks.iter().all(|chunk| hash_holds(chunk) == Some(true))
+        && chunks.iter().filter(|c| c.fourcc == *b"PHSH").all(|c| pages_hold(c, &chunks) == Some(true))
+        && content(b"IHSH").is_none_or(|map| control_holds(file, map, toc_at, count) == Some(true));
+    let metadata = match (json, manifest) {
+        (Some(None), _) | (_, Some(None)) => None, // there, and does not decode
+        (json, manifest) => Some(json!({"json": json as Option<Option<Value>>, "manifest": manifest})),
+    };
+    let tensors = tensors.into_iter().map(|(tensor, _)| tensor).collect();
+    Some(Model { tensors, metadata, checksums_hold })
+}
+
+/// The first chunk of a type for whose name something holds.
+fn find<'a>(chunks: &'a [Chunk], fourcc: &[u8; 4], named: impl Fn(&str) -> bool) -> Option<&'a Chunk> {
+    chunks.iter().find(|chunk| chunk.fourcc == *fourcc && named(&chunk.name))
+}
+
+fn chunk(toc: &mut Input<'_>, names: &[u8]) -> Option<Chunk> {
+    let fourcc = toc.bytes(4)?.try_into().ok()?;
+    let (flags, offset, len, ulen) = (toc.u32()?, toc.u64()?, toc.u64()?, toc.u64()?);
+    let (name_at, name_len, _reserved) = (toc.u32()?, toc.u32()?, toc.u64()?);
+    let name = Input::new(names, name_at.into()).text(name_len.into())?;
+    let hash = toc.bytes(32)?.try_into().ok()?;
+    let stored = part(toc.file, offset, len)?;
+    let content = if flags & 1 == 1 { decompressed(stored, ulen) } else { Some(stored.to_vec()) };
+    Some(Chunk { fourcc, name, content: content.filter(|content| content.len() as u64 == ulen), hash })
+}
+
+fn decompressed(stored: &[u8], ulen: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let decoder = ruzstd::decoding::StreamingDecoder::new(stored).ok()?;
+    decoder.take(ulen.checked_add(1)?).read_to_end(&mut out).ok()?;
+    Some(out)
+}
+
+fn hash_holds(chunk: &Chunk) -> Option<bool> {
+    Some(*blake3::hash(chunk.content.as_ref()?).as_bytes() == chunk.hash)
+}
+
+/// One MessagePack value and nothing after it.
+fn whole(content: &[u8]) -> Option<Value> {
+    msgpack::value(content).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
+}
+
+/// The tensor, and whether it has the hash that its entry states.
+fn tensor(entry: &Value, manifest: Option<&Value>, chunks: &[Chunk]) -> Option<(Tensor, bool)> {
+    let number = |key| entry.get(key).and_then(Value::as_u64);
+    let name = entry.get("name")?.as_str()?.to_owned();
+    let shape = entry.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>()?;
+    let (dtype, len) = (number("dtype")?, number("data_len")?);
+    let (dtype, expected) = if dtype == 0x8000 {
+        match ggml(entry, manifest) {
+            Some((name, elements, bytes)) => (name, nbytes(&shape, elements, bytes)?),
+            None => ("packed", len),
+        }
+    } else {
+        let (name, size) = *DTYPES.get(usize::try_from(dtype).ok()?)?;
+        (name, nbytes(&shape, 1, size)?)
+    };
+    if len != expected {
+        return None;
+    }
+    let shard = format!("weights.shard{}", number("shard_id")?);
+    let shard = find(chunks, b"WTSH", |name| name == shard).and_then(|shard| shard.content.as_ref());
+    let offset = number("data_off")?;
+    let bytes = shard.and_then(|shard| part(shard, offset, len)).map(<[u8]>::to_vec);
+    let stated = entry.get("hash_b3").and_then(Value::as_str);
+    let holds = stated.is_none_or(|hash| bytes.as_ref().is_some_and(|b| *hash == *blake3::hash(b).to_hex()));
+    Some((Tensor { name, dtype: dtype.to_owned(), shape, bytes }, holds))
+}
+
+/// ggml's type of a packed tensor: its parameters say it, or where there are none a descriptor in the manifest.
+fn ggml(entry: &Value, manifest: Option<&Value>) -> Option<(&'static str, u64, u64)> {
+    if let Some(params) = entry.get("quant_params") {
+        return ggml_type(params.get("ggml_type")?.as_u64()?);
+    }
+    let id = entry.get("quant_id")?.as_u64()?;
+    let descriptors = manifest?.get("quant_descriptors")?.as_array()?;
+    let described = descriptors.iter().find(|descriptor| descriptor.get("quant_id") == Some(&id.into()))?;
+    ggml_type(described.get("ggml_type")?.as_u64()?)
+}
+
+/// Whether the digest is that of header, TOC and names, with the hashes in the TOC set to zero.
+fn control_holds(file: &[u8], payload: Option<&[u8]>, toc_at: u64, count: u32) -> Option<bool> {
+    let stated = msgpack::value(payload?)?.0;
+    let mut blank = file.to_vec();
+    for entry in 0..u64::from(count) {
+        let end = usize::try_from(toc_at + 16 + 80 * (entry + 1)).ok()?;
+        blank.get_mut(end - 32..end)?.fill(0);
+    }
+    let mut hasher = blake3::Hasher::new();
+    for range in stated.get("covered_ranges")?.as_array()? {
+        let (begin, end) = (range.get(0)?.as_u64()?, range.get(1)?.as_u64()?);
+        hasher.update(part(&blank, begin, end.checked_sub(begin)?)?);
+    }
+    Some(stated.get("digest")?.as_str()? == hasher.finalize().to_hex().as_str())
+}
+
+/// Whether the pages of a shard have the digests that the file states.
+fn pages_hold(chunk: &Chunk, chunks: &[Chunk]) -> Option<bool> {
+    let stated = whole(chunk.content.as_ref()?)?;
+    let shard = stated.get("shard_name")?.as_str()?;
+    let shard = find(chunks, b"WTSH", |name| name == shard)?.content.as_ref()?;
+    let size = usize::try_from(stated.get("page_size")?.as_u64()?).ok().filter(|size| *size > 0)?;
+    let found = shard.chunks(size).map(|page| Value::from(hex(blake3::hash(page).as_bytes())));
+    Some(stated.get("digests")?.as_array()?.iter().cloned().eq(found))
+}

@@ -1,0 +1,147 @@
+//! A slow reader of each format, written from its specification alone, to compare the crates with.
+//!
+//! It shares no code with them: a whole file in memory, one value after the other, everything copied. It does not say
+//! what is wrong with a file, and it takes files that the crates refuse. But a file that a crate opens holds what the
+//! reference finds in it.
+
+mod aero;
+mod apr2;
+mod compare;
+mod gguf;
+mod mag;
+mod msgpack;
+mod oinf;
+mod safetensors;
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+pub use self::compare::{compare, compare_damaged};
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// In the order of the file.
+    pub tensors: Vec<Tensor>,
+    /// The format's metadata as `modelfmt inspect --json` prints it; `None` if they do not decode.
+    pub metadata: Option<Value>,
+    /// Whether every checksum in the file is that of the bytes that it covers.
+    pub checksums_hold: bool,
+}
+
+/// A tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Its name.
+    pub name: String,
+    /// The name of its type, such as `f32`.
+    pub dtype: String,
+    /// Its dimensions, slowest first.
+    pub shape: Vec<u64>,
+    /// Its values, decompressed; `None` if the file has none, or they do not decompress.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Reads a file of the format `aero`, `apr2` (APR1 too), `gguf`, `mag`, `oinf` or `safetensors`. `None` if it cannot be read.
+///
+/// # Panics
+/// If there is no reference for the format.
+#[must_use]
+pub fn read(format: &str, file: &[u8]) -> Option<Model> {
+    match format {
+        "aero" => aero::read(file),
+        "apr2" => apr2::read(file),
+        "gguf" => gguf::read(file),
+        "mag" => mag::read(file),
+        "oinf" => oinf::read(file),
+        "safetensors" => safetensors::read(file),
+        other => panic!("no reference for {other}"),
+    }
+}
+
+/// Little-endian values, one after the other.
+struct Input<'a> {
+    file: &'a [u8],
+    at: u64,
+}
+
+macro_rules! numbers {
+    ($($name:ident $type:ty),*) => {
+        $(fn $name(&mut self) -> Option<$type> {
+            Some(<$type>::from_le_bytes(self.bytes(size_of::<$type>() as u64)?.try_into().ok()?))
+        })*
+    };
+}
+
+impl<'a> Input<'a> {
+    const fn new(file: &'a [u8], at: u64) -> Self {
+        Self { file, at }
+    }
+
+    fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
+        let bytes = part(self.file, self.at, len)?;
+        self.at += len;
+        Some(bytes)
+    }
+
+    fn text(&mut self, len: u64) -> Option<String> {
+        String::from_utf8(self.bytes(len)?.to_vec()).ok()
+    }
+
+    fn list<T>(&mut self, len: u64, mut member: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..len).map(|_| member(self)).collect()
+    }
+
+    numbers!(u8 u8, i8 i8, u16 u16, i16 i16, u32 u32, i32 i32, u64 u64, i64 i64, f32 f32, f64 f64);
+}
+
+/// A range of a file, if the file has it.
+fn part(file: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
+    let (begin, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(len)?).ok()?);
+    file.get(begin..end)
+}
+
+/// The bytes of a tensor of whose elements so many take so many bytes.
+fn nbytes(shape: &[u64], elements: u64, bytes: u64) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    let count = shape.iter().try_fold(1u128, |count, &dim| count.checked_mul(dim.into()))?;
+    let blocks = count / u128::from(elements);
+    if blocks * u128::from(elements) != count {
+        return None;
+    }
+    u64::try_from(blocks.checked_mul(bytes.into())?).ok()
+}
+
+/// A number as JSON has it; what is no number as text.
+fn float(x: f64) -> Value {
+    match serde_json::Number::from_f64(x) {
+        Some(number) => number.into(),
+        None if x.is_nan() => "NaN".into(),
+        None if x > 0.0 => "Infinity".into(),
+        None => "-Infinity".into(),
+    }
+}
+
+/// The members of a JSON object in the order of the text, which a `serde_json::Value` does not keep.
+fn members(text: &[u8]) -> Option<Vec<(String, Value)>> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<(String, Value)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            std::iter::from_fn(|| map.next_entry().transpose()).collect()
+        }
+    }
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let members = json.deserialize_map(Members).ok()?;
+    json.end().ok()?;
+    Some(members)
+}

@@ -1,0 +1,118 @@
+//! OINF 1.
+
+use serde_json::{Map, Value, json};
+
+use super::{Input, Model, Tensor, float, nbytes, part};
+
+/// The types of numbers, from number 1 on, with the bytes of one.
+const TYPES: [(&str, u64); 12] = [
+    ("i8", 1),
+    ("i16", 2),
+    ("i32", 4),
+    ("i64", 8),
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("u64", 8),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+    ("bool", 1),
+];
+
+pub(super) fn read(file: &[u8]) -> Option<Model> {
+    let mut input = Input::new(file, 0);
+    if input.bytes(5)? != b"OINF\0" || input.u32()? != 1 || input.u32()? != 0 {
+        return None;
+    }
+    let (_sizevars, entries, tensors) = (input.u32()?, input.u32()?, input.u32()?);
+    let _reserved = input.u32()?;
+    let (_at_sizevars, at_entries, at_tensors) = (input.u64()?, input.u64()?, input.u64()?);
+    let metadata: Map<String, Value> =
+        Input::new(file, at_entries).list(entries.into(), entry)?.into_iter().collect();
+    let tensors = Input::new(file, at_tensors).list(tensors.into(), tensor)?;
+    Some(Model { tensors, metadata: Some(metadata.into()), checksums_hold: true })
+}
+
+/// Text, and its padding to a multiple of 8 from where it begins.
+fn text(input: &mut Input<'_>) -> Option<String> {
+    let len = u64::from(input.u32()?);
+    let text = input.text(len)?;
+    input.bytes((4 + len).next_multiple_of(8) - 4 - len)?;
+    Some(text)
+}
+
+fn entry(input: &mut Input<'_>) -> Option<(String, Value)> {
+    let key = text(input)?;
+    let (kind, _flags, nbytes, offset) = (input.u32()?, input.u32()?, input.u64()?, input.u64()?);
+    let payload = part(input.file, offset, nbytes)?;
+    Some((key, value(kind, payload)?))
+}
+
+fn value(kind: u32, payload: &[u8]) -> Option<Value> {
+    let mut input = Input::new(payload, 0);
+    Some(match kind {
+        13 => {
+            let (bits, bytes) = (input.u32()?, input.u32()?);
+            let bytes = input.bytes(bytes.into())?;
+            let bit = |at: u32| Some(bytes.get(at as usize / 8)? >> (at % 8) & 1 == 1);
+            json!({"type": "bitset", "value": (0..bits).map(bit).collect::<Option<Vec<_>>>()?})
+        }
+        14 => json!({"type": "str", "value": text(&mut input)?}),
+        15 => {
+            let (element, rank) = (input.u32()?, input.u32()?);
+            let (name, size) = *TYPES.get((element as usize).checked_sub(1)?)?;
+            let shape = input.list(rank.into(), Input::u64)?;
+            let count = nbytes(&shape, 1, size)? / size;
+            let value = input.list(count, |input| number(name, input))?;
+            json!({"type": "ndarray", "dtype": name, "shape": shape, "value": value})
+        }
+        kind => {
+            let (name, _) = *TYPES.get((kind as usize).checked_sub(1)?)?;
+            json!({"type": name, "value": number(name, &mut input)?})
+        }
+    })
+}
+
+fn number(name: &str, input: &mut Input<'_>) -> Option<Value> {
+    Some(match name {
+        "i8" => input.i8()?.into(),
+        "i16" => input.i16()?.into(),
+        "i32" => input.i32()?.into(),
+        "i64" => input.i64()?.into(),
+        "u8" => input.u8()?.into(),
+        "u16" => input.u16()?.into(),
+        "u32" => input.u32()?.into(),
+        "u64" => input.u64()?.into(),
+        "f16" => float(half(input.u16()?)),
+        "f32" => float(input.f32()?.into()),
+        "f64" => float(input.f64()?),
+        _ => (input.u8()? != 0).into(),
+    })
+}
+
+/// The number that an IEEE 754 binary16 stands for.
+fn half(bits: u16) -> f64 {
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => mantissa * 2f64.powi(-24),
+        31 if mantissa == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (mantissa + 1024.0) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+fn tensor(input: &mut Input<'_>) -> Option<Tensor> {
+    let name = text(input)?;
+    let (dtype, rank, flags) = (input.u32()?, input.u32()?, input.u32()?);
+    let (dtype, size) = *TYPES.get((dtype as usize).checked_sub(1)?)?;
+    let shape = input.list(rank.into(), Input::u64)?;
+    let (stored, offset) = (input.u64()?, input.u64()?);
+    let bytes = match flags {
+        0 => None,
+        1 if stored == nbytes(&shape, 1, size)? => Some(part(input.file, offset, stored)?.to_vec()),
+        _ => return None,
+    };
+    Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes })
+}
