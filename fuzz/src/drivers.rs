@@ -12,8 +12,8 @@ const MAX_TENSORS: usize = 4;
 type Seen = (Report, Vec<Result<Vec<u8>, String>>);
 
 /// A reader that is fed sees what one over memory sees, down to the text of errors.
-pub(crate) fn same<I: FileIndex>(bytes: &[u8], options: &OpenOptions<I>) {
-    let expected = by_source(bytes, options);
+pub(crate) fn same<I: FileIndex>(bytes: &[u8], options: &OpenOptions) {
+    let expected = by_source::<I>(bytes, options);
     let piece = (bytes.len() as u64 / 7).max(1);
     let mut steps = Steps::new(bytes.len() as u64, async |fed| by_future::<I, _>(fed, options).await);
     let found = loop {
@@ -40,8 +40,8 @@ fn positions(nbytes: impl Iterator<Item = u64>) -> Vec<(usize, usize)> {
     nbytes.take(MAX_TENSORS).map(|nbytes| nbytes.min(MAX_READ) as usize).enumerate().collect()
 }
 
-fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions<I>) -> Result<Seen, String> {
-    let reader: Reader<I, _> = options.open_source(bytes).map_err(|error| error.to_string())?;
+fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions) -> Result<Seen, String> {
+    let reader = Reader::<I, _>::open_source(bytes, options).map_err(|error| error.to_string())?;
     let mut values = Vec::new();
     for (position, len) in positions(reader.tensors().iter().map(|info| info.nbytes)) {
         let mut out = vec![0; len];
@@ -51,8 +51,9 @@ fn by_source<I: FileIndex>(bytes: &[u8], options: &OpenOptions<I>) -> Result<See
     Ok((reader.verify(VerifyLevel::Full), values))
 }
 
-async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions<I>) -> Result<Seen, String> {
-    let reader = AsyncReader::open_with(source, options).await.map_err(|error| error.to_string())?;
+async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenOptions) -> Result<Seen, String> {
+    let reader =
+        AsyncReader::<I, _>::open_source(source, options).await.map_err(|error| error.to_string())?;
     let mut values = Vec::new();
     for (position, len) in positions(reader.tensors().iter().map(|info| info.nbytes)) {
         let mut out = vec![0; len];

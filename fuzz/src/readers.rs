@@ -74,16 +74,16 @@ fn file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool) -> bool
 where
     I: FileIndex + Send + Sync,
 {
-    let options = OpenOptions::<I>::new().limits(limits()).ignore_checksum(ignore_checksum);
+    let options = OpenOptions::new(limits()).ignore_checksum(ignore_checksum);
     if depth.is_whole() {
-        drivers::same(bytes, &options);
+        drivers::same::<I>(bytes, &options);
     }
     both(
         bytes,
         depth,
         open_bound(bytes.len()),
-        |b| options.open_source(b),
-        |r| options.open_source(r),
+        |b| Reader::<I, _>::open_source(b, &options),
+        |r| Reader::<I, _>::open_source(r, &options),
         Reader::source,
     )
 }
@@ -91,7 +91,7 @@ where
 pub fn aero(bytes: &[u8], depth: Depth) {
     let options = aero::OpenOptions::new().limits(limits());
     if depth.is_whole() {
-        drivers::same(bytes, &OpenOptions::<aero::Index>::new().limits(limits()));
+        drivers::same::<aero::Index>(bytes, options.as_ref());
         if let Ok(reader) = options.open_source(bytes) {
             verified(&reader);
         }

@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// `json` and `manifest`, each an object or null.
-    pub(crate) async fn metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
+    pub(crate) async fn tree_of_both<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
         Ok(Object::from_iter([("json", Value::from(json)), ("manifest", Value::from(manifest))]))
     }

@@ -220,7 +220,7 @@ pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
 pub use parser::IndexParser;
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]

@@ -1,13 +1,9 @@
 //! Opens AERO files: what [`modelfmt_core::Reader`] asks of the format, and the reader with what only AERO has.
 
-use std::ops::{Deref, Range};
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::claims::FileClaims;
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::FileSource;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Limits, Location, Part, Report, Source,
@@ -22,55 +18,18 @@ use crate::parser::IndexParser;
 use crate::verified::read_shard;
 use crate::wire::FourCC;
 
-/// How a file is opened.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions(modelfmt_core::OpenOptions<Index>);
+modelfmt_core::reader! {
+    "AERO", Index, Result, Object;
 
-impl OpenOptions {
-    /// The defaults: the limits of the specification.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
+    /// How an AERO file is opened.
+    pub struct OpenOptions;
 
-    /// Caps on what the file may make the reader do.
-    #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
-        Self(self.0.limits(limits))
-    }
+    /// An open AERO file: its [`Index`] and the source of its bytes. The methods that do not say "verified" look at no hash
+    /// of values.
+    pub struct Reader<S>;
 
-    /// The file is one of so many of a set.
-    #[cfg(feature = "set")]
-    pub(crate) fn one_in(self, files: u64) -> Self {
-        Self(self.0.one_in(files))
-    }
-
-    #[cfg(feature = "set")]
-    pub(crate) const fn limits_ref(&self) -> &Limits {
-        self.0.limits_ref()
-    }
-
-    /// Opens a file by its path, with positioned reads.
-    ///
-    /// # Errors
-    /// If it cannot be read, breaks a rule of AERO 0.1, or its tensor index does not match its hash.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader<FileSource>> {
-        self.0.open(path).map(Reader)
-    }
-
-    /// Opens any source of bytes.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn open_source<S: Source>(&self, source: S) -> Result<Reader<S>> {
-        self.0.open_source(source).map(Reader)
-    }
-
-    #[cfg(feature = "set")]
-    pub(crate) fn index_of<S: Source>(&self, source: &S) -> Result<Arc<Index>> {
-        self.0.index_of(source)
-    }
+    /// An open AERO file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
 }
 
 impl Index {
@@ -86,8 +45,9 @@ impl Index {
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = Object;
 
-    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions<Self>) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone()).one_in(options.set_files())
     }
 
@@ -141,8 +101,13 @@ impl FileIndex for Index {
         Some("0.1".to_owned())
     }
 
+    /// The JSON of the MJSN chunk; empty if the file has none.
+    async fn metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
+        self.json(source).await.map(Option::unwrap_or_default)
+    }
+
     async fn metadata_tree<S: Fetch>(&self, source: &S) -> Result<Value> {
-        self.metadata(source).await.map(Value::Object)
+        self.tree_of_both(source).await.map(Value::Object)
     }
 
     fn details(&self) -> Object {
@@ -169,105 +134,8 @@ impl FileIndex for Index {
     }
 }
 
-/// An open AERO file: the shared [`Reader`](modelfmt_core::Reader), to whose words it leads, with chunks, metadata and
-/// verified reading.
-#[derive(Debug)]
-pub struct Reader<S>(modelfmt_core::Reader<Index, S>);
-
-impl<S: Clone> Clone for Reader<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-modelfmt_core::container_through_field!(Reader);
-
-impl<S> Deref for Reader<S> {
-    type Target = modelfmt_core::Reader<Index, S>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-impl Reader<FileSource> {
-    /// Opens a file by its path, with positioned reads.
-    ///
-    /// # Errors
-    /// As [`OpenOptions::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        OpenOptions::new().open(path)
-    }
-}
-
+/// What only AERO has: chunks, the manifest, and verified reading.
 impl<S: Source> Reader<S> {
-    /// Opens any source of bytes: a slice, a map, a buffer, or one of your own.
-    ///
-    /// # Errors
-    /// As [`OpenOptions::open`].
-    pub fn from_source(source: S) -> Result<Self> {
-        OpenOptions::new().open_source(source)
-    }
-
-    /// Puts a source under an index that was made of the same bytes before; reads nothing.
-    ///
-    /// # Errors
-    /// If the source is not as long as the file that the index was made of.
-    pub fn with_index(index: Arc<Index>, source: S) -> Result<Self> {
-        modelfmt_core::Reader::with_index(index, source).map(Self)
-    }
-
-    /// The source, without the reader.
-    #[must_use]
-    pub fn into_source(self) -> S {
-        self.0.into_source()
-    }
-
-    /// What the file holds. Keep it to open the same file again without reading.
-    #[must_use]
-    pub const fn index(&self) -> &Arc<Index> {
-        self.0.index()
-    }
-
-    /// Where its bytes come from.
-    #[must_use]
-    pub const fn source(&self) -> &S {
-        self.0.source()
-    }
-
-    /// The tensors in file order.
-    #[must_use]
-    pub fn tensors(&self) -> &TensorTable {
-        self.0.tensors()
-    }
-
-    /// The tensor of that name with its values: borrowed from a source in memory, else read. No hash is looked at.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Io`]; [`Fault::MissingShard`] in the index of a set.
-    pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        self.0.tensor(name)
-    }
-
-    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on. No hash is looked at.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
-    pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.0.read_into(position, offset, out)
-    }
-
-    /// Checks the file, on all cores, and reports every finding.
-    pub fn verify(&self, level: VerifyLevel) -> Report {
-        self.0.verify(level)
-    }
-
-    /// As [`verify`](Self::verify), with the work done as `work` says.
-    pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        self.0.verify_with(level, work)
-    }
-
     /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
     ///
     /// # Errors
@@ -276,7 +144,7 @@ impl<S: Source> Reader<S> {
     pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
         match self.tensors().find(name) {
             Some(position) => self.tensor_at_verified(position),
-            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
+            None => Err(self.shared.named(Error::NotFound { name: name.to_owned() })),
         }
     }
 
@@ -290,19 +158,7 @@ impl<S: Source> Reader<S> {
             let bytes = now(self.index().read_verified(self.source(), &place, place.within))?;
             modelfmt_core::view_of_source(place.info, bytes, || place.offset())
         };
-        read().map_err(|error| self.named(error))
-    }
-
-    /// A range of the bytes of the tensor at a position. No hash is looked at.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`].
-    pub fn read_range(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>> {
-        let read = || {
-            let place = self.index().place(position)?;
-            now(read_shard(self.source(), &place.chunk, of_range(&place, &range)?))
-        };
-        read().map_err(|error| self.named(error))
+        read().map_err(|error| self.shared.named(error))
     }
 
     /// A range of the bytes of the tensor at a position, verified: a whole tensor by its `hash_b3`, a part of it by the
@@ -315,7 +171,7 @@ impl<S: Source> Reader<S> {
             let place = self.index().place(position)?;
             now(self.index().read_verified(self.source(), &place, of_range(&place, &range)?))
         };
-        read().map_err(|error| self.named(error))
+        read().map_err(|error| self.shared.named(error))
     }
 
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
@@ -327,7 +183,7 @@ impl<S: Source> Reader<S> {
     pub fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>> {
         match self.index().find_chunk(fourcc, name) {
             Some(position) => self.chunk_at(position),
-            None => Err(self.named(Error::Malformed {
+            None => Err(self.shared.named(Error::Malformed {
                 part: Part::named("chunk", name),
                 at: self.index().header.toc_offset,
                 fault: Fault::NoChunk,
@@ -340,7 +196,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`chunk`](Self::chunk).
     pub fn chunk_at(&self, position: usize) -> Result<Content<'_>> {
-        now(self.index().content(self.source(), position)).map_err(|error| self.named(error))
+        now(self.index().content(self.source(), position)).map_err(|error| self.shared.named(error))
     }
 
     /// The file's metadata (MJSN): a JSON object. `None` if the file has none.
@@ -348,7 +204,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`chunk`](Self::chunk); also if it does not decode.
     pub fn json(&self) -> Result<Option<Object>> {
-        now(self.index().json(self.source())).map_err(|error| self.named(error))
+        now(self.index().json(self.source())).map_err(|error| self.shared.named(error))
     }
 
     /// The manifest (MMSG). `None` if the file has none.
@@ -356,7 +212,7 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`json`](Self::json).
     pub fn manifest(&self) -> Result<Option<Object>> {
-        now(self.index().manifest(self.source())).map_err(|error| self.named(error))
+        now(self.index().manifest(self.source())).map_err(|error| self.shared.named(error))
     }
 
     /// The page hashes of a shard; `None` if the file has none for it.
@@ -366,18 +222,16 @@ impl<S: Source> Reader<S> {
     pub fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>> {
         match self.index().shard_chunk(shard_id) {
             Some(shard) => {
-                now(self.index().pages_of(self.source(), shard)).map_err(|error| self.named(error))
+                now(self.index().pages_of(self.source(), shard)).map_err(|error| self.shared.named(error))
             }
             None => Ok(None),
         }
     }
 
-    /// What `inspect --json` prints as metadata: `json` the MJSN object or null, `manifest` the MMSG map or null.
-    ///
-    /// # Errors
-    /// As [`json`](Self::json).
-    pub fn metadata(&self) -> Result<Object> {
-        now(self.index().metadata(self.source())).map_err(|error| self.named(error))
+    /// `json` and `manifest`, each an object or null.
+    #[cfg(feature = "set")]
+    pub(crate) fn metadata_tree(&self) -> Result<Object> {
+        now(self.index().tree_of_both(self.source())).map_err(|error| self.shared.named(error))
     }
 }
 

@@ -139,9 +139,9 @@ fn ranges_outside_a_tensor_are_refused() {
     let reader = open(model(&[100, 200], &WriteOptions::new()));
     #[allow(clippy::reversed_empty_ranges, reason = "a caller's mistake must be an error, not a panic")]
     for range in [0..101, 100..101, 101..101, 5..4, 0..u64::MAX, u64::MAX..u64::MAX] {
-        assert!(matches!(reader.read_range(0, range.clone()), Err(Error::OutOfRange { .. })), "{range:?}");
+        assert!(matches!(reader.read_range_at(0, range.clone()), Err(Error::OutOfRange { .. })), "{range:?}");
     }
-    assert_eq!(reader.read_range(0, 100..100).unwrap().len(), 0);
+    assert_eq!(reader.read_range_at(0, 100..100).unwrap().len(), 0);
     assert!(matches!(reader.read_into(0, u64::MAX, &mut [0]), Err(Error::OutOfRange { .. })));
     assert!(matches!(reader.tensor_at(2), Err(Error::NotFound { .. })));
     assert!(matches!(reader.read_range_verified(0, 0..1), Err(Error::NoHash { .. })));

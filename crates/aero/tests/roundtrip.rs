@@ -129,7 +129,7 @@ proptest! {
             prop_assert_eq!(location.offset.unwrap() % 64, 0);
             let len = tensor.values.len() as u64;
             let (from, to) = (len / 3, len - len / 4);
-            let range = reader.read_range(position, from..to).unwrap();
+            let range = reader.read_range_at(position, from..to).unwrap();
             prop_assert_eq!(&*range, &tensor.values[from as usize..to as usize]);
             let has_pages = reader.page_hashes(reader.index().entry(position).unwrap().shard_id).unwrap().is_some();
             if has_pages {

@@ -200,7 +200,7 @@ pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};
 pub use parser::IndexParser;
 pub use prefetch::{Prefetched, prefetch};
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use shards::{Manifest, SetPlan, SetReader, Shard};

@@ -10,16 +10,23 @@ use modelfmt_core::{
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
+use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How a file is opened.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "APR2", Index, Result, &Metadata;
 
-/// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
-///
-/// With a source in memory (a slice, a map) raw tensors are views of it, without a copy; with any other, one tensor is one
-/// read. Of a compressed tensor, reading piece after piece is linear.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How an APR2 or APR1 file is opened.
+    pub struct OpenOptions;
+
+    /// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
+    ///
+    /// Reading a compressed tensor piece after piece takes linear time.
+    pub struct Reader<S>;
+
+    /// An open APR2 file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
 
 impl Index {
     /// Parses a whole file in memory, with the default [`Limits`].
@@ -34,8 +41,9 @@ impl Index {
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = &'a Metadata;
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone())
     }
 
@@ -84,6 +92,10 @@ impl FileIndex for Index {
             (Generation::Apr1, _) => "1".to_owned(),
             (Generation::Apr2, (major, minor)) => format!("{major}.{minor}"),
         })
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
+        Ok(self.metadata())
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {

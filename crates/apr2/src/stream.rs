@@ -64,7 +64,7 @@ impl<S: Source> StreamingLoader<S> {
             None => {
                 let section = self.head()?.sections.metadata;
                 let bytes = read(&self.source, section.range())?;
-                Metadata::parse(&bytes, section.offset(), self.options.limits_ref())?
+                Metadata::parse(&bytes, section.offset(), self.options.shared.limits_ref())?
             }
         };
         Ok(self.metadata.insert(metadata))
@@ -127,14 +127,14 @@ impl<S: Source> StreamingLoader<S> {
     fn head(&mut self) -> Result<Head> {
         let head = match self.head {
             Some(head) => head,
-            None => parser::read_head(&self.source, self.options.limits_ref())?,
+            None => parser::read_head(&self.source, self.options.shared.limits_ref())?,
         };
         Ok(*self.head.insert(head))
     }
 
     fn read_index(&mut self) -> Result<Tensors> {
         let head = self.head()?;
-        let limits = self.options.limits_ref();
+        let limits = self.options.shared.limits_ref();
         let section = head.sections.index;
         match head.generation {
             Generation::Apr2 => {

@@ -150,7 +150,7 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, default_limits};
 pub use metadata::{Array, MetaValue, Metadata};
 pub use parser::IndexParser;
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use wire::ValueType;
 
 // What every format crate has of modelfmt-core.

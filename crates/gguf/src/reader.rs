@@ -5,13 +5,21 @@ use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, Ve
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, default_limits};
+use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How a file is opened. Of the limits, `index_len` caps all that stands before the data, `metadata_len` the values in it.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "GGUF", Index, Result, &Metadata;
 
-/// An open GGUF file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How a GGUF file is opened. Of the limits, `index_len` caps all that stands before the data, `metadata_len` the values in it.
+    pub struct OpenOptions;
+
+    /// An open GGUF file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open GGUF file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
 
 impl Index {
     /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
@@ -26,12 +34,13 @@ impl Index {
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = &'a Metadata;
 
     fn default_limits() -> Limits {
         default_limits()
     }
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone())
     }
 
@@ -45,6 +54,10 @@ impl FileIndex for Index {
 
     fn version_text(&self) -> Option<String> {
         Some(self.version().to_string())
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
+        Ok(self.metadata())
     }
 
     /// Key to value, verbatim. See [`Metadata::to_object`](crate::Metadata::to_object) for what it takes.

@@ -179,7 +179,7 @@ pub use checksum::Checksum;
 pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, Metadata};
 pub use layout::{Plan, WriteOptions, can_hold};
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use wire::Number;

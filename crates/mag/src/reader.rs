@@ -4,19 +4,36 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
-use crate::index::{Index, IndexParser};
+use crate::index::{Index, IndexParser, Metadata};
 
-/// How a file is opened: limits, and whether its checksum must match.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "MAG", Index, Result, &Metadata;
 
-/// An open MAG file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How a MAG file is opened: limits, and whether its checksum must match.
+    pub struct OpenOptions;
+
+    /// An open MAG file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open MAG file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
+
+impl OpenOptions {
+    /// Opens a file whose checksum does not match, to see what is left of it. `verify` reports it all the same.
+    #[must_use]
+    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+        self.shared = self.shared.ignore_checksum(ignore);
+        self
+    }
+}
 
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = &'a Metadata;
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
     }
 
@@ -30,6 +47,10 @@ impl FileIndex for Index {
 
     fn version_text(&self) -> Option<String> {
         Some(crate::wire::VERSION.to_string())
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
+        Ok(self.metadata())
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {

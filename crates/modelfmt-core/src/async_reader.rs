@@ -1,14 +1,17 @@
 //! The reader of files that have to be waited for: an object store, a web server, a browser's file handle.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use tensor_core::{TensorInfo, TensorView};
+use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::fetch::Fetch;
+use crate::file_index::FileIndex;
+use crate::options::OpenOptions;
 use crate::parse::{parse_fetched, require_len};
-use crate::reader::{FileIndex, OpenOptions, view_of_source};
+use crate::reader::view_of_source;
 use crate::report::{Report, VerifyLevel};
 use crate::table::TensorTable;
 
@@ -26,14 +29,14 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// # Errors
     /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub async fn from_source(source: S) -> Result<Self, Error<I::Fault>> {
-        Self::open_with(source, &OpenOptions::new()).await
+        Self::open_source(source, &OpenOptions::new(I::default_limits())).await
     }
 
     /// As [`from_source`](Self::from_source), with options of your own.
     ///
     /// # Errors
     /// As [`from_source`](Self::from_source).
-    pub async fn open_with(source: S, options: &OpenOptions<I>) -> Result<Self, Error<I::Fault>> {
+    pub async fn open_source(source: S, options: &OpenOptions) -> Result<Self, Error<I::Fault>> {
         let index = parse_fetched(I::parser(source.size(), options), &source).await?;
         Ok(Self { index: Arc::new(index), source })
     }
@@ -76,10 +79,7 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// # Errors
     /// As [`Reader::tensor`](crate::Reader::tensor).
     pub async fn tensor(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
-        match self.tensors().find(name) {
-            Some(position) => self.tensor_at(position).await,
-            None => Err(Error::NotFound { name: name.to_owned() }),
-        }
+        self.tensor_at(self.position(name)?).await
     }
 
     /// The tensor at a position with its values.
@@ -107,6 +107,22 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
         self.index.read_into(&self.source, position, offset, out).await
     }
 
+    /// A range of the bytes of the tensor of that name: as [`Reader::read_range`](crate::Reader::read_range).
+    ///
+    /// # Errors
+    /// As [`Reader::read_range`](crate::Reader::read_range).
+    pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, Error<I::Fault>> {
+        self.index.read_range(&self.source, self.position(name)?, range).await
+    }
+
+    /// The file's metadata, as the format has it.
+    ///
+    /// # Errors
+    /// If it has to be read first and cannot be, or does not decode.
+    pub async fn metadata(&self) -> Result<I::Metadata<'_>, Error<I::Fault>> {
+        self.index.metadata(&self.source).await
+    }
+
     /// Checks the file and reports every finding.
     pub async fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::sequential()).await
@@ -115,6 +131,10 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// As [`verify`](Self::verify), with progress as `work` says.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.index.verify(&self.source, level, work).await
+    }
+
+    fn position(&self, name: &str) -> Result<usize, Error<I::Fault>> {
+        self.tensors().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
     fn info(&self, position: usize) -> Result<TensorInfo<'_>, Error<I::Fault>> {

@@ -35,6 +35,16 @@ pub trait Container {
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn location(&self, tensor: usize) -> Result<Location, AnyError>;
 
+    /// All bytes of the file, if it is one file and in memory.
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The files of a set beside its index, as the index names them; none of a single file.
+    fn file_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A tensor's values, decompressed, little-endian and row-major; borrowed where they are in memory as they are.
     ///
     /// # Errors
@@ -88,62 +98,4 @@ pub trait Container {
 
     /// Checks the file and reports every finding, not only the first.
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report;
-}
-
-/// Makes the `Reader` of a format crate, a type over [`Reader`](crate::Reader), a [`Container`] through it.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! container_through_field {
-    ($Reader:ident) => {
-        impl<S: $crate::Source> $crate::Container for $Reader<S> {
-            fn version(&self) -> Option<String> {
-                self.0.version()
-            }
-            fn file_size(&self) -> u64 {
-                self.0.file_size()
-            }
-            fn tensor_count(&self) -> usize {
-                self.0.tensor_count()
-            }
-            fn info(&self, tensor: usize) -> Option<$crate::TensorInfo<'_>> {
-                self.0.info(tensor)
-            }
-            fn find(&self, name: &str) -> Option<usize> {
-                self.0.find(name)
-            }
-            fn location(&self, tensor: usize) -> Result<$crate::Location, $crate::AnyError> {
-                $crate::Container::location(&self.0, tensor)
-            }
-            fn read(&self, tensor: usize) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
-                $crate::Container::read(&self.0, tensor)
-            }
-            fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
-                $crate::Container::read_into(&self.0, tensor, offset, out)
-            }
-            fn read_into_checked(
-                &self,
-                tensor: usize,
-                offset: u64,
-                out: &mut [u8],
-                claims: &$crate::claims::Claims,
-            ) -> Result<(), $crate::AnyError> {
-                $crate::Container::read_into_checked(&self.0, tensor, offset, out, claims)
-            }
-            fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
-                $crate::Container::read_file(&self.0, file, at, out)
-            }
-            fn claims(&self, tensors: &[usize]) -> Result<$crate::claims::Claims, $crate::AnyError> {
-                $crate::Container::claims(&self.0, tensors)
-            }
-            fn metadata(&self) -> Result<$crate::value::Value, $crate::AnyError> {
-                $crate::Container::metadata(&self.0)
-            }
-            fn details(&self) -> Result<$crate::value::Value, $crate::AnyError> {
-                $crate::Container::details(&self.0)
-            }
-            fn verify(&self, level: $crate::VerifyLevel, work: &$crate::Execution<'_>) -> $crate::Report {
-                $crate::Container::verify(&self.0, level, work)
-            }
-        }
-    };
 }

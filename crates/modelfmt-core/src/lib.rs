@@ -121,8 +121,11 @@ mod error;
 mod execution;
 mod extent;
 mod fetch;
+mod file_index;
+mod format;
 mod limits;
 mod names;
+mod options;
 mod parse;
 pub mod parts;
 mod reader;
@@ -141,10 +144,13 @@ pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Located, Pa
 pub use execution::{Execution, PIECE, Progress};
 pub use extent::{Extent, Overlap, align_up, overlaps};
 pub use fetch::{Fetch, Scan, ScanError, ScanRange, now, poll_once};
+pub use file_index::FileIndex;
+pub use format::FormatReader;
 pub use limits::Limits;
 pub use names::NameTable;
+pub use options::OpenOptions;
 pub use parse::{Parser, parse_fetched, parse_source, require_len};
-pub use reader::{FileIndex, OpenOptions, Reader, view_of_source};
+pub use reader::{Reader, view_of_source};
 pub use report::{Check, Report, Status, VerifyError, VerifyLevel};
 pub use set::{MapError, SetReader, ShardMap};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

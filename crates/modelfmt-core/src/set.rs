@@ -10,10 +10,12 @@ use crate::container::Container;
 use crate::error::{AnyError, CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::fetch::now;
+use crate::file_index::FileIndex;
 use crate::limits::Limits;
 use crate::names::NameTable;
+use crate::options::OpenOptions;
 use crate::parts::Parts;
-use crate::reader::{FileIndex, OpenOptions, Reader};
+use crate::reader::Reader;
 use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::{FileSource, Folder};
@@ -81,6 +83,10 @@ type Shards<I, S> = Parts<Reader<I, S>, I, <I as FileIndex>::Fault>;
 /// The error of a set's format.
 pub type MapError<M> = Error<<<M as ShardMap>::Index as FileIndex>::Fault>;
 
+fn default_options<M: ShardMap>() -> OpenOptions {
+    OpenOptions::new(M::Index::default_limits())
+}
+
 /// An open sharded model. Each format crate has it under its own name, with its own map.
 ///
 /// The index of a set says neither dtypes nor shapes: those of a tensor are known once its file has been opened, which
@@ -89,7 +95,7 @@ pub type MapError<M> = Error<<<M as ShardMap>::Index as FileIndex>::Fault>;
 pub struct SetReader<M: ShardMap, F: Files> {
     map: Arc<M>,
     files: F,
-    options: OpenOptions<M::Index>,
+    options: OpenOptions,
     shards: Shards<M::Index, F::Source>,
     /// What errors call the index.
     name: Option<String>,
@@ -102,14 +108,14 @@ impl<M: ShardMap> SetReader<M, Folder> {
     /// # Errors
     /// If the index cannot be read or breaks a rule.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, MapError<M>> {
-        Self::open_with(path, &OpenOptions::new())
+        Self::open_with(path, &default_options::<M>())
     }
 
     /// As [`open`](Self::open), with options of your own.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions<M::Index>) -> Result<Self, MapError<M>> {
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, MapError<M>> {
         let path = path.as_ref();
         let failed = |source| Error::Open { path: path.display().to_string(), source };
         let source = FileSource::open(path).map_err(failed)?;
@@ -125,7 +131,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     pub fn from_files(files: F, index: &str) -> Result<Self, MapError<M>> {
         let failed = |source| Error::Open { path: index.to_owned(), source };
         let source = files.open(index).map_err(failed)?;
-        Self::from_source(&source, files, &OpenOptions::new())
+        Self::from_source(&source, files, &default_options::<M>())
     }
 
     /// Opens the set whose index is what `source` holds, and whose files `files` opens.
@@ -135,7 +141,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     pub fn from_source(
         source: &(impl Source + ?Sized),
         files: F,
-        options: &OpenOptions<M::Index>,
+        options: &OpenOptions,
     ) -> Result<Self, MapError<M>> {
         let map = Self::map_of(source, options.limits_ref());
         let map = map.map_err(|error| error.in_source(source.name()))?;
@@ -152,7 +158,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
 
     /// Opens a set whose index is known; reads nothing.
     #[must_use]
-    pub fn with_index(map: Arc<M>, files: F, options: OpenOptions<M::Index>) -> Self {
+    pub fn with_index(map: Arc<M>, files: F, options: OpenOptions) -> Self {
         let shards = Parts::new(map.shard_count());
         Self { map, files, options, shards, name: None }
     }
@@ -186,7 +192,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
             let fault = CommonFault::ShardSize { found, stated }.into();
             return Err(Error::Malformed { part: self.part(number), at: 0, fault });
         }
-        let index = self.shards.index(&source, |source| self.options.index_of(source));
+        let index = self.shards.index(&source, |source| Reader::index_of(source, &self.options));
         index.and_then(|index| Reader::with_index(index, source)).map_err(|error| self.within(number, error))
     }
 
@@ -325,6 +331,10 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn find(&self, name: &str) -> Option<usize> {
         Self::find(self, name)
+    }
+
+    fn file_paths(&self) -> Vec<String> {
+        (0..self.shards.len()).map(|number| self.path(number).to_owned()).collect()
     }
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {

@@ -187,7 +187,7 @@ impl Model {
     /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
     /// begin in it.
     pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
-        let file = self.opened.memory()?;
+        let file = self.opened.as_slice()?;
         let location = self.container().location(position).ok()?;
         let is_raw = location.encoding == Encoding::Raw && location.file.is_none();
         let values = Extent::new(location.offset?, location.stored_nbytes, file.len() as u64).ok()?;

@@ -14,7 +14,8 @@ macro_rules! as_reader {
                 #[cfg(feature = $feature)]
                 #[must_use]
                 pub fn $method(&self) -> Option<&$reader> {
-                    self.opened.as_any().downcast_ref()
+                    let reader: &dyn std::any::Any = &*self.opened;
+                    reader.downcast_ref()
                 }
             )*
         }

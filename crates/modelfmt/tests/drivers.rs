@@ -37,7 +37,10 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
     let slice = |position: usize| {
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
-        reader.read_into(position, offset, &mut out).map(|()| out).map_err(text)
+        let slice = reader.read_into(position, offset, &mut out).map(|()| out).map_err(text);
+        let range = reader.read_range_at(position, offset..offset + len as u64).map(|bytes| bytes.to_vec());
+        assert_eq!(range.map_err(text), slice);
+        slice
     };
     Ok(Seen {
         tensors: reader.tensors().iter().map(|info| format!("{info:?}")).collect(),
@@ -57,7 +60,13 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
         values.push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
-        slices.push(reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(text));
+        let slice = reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(text);
+        let name = reader.tensors().info(position).unwrap().name;
+        if reader.tensors().find(name) == Some(position) {
+            let range = reader.read_range(name, offset..offset + len as u64).await;
+            assert_eq!(range.map(|bytes| bytes.to_vec()).map_err(text), slice);
+        }
+        slices.push(slice);
     }
     let tensors = reader.tensors().iter().map(|info| format!("{info:?}")).collect();
     Ok(Seen { tensors, values, slices, report: report(&reader.verify(VerifyLevel::Full).await) })

@@ -188,7 +188,7 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser};
 pub use layout::{Plan, WriteOptions, can_hold, is_string};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use sizevars::SizeVars;

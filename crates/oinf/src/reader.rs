@@ -5,18 +5,27 @@ use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLeve
 
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser};
+use crate::metadata::Metadata;
 
-/// How a file is opened.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "OINF", Index, Result, Metadata<'_>;
 
-/// An open OINF file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How an OINF file is opened.
+    pub struct OpenOptions;
+
+    /// An open OINF file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open OINF file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
 
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = Metadata<'a>;
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref())
     }
 
@@ -30,6 +39,10 @@ impl FileIndex for Index {
 
     fn version_text(&self) -> Option<String> {
         Some(crate::wire::VERSION.to_string())
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<Metadata<'a>> {
+        Ok(self.to_metadata())
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {

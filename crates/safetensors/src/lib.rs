@@ -186,7 +186,7 @@ mod writer;
 pub use error::{Error, Fault, Result};
 pub use index::{Index, IndexParser, default_limits};
 pub use layout::{Plan, WriteOptions, can_hold};
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use set::{SetIndex, SetPlan, SetReader};

@@ -6,21 +6,29 @@ use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, Ve
 use crate::error::{Fault, Result};
 use crate::index::{Index, IndexParser, default_limits};
 
-/// How a file is opened. Of the limits, `index_len` caps the header.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "safetensors", Index, Result, Option<&Object>;
 
-/// An open safetensors file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How a safetensors file is opened. Of the limits, `index_len` caps the header.
+    pub struct OpenOptions;
+
+    /// An open safetensors file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open safetensors file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
 
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = Option<&'a Object>;
 
     fn default_limits() -> Limits {
         default_limits()
     }
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone())
     }
 
@@ -34,6 +42,10 @@ impl FileIndex for Index {
 
     fn version_text(&self) -> Option<String> {
         None
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<Option<&'a Object>> {
+        Ok(self.metadata())
     }
 
     /// The object of `__metadata__`, empty if the file has none.

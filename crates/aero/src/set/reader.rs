@@ -149,7 +149,7 @@ impl<F: Files> SetReader<F> {
         options: &OpenOptions,
     ) -> Result<Self> {
         let read = || {
-            let (len, limits) = (source.len(), options.limits_ref());
+            let (len, limits) = (source.len(), options.shared.limits_ref());
             Limits::check("the length of the index of the set", len, limits.metadata_len)?;
             let text = source.read(0..len).map_err(|source| Error::Io { at: 0, len, source })?;
             let set = SetIndex::parse(&text, limits)?;
@@ -159,7 +159,7 @@ impl<F: Files> SetReader<F> {
         let (set, global) = read().map_err(|error: Error| error.in_source(source.name()))?;
         let parts = Parts::new(set.parts().len());
         // The allowance of compressed chunks is that of the whole set.
-        let options = options.clone().one_in(parts.len() as u64);
+        let options = OpenOptions { shared: options.shared.clone().one_in(parts.len() as u64) };
         Ok(Self { set, files, prefix, options, global, parts })
     }
 
@@ -198,7 +198,9 @@ impl<F: Files> SetReader<F> {
             let path = &part.file.path;
             let failed = |source| Error::Open { path: path.clone(), source };
             let source = self.files.open(&format!("{}{path}", self.prefix)).map_err(failed)?;
-            let index = self.parts.index(&source, |source| self.options.index_of(source));
+            let index = self
+                .parts
+                .index(&source, |source| modelfmt_core::Reader::index_of(source, &self.options.shared));
             index
                 .and_then(|index| Reader::with_index(index, source))
                 .map_err(|error| error.in_file(&file_part(path)))
@@ -308,7 +310,7 @@ impl<F: Files> SetReader<F> {
     /// # Errors
     /// As [`json`](Self::json).
     pub fn metadata(&self) -> Result<Object> {
-        self.global.metadata().map_err(|error| error.in_file(&file_part(&self.set.global_tidx().path)))
+        self.global.metadata_tree().map_err(|error| error.in_file(&file_part(&self.set.global_tidx().path)))
     }
 
     /// Checks the index and every file, and reports every finding.
@@ -472,6 +474,11 @@ impl<F: Files> Container for SetReader<F> {
         self.index().tensors().find(name)
     }
 
+    fn file_paths(&self) -> Vec<String> {
+        let parts = self.set.parts().iter().map(|part| &part.file);
+        parts.chain([self.set.global_tidx()]).map(|file| file.path.clone()).collect()
+    }
+
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
         let (number, part, home) = self.home(tensor).map_err(Error::erase)?;
         let location = match home {
@@ -524,7 +531,7 @@ impl<F: Files> Container for SetReader<F> {
     /// Those of `index.aero`; `files`: path and size of each file as the index states them; `base_url` and `cache` where the
     /// index has them.
     fn details(&self) -> Result<Value, AnyError> {
-        let mut details = Container::details(&*self.global)?;
+        let mut details = Container::details(&self.global)?;
         let files = self.set.files().map(|file| {
             Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.size_bytes.into())])
         });

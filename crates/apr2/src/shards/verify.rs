@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use modelfmt_core::source::Files;
-use modelfmt_core::{Execution, PIECE, Report, Shortened, Source, VerifyLevel, poll_once};
+use modelfmt_core::{Execution, PIECE, Reader, Report, Shortened, Source, VerifyLevel, poll_once};
 
 use super::{Manifest, SetReader, Shard};
 use crate::crc::Crc;
-use crate::reader::Reader;
+use crate::index::Index;
 use crate::verify::{self, message};
 use crate::wire::Flags;
 
@@ -96,7 +96,7 @@ fn manifest_itself(manifest: &Manifest, found: &mut Found) {
 fn one_shard<S: Source>(
     number: usize,
     shard: Shard<'_>,
-    reader: &Reader<S>,
+    reader: &Reader<Index, S>,
     level: VerifyLevel,
     work: &Execution<'_>,
     found: &mut Found,
@@ -164,7 +164,7 @@ fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Execution<'_>, found:
 }
 
 /// Every tensor that the manifest maps to a shard is there, and the other way round.
-fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<S>>], found: &mut Found) {
+fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<Index, S>>], found: &mut Found) {
     for (position, name) in manifest.names().iter().enumerate() {
         let Some(home) = manifest.home(position) else { continue };
         let Some(Some(reader)) = readers.get(home) else { continue }; // a shard that does not open is a finding

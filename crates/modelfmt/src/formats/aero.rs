@@ -56,19 +56,13 @@ mod on {
     use crate::convert::tensors::Origin;
     use crate::error::Result;
     use crate::model::Model;
-    use std::any::Any;
-
-    use modelfmt_core::Source as _;
-    use modelfmt_core::source::{BoxSource, SharedFiles};
 
     use crate::error::Error as CrateError;
     use crate::formats::{OpenOptions, Opened, Source};
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        let Source { path, source, options, .. } = opened;
-        let reader = reader_options(options).open_source(source).map_err(CrateError::in_file(path))?;
-        Ok(Box::new(reader))
+        opened.open_file::<aero::Reader<_>>()
     }
 
     /// Opens a set by its index.
@@ -85,28 +79,6 @@ mod on {
         match &options.limits {
             Some(limits) => own.limits(limits.clone()),
             None => own,
-        }
-    }
-
-    impl Opened for aero::Reader<BoxSource> {
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-
-        fn memory(&self) -> Option<&[u8]> {
-            self.source().as_slice()
-        }
-    }
-
-    impl Opened for aero::SetReader<SharedFiles> {
-        fn as_any(&self) -> &dyn Any {
-            self
-        }
-
-        fn file_paths(&self) -> Vec<String> {
-            let set = self.set();
-            let parts = set.parts().iter().map(|part| &part.file);
-            parts.chain([set.global_tidx()]).map(|file| file.path.clone()).collect()
         }
     }
 

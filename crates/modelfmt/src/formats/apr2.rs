@@ -73,7 +73,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<apr2::Index>()
+        opened.open_file::<apr2::Reader<_>>()
     }
 
     /// Opens a set by its index.

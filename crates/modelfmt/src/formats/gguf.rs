@@ -36,6 +36,6 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<modelfmt_gguf::Index>()
+        opened.open_file::<modelfmt_gguf::Reader<_>>()
     }
 }

@@ -45,7 +45,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<mag::Index>()
+        opened.open_file::<mag::Reader<_>>()
     }
 
     pub(super) fn write(

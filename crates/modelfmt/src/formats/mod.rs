@@ -14,7 +14,7 @@ use std::path::Path;
 use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::Value;
 use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-use modelfmt_core::{AnyError, Container, Execution, FileIndex, Reader, SetReader, ShardMap};
+use modelfmt_core::{AnyError, Container, Execution, FileIndex, FormatReader, Reader, SetReader, ShardMap};
 
 #[cfg(feature = "aero")]
 pub(crate) use self::aero::losses as aero_losses;
@@ -104,46 +104,9 @@ pub(crate) const fn entry(format: Format) -> &'static Entry {
 }
 
 /// A file or set, open, with the reader of its format.
-pub(crate) trait Opened: Container + Send + Sync {
-    /// The reader itself.
-    #[allow(dead_code, reason = "with no format switched on nobody asks")]
-    fn as_any(&self) -> &dyn Any;
+pub(crate) trait Opened: Container + Any + Send + Sync {}
 
-    /// All bytes of a single file, if they are in memory.
-    fn memory(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// The files of a set beside its index, as the index names them; none of a single file.
-    #[allow(dead_code, reason = "there are no paths on wasm32")]
-    fn file_paths(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-impl<I: FileIndex + Send + Sync + 'static> Opened for Reader<I, BoxSource> {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn memory(&self) -> Option<&[u8]> {
-        modelfmt_core::Source::as_slice(self.source())
-    }
-}
-
-impl<M: ShardMap + Send + Sync + 'static> Opened for SetReader<M, SharedFiles>
-where
-    M::Index: Send + Sync,
-{
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn file_paths(&self) -> Vec<String> {
-        let map = self.index();
-        (0..map.shard_count()).filter_map(|number| map.path(number)).map(str::to_owned).collect()
-    }
-}
+impl<R: Container + Any + Send + Sync> Opened for R {}
 
 /// What there is to open.
 pub(crate) struct Source<'a> {
@@ -157,10 +120,14 @@ pub(crate) struct Source<'a> {
 
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 impl Source<'_> {
-    /// Opens it as a file of a format with the shared reader.
-    fn open_file<I: FileIndex + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>> {
-        let reader = own_options::<I>(self.options).open_source(self.source);
-        Ok(Box::new(reader.map_err(Error::in_file(self.path))?))
+    /// Opens it as a file of a format with that format's reader.
+    fn open_file<R>(self) -> Result<Box<dyn Opened>>
+    where
+        R: FormatReader<Source = BoxSource> + Send + Sync + 'static,
+    {
+        let options = own_options::<R::Index>(self.options);
+        let reader = Reader::open_source(self.source, &options).map_err(Error::in_file(self.path))?;
+        Ok(Box::new(R::from_shared(reader)))
     }
 
     /// Opens it as the index of a set with the shared reader.
@@ -168,7 +135,7 @@ impl Source<'_> {
     where
         M::Index: Send + Sync + 'static,
     {
-        let (path, options) = (self.path, own_options(self.options));
+        let (path, options) = (self.path, own_options::<M::Index>(self.options));
         let (source, files) = self.with_files()?;
         let reader = SetReader::<M, _>::from_source(&source, files, &options);
         Ok(Box::new(reader.map_err(Error::in_file(path))?))
@@ -183,10 +150,7 @@ impl Source<'_> {
 }
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
-fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions<I> {
-    let own = modelfmt_core::OpenOptions::new().ignore_checksum(options.ignore_checksum);
-    match &options.limits {
-        Some(limits) => own.limits(limits.clone()),
-        None => own,
-    }
+fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
+    let limits = options.limits.clone().unwrap_or_else(I::default_limits);
+    modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum)
 }

@@ -47,7 +47,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<oinf::Index>()
+        opened.open_file::<oinf::Reader<_>>()
     }
 
     pub(super) fn write(

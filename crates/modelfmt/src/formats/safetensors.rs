@@ -65,7 +65,7 @@ mod on {
 
     /// Opens one file.
     pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<modelfmt_safetensors::Index>()
+        opened.open_file::<modelfmt_safetensors::Reader<_>>()
     }
 
     /// Opens a set by its index.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use modelfmt::Model;
 use modelfmt::modelfmt_core::source::FileSource;
-use modelfmt::modelfmt_core::{Error, FileIndex, Reader, SetReader, ShardMap};
+use modelfmt::modelfmt_core::{Error, FileIndex, OpenOptions, Reader, SetReader, ShardMap};
 
 use crate::faults::chain;
 
@@ -17,17 +17,19 @@ fn check<I: FileIndex>(golden: &str) {
     fs::write(&whole, &bytes).unwrap();
     fs::write(&cut, &bytes[..bytes.len() / 3]).unwrap();
 
-    let error = Reader::<I, FileSource>::open(&cut).map(drop).unwrap_err();
+    let options = OpenOptions::new(I::default_limits());
+    let error = Reader::<I, FileSource>::open(&cut, &options).map(drop).unwrap_err();
     named_once(&error, &cut);
     assert!(!matches!(error.inner(), Error::InFile(_)), "{error:?}");
     named_once(&Model::open(&cut).unwrap_err(), &cut);
 
-    let reader = Reader::<I, FileSource>::open(&whole).unwrap();
+    let reader = Reader::<I, FileSource>::open(&whole, &options).unwrap();
     let error = reader.tensor("absent").unwrap_err();
     named_once(&error, &whole);
     assert!(matches!(error.inner(), Error::NotFound { .. }), "{error:?}");
     named_once(&reader.tensor_at(1000).unwrap_err(), &whole);
     named_once(&reader.read_into(0, u64::MAX, &mut [0]).unwrap_err(), &whole);
+    named_once(&reader.read_range_at(0, 1..u64::MAX).unwrap_err(), &whole);
 
     // A file that becomes shorter under the reader: an error of reading, with its cause.
     let model = Model::open(&whole).unwrap();
@@ -62,7 +64,8 @@ fn what_only_aero_has_names_its_file_too() {
     let errors = [
         reader.tensor_verified("absent").map(drop).unwrap_err(),
         reader.tensor_at_verified(0).map(drop).unwrap_err(),
-        reader.read_range(1000, 0..1).map(drop).unwrap_err(),
+        reader.read_range("absent", 0..1).map(drop).unwrap_err(),
+        reader.read_range_at(1000, 0..1).map(drop).unwrap_err(),
         reader.read_range_verified(0, 0..u64::MAX).map(drop).unwrap_err(),
         reader.chunk(aero::FourCC::WTSH, "absent").map(drop).unwrap_err(),
     ];

@@ -1,0 +1,192 @@
+//! What a format says of its files, for every reader.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tensor_core::{AlignedBuf, Bytes, TensorInfo};
+
+use crate::claims::FileClaims;
+use crate::error::{CommonFault, Error, Part};
+use crate::execution::Execution;
+use crate::extent::Extent;
+use crate::fetch::Fetch;
+use crate::limits::Limits;
+use crate::options::OpenOptions;
+use crate::parse::Parser;
+use crate::report::{Report, VerifyLevel};
+use crate::table::{Location, TensorTable};
+use crate::value::{Object, Value};
+
+/// What a format says of one of its files: everything but the values. [`Reader`](crate::Reader) adds a source, and serves the rest.
+///
+/// The provided methods fit formats whose values stand in the file as they are.
+pub trait FileIndex: Sized {
+    /// The rules of the format.
+    type Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static;
+    /// What makes the index of bytes.
+    type Parser: Parser<Index = Self, Fault = Self::Fault>;
+    /// The format's own metadata, typed: what its writer takes too.
+    type Metadata<'a>
+    where
+        Self: 'a;
+
+    /// The limits that apply unless others are given.
+    #[must_use]
+    fn default_limits() -> Limits {
+        Limits::default()
+    }
+
+    /// A parser for a file of `file_len` bytes.
+    fn parser(file_len: u64, options: &OpenOptions) -> Self::Parser;
+
+    /// The length of the file that this is the index of.
+    fn file_len(&self) -> u64;
+
+    /// The tensors.
+    fn tensors(&self) -> &TensorTable;
+
+    /// Where the values of the tensor at a position lie.
+    fn location(&self, position: usize) -> Option<Location> {
+        self.tensors().location(position)
+    }
+
+    /// The values of the tensor at a position, decompressed on as many threads as `work` says (without it: as its size
+    /// deserves); borrowed if the source is in memory and they stand in it as they are.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if they do not decompress.
+    fn read<'s, S: Fetch>(
+        &self,
+        source: &'s S,
+        position: usize,
+        work: Option<&Execution<'_>>,
+    ) -> impl Future<Output = Result<Bytes<'s>, Error<Self::Fault>>> {
+        let _ = work;
+        async move {
+            let (_, extent) = placed(self, position)?;
+            let (at, len) = (extent.offset(), extent.len());
+            source.fetch(extent.range()).await.map_err(|source| Error::Io { at, len, source })
+        }
+    }
+
+    /// Fills `out` with the values of the tensor at a position from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    fn read_into<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
+        async move {
+            let (info, extent) = placed(self, position)?;
+            let len = out.len() as u64;
+            let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
+            let at = part.offset();
+            source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+        }
+    }
+
+    /// A range of the bytes of the tensor at a position; borrowed if the source is in memory and they stand in it as they
+    /// are.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into).
+    fn read_range<'s, S: Fetch>(
+        &self,
+        source: &'s S,
+        position: usize,
+        range: Range<u64>,
+    ) -> impl Future<Output = Result<Bytes<'s>, Error<Self::Fault>>> {
+        async move {
+            let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+            let part = part_of(&info, &range)?;
+            let location = self.location(position).ok_or_else(|| Error::no_such_position(position))?;
+            let Some(offset) = location.offset else {
+                self.read_into(source, position, part.offset(), &mut []).await?; // it says why there are no bytes
+                return Err(Error::NoData { name: info.name.to_owned() });
+            };
+            let at = offset.saturating_add(part.offset());
+            let failed = |source| Error::Io { at, len: part.len(), source };
+            if !location.encoding.is_compressed() {
+                let within = Extent::new(at, part.len(), self.file_len());
+                let within = within.map_err(|fault| placed_badly(&info, at, fault))?;
+                return source.fetch(within.range()).await.map_err(failed);
+            }
+            let size = usize::try_from(part.len()).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+            let mut out = AlignedBuf::zeroed(size).map_err(failed)?;
+            self.read_into(source, position, part.offset(), &mut out).await?;
+            Ok(Bytes::Owned(out))
+        }
+    }
+
+    /// Adds what the file states of the bytes that are read for the tensors at these positions. Formats without digests of
+    /// values add nothing.
+    ///
+    /// # Errors
+    /// If what it states cannot be read.
+    fn claims<S: Fetch>(
+        index: &Arc<Self>,
+        source: &S,
+        positions: &[usize],
+        claims: &mut FileClaims<'_>,
+    ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
+        let _ = (index, source, positions, claims);
+        ready(Ok(()))
+    }
+
+    /// What [`Container::version`](crate::Container::version) says.
+    fn version_text(&self) -> Option<String>;
+
+    /// The file's metadata, as the format has it.
+    ///
+    /// # Errors
+    /// If it has to be read first and cannot be, or does not decode.
+    fn metadata<'a, S: Fetch>(
+        &'a self,
+        source: &S,
+    ) -> impl Future<Output = Result<Self::Metadata<'a>, Error<Self::Fault>>>;
+
+    /// What [`Container::metadata`](crate::Container::metadata) says.
+    ///
+    /// # Errors
+    /// If it has to be read first and cannot be, or does not decode.
+    fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
+
+    /// What [`Container::details`](crate::Container::details) says.
+    fn details(&self) -> Object;
+
+    /// Checks the file and reports every finding.
+    fn verify<S: Fetch>(
+        &self,
+        source: &S,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> impl Future<Output = Report>;
+}
+
+/// The tensor at a position, and the bytes that it takes in a file where values stand as they are.
+fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, Extent), Error<I::Fault>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    let offset =
+        index.tensors().offset(position).ok_or_else(|| Error::NoData { name: info.name.to_owned() })?;
+    match Extent::new(offset, info.nbytes, index.file_len()) {
+        Ok(extent) => Ok((info, extent)),
+        Err(fault) => Err(placed_badly(&info, offset, fault)),
+    }
+}
+
+/// A range of a tensor's bytes, if the tensor has it.
+fn part_of<F>(info: &TensorInfo<'_>, range: &Range<u64>) -> Result<Extent, Error<F>> {
+    let len = range.end.checked_sub(range.start).unwrap_or(u64::MAX); // one that ends before it begins is no range
+    Extent::new(range.start, len, info.nbytes).map_err(|_| Error::out_of_range(info, range.start, len))
+}
+
+fn placed_badly<F: From<CommonFault>>(info: &TensorInfo<'_>, at: u64, fault: CommonFault) -> Error<F> {
+    Error::Malformed { part: Part::named("tensor", info.name), at, fault: fault.into() }
+}

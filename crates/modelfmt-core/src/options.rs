@@ -1,0 +1,59 @@
+//! How a file is opened, whatever its format.
+
+use crate::limits::Limits;
+
+/// How a file is opened. Each format crate has options of its own over these, which say what applies to its files.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    limits: Limits,
+    ignore_checksum: bool,
+    set_files: u64,
+}
+
+impl OpenOptions {
+    /// These limits; checksums that are looked at must match.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits, ignore_checksum: false, set_files: 0 }
+    }
+
+    /// Caps on what the file may make the reader do.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens a file even if a checksum that its format looks at on opening (MAG's) does not match, to see what is left of
+    /// it. `verify` reports it all the same.
+    #[must_use]
+    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+        self.ignore_checksum = ignore;
+        self
+    }
+
+    /// The file is one of so many of a set, which share what a set may make the reader do.
+    #[must_use]
+    pub const fn one_in(mut self, files: u64) -> Self {
+        self.set_files = files;
+        self
+    }
+
+    /// How many files the set has of which one is opened; 0 for a file by itself.
+    #[must_use]
+    pub const fn set_files(&self) -> u64 {
+        self.set_files
+    }
+
+    /// The caps.
+    #[must_use]
+    pub const fn limits_ref(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether a checksum may be wrong.
+    #[must_use]
+    pub const fn ignores_checksum(&self) -> bool {
+        self.ignore_checksum
+    }
+}
