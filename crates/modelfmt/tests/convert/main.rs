@@ -12,6 +12,7 @@
 
 mod aeros;
 mod chains;
+mod claims;
 mod common;
 mod config;
 mod damage;
