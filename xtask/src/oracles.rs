@@ -16,6 +16,7 @@ const PACKAGES: &[&str] = &[
     "magnetron==0.1.2",
     "openinfer-oinf==0.1.1",
     "safetensors==0.8.0",
+    "ml_dtypes==0.6.0",
     "numpy>=2,<3",
     "PyYAML>=6,<7", // all that `import gguf.quants` needs beside numpy
 ];
@@ -26,7 +27,7 @@ const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
-import dataclass_to_oinf, gguf.quants, magnetron, numpy, safetensors, verify_oinf
+import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors, verify_oinf
 assert magnetron.Tensor.ones(2, 3).sum().item() == 6
 ";
 

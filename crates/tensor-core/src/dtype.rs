@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 /// How the elements of a tensor are stored: `elements` of them share `nbytes` bytes.
 ///
-/// Scalar types have blocks of one element; ggml's quantized types have blocks of 32 or 256.
+/// Scalar types have blocks of one element; ggml's quantized types have blocks of 32 to 256; elements narrower than a byte share
+/// bytes, and their block is the smallest that takes whole ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Elements in one block.
@@ -20,11 +21,11 @@ pub struct Block {
 pub enum Kind {
     /// One byte an element, 0 or 1.
     Bool,
-    /// A signed integer in two's complement.
+    /// A signed integer in two's complement, or −1 and +1.
     Int,
     /// An unsigned integer.
     UInt,
-    /// A binary floating-point number of 16, 32 or 64 bits.
+    /// A binary floating-point number of 4 to 64 bits.
     Float,
     /// ggml's block quantization.
     Quantized,
@@ -128,20 +129,29 @@ dtypes! {
     Mxfp4 "mxfp4" Quantized 32 17 Some(39), "4-bit floats with a shared exponent.";
     Nvfp4 "nvfp4" Quantized 64 36 Some(40), "4-bit floats with scales of 8 bits.";
     Q1_0 "q1_0" Quantized 128 18 Some(41), "1 bit, scale in f16.";
-    F8E4M3 "f8_e4m3" Opaque 1 1 None, "8-bit float of safetensors, 4 bits of exponent.";
-    F8E5M2 "f8_e5m2" Opaque 1 1 None, "8-bit float of safetensors, 5 bits of exponent.";
-    F8E8M0 "f8_e8m0" Opaque 1 1 None, "8-bit power of two of safetensors.";
-    F8E4M3Fnuz "f8_e4m3fnuz" Opaque 1 1 None, "8-bit float of safetensors, 4 bits of exponent, no negative zero.";
-    F8E5M2Fnuz "f8_e5m2fnuz" Opaque 1 1 None, "8-bit float of safetensors, 5 bits of exponent, no negative zero.";
-    F6E2M3 "f6_e2m3" Opaque 4 3 None, "6-bit float of safetensors, 2 bits of exponent.";
-    F6E3M2 "f6_e3m2" Opaque 4 3 None, "6-bit float of safetensors, 3 bits of exponent.";
-    F4 "f4" Opaque 2 1 None, "4-bit float of safetensors.";
+    F8E4M3 "f8_e4m3" Float 1 1 None, "8 bits, 4 of exponent and 3 of mantissa, no infinities: OCP's E4M3.";
+    F8E5M2 "f8_e5m2" Float 1 1 None, "8 bits, 5 of exponent and 2 of mantissa: OCP's E5M2.";
+    F8E8M0 "f8_e8m0" Float 1 1 None, "8 bits of exponent: powers of two, as scales of blocks.";
+    F8E4M3Fnuz "f8_e4m3fnuz" Float 1 1 None, "8 bits, 4 of exponent and 3 of mantissa, no infinities and no negative zero.";
+    F8E5M2Fnuz "f8_e5m2fnuz" Float 1 1 None, "8 bits, 5 of exponent and 2 of mantissa, no infinities and no negative zero.";
+    F6E2M3 "f6_e2m3" Float 4 3 None, "6 bits, 2 of exponent and 3 of mantissa; four share three bytes.";
+    F6E3M2 "f6_e3m2" Float 4 3 None, "6 bits, 3 of exponent and 2 of mantissa; four share three bytes.";
+    F4 "f4" Float 2 1 None, "4 bits, 2 of exponent and 1 of mantissa; two share a byte.";
+    I4 "i4" Int 2 1 None, "Signed, 4 bits.";
+    I2 "i2" Int 4 1 None, "Signed, 2 bits.";
+    I1 "i1" Int 8 1 None, "Signed, 1 bit: 0 or −1.";
+    U4 "u4" UInt 2 1 None, "Unsigned, 4 bits.";
+    U2 "u2" UInt 4 1 None, "Unsigned, 2 bits.";
+    U1 "u1" UInt 8 1 None, "Unsigned, 1 bit.";
+    T2 "t2" Int 4 1 None, "Ternary: −1, 0 and 1, in 2 bits of two's complement.";
+    T1 "t1" Int 8 1 None, "A sign: −1 and +1, in 1 bit.";
     C64 "c64" Opaque 1 8 None, "Complex of two f32, from safetensors.";
     Packed "packed" Opaque 0 0 None, "Bytes of a codec that this library does not know; their length stands in the file.";
 }
 
 impl DType {
-    /// Bytes of one element for types whose blocks are single elements; `None` for block types and [`DType::Packed`].
+    /// Bytes of one element for types whose blocks are single elements; `None` for block types, elements narrower than a byte and
+    /// [`DType::Packed`].
     #[must_use]
     pub const fn size(self) -> Option<u32> {
         match self.block() {
@@ -150,7 +160,7 @@ impl DType {
         }
     }
 
-    /// Whether the elements are floating-point numbers of 16, 32 or 64 bits.
+    /// Whether the elements are floating-point numbers, of any width.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
@@ -164,18 +174,19 @@ impl DType {
 
     /// Bytes that a tensor of this type and `shape` takes.
     ///
-    /// `None` if a product overflows `u64`, if the number of elements is not a multiple of the type's block, or for
-    /// [`DType::Packed`], whose length only the file knows.
+    /// Integers narrower than a byte fill up the last one. `None` if a product overflows `u64`, if the number of elements of another
+    /// type is not a multiple of its block, or for [`DType::Packed`], whose length only the file knows.
     #[must_use]
     #[inline]
     pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
         let Block { elements, nbytes } = self.block()?;
         let count = crate::shape::element_count(shape)?;
         let elements = u64::from(elements);
-        if count % elements != 0 {
+        let fills_up = matches!(self.kind(), Kind::Int | Kind::UInt);
+        if count % elements != 0 && !fills_up {
             return None;
         }
-        (count / elements).checked_mul(u64::from(nbytes))
+        count.div_ceil(elements).checked_mul(u64::from(nbytes))
     }
 }
 
@@ -217,6 +228,16 @@ const ALIASES: &[(&str, DType)] = &[
     ("float8_e4m3fnuz", DType::F8E4M3Fnuz),
     ("float8_e5m2fnuz", DType::F8E5M2Fnuz),
     ("float8_e8m0fnu", DType::F8E8M0),
+    ("float6_e2m3fn", DType::F6E2M3),
+    ("float6_e3m2fn", DType::F6E3M2),
+    ("float4_e2m1fn", DType::F4),
+    ("f4_e2m1", DType::F4),
+    ("int4", DType::I4),
+    ("int2", DType::I2),
+    ("int1", DType::I1),
+    ("uint4", DType::U4),
+    ("uint2", DType::U2),
+    ("uint1", DType::U1),
     ("complex64", DType::C64),
 ];
 
@@ -308,6 +329,10 @@ mod tests {
         assert_eq!(DType::Q4_0.nbytes(&[33]), None);
         assert_eq!(DType::F4.nbytes(&[3, 2]), Some(3));
         assert_eq!(DType::F4.nbytes(&[3]), None);
+        assert_eq!(DType::F6E3M2.nbytes(&[2, 4]), Some(6));
+        assert_eq!(DType::I4.nbytes(&[3, 3]), Some(5));
+        assert_eq!(DType::T1.nbytes(&[17]), Some(3));
+        assert_eq!(DType::U2.nbytes(&[0]), Some(0));
         assert_eq!(DType::Packed.nbytes(&[3]), None);
         assert_eq!(DType::F64.nbytes(&[u64::MAX / 4]), None);
         assert_eq!(DType::F64.nbytes(&[0, u64::MAX]), Some(0));

@@ -36,6 +36,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Small numbers
+//!
+//! Floats of 8, 6 and 4 bits and integers of 4, 2 and 1 have no Rust type. [`TensorView::to_f32`] gives their numbers, which f32
+//! holds exactly, and [`Small`] turns codes into numbers and back.
+//!
 //! # Blocks
 //!
 //! ggml's block types (`q4_0`, `q6_k` and so on) are dtypes with a size here. The crate `ggml-quant` decodes their values.
@@ -48,6 +53,7 @@ mod buffer;
 mod dtype;
 mod info;
 mod shape;
+mod small;
 mod view;
 
 pub use buffer::{ALIGNMENT, AlignedBuf, Bytes};
@@ -55,6 +61,7 @@ pub use dtype::{Block, DType, Kind, UnknownDType};
 pub use half::{bf16, f16};
 pub use info::{ShapeError, TensorInfo, implied_nbytes};
 pub use shape::{DisplayShape, element_count};
+pub use small::Small;
 pub use view::{Element, TensorView, View, ViewError};
 
 /// The README's example, compiled as a test.

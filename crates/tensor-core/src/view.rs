@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use crate::buffer::Bytes;
 use crate::dtype::DType;
 use crate::info::TensorInfo;
+use crate::small::Small;
 
 mod sealed {
     pub trait Sealed {}
@@ -204,6 +205,17 @@ impl<'a> TensorView<'a> {
         Ok(self.numbers()?.collect())
     }
 
+    fn small_numbers(&self, small: Small) -> Box<dyn Iterator<Item = f64> + '_> {
+        let elements = usize::try_from(self.info.elements()).unwrap_or(usize::MAX);
+        let (elements_at_once, nbytes) = small.group();
+        let numbers = self.bytes.chunks(nbytes).flat_map(move |bytes| {
+            let mut numbers = [0.0; 8];
+            small.decode(bytes, &mut numbers);
+            numbers.into_iter().take(elements_at_once)
+        });
+        Box::new(numbers.take(elements).map(f64::from))
+    }
+
     fn numbers(&self) -> Result<Box<dyn Iterator<Item = f64> + '_>, ViewError> {
         fn each<'b, T: Element>(bytes: &'b [u8], to_f64: fn(T) -> f64) -> Box<dyn Iterator<Item = f64> + 'b> {
             let read = |chunk: &[u8]| bytemuck::pod_read_unaligned::<T>(chunk).to_native();
@@ -224,6 +236,7 @@ impl<'a> TensorView<'a> {
             DType::BF16 => each::<bf16>(bytes, f64::from),
             DType::F32 => each::<f32>(bytes, f64::from),
             DType::F64 => each::<f64>(bytes, |x| x),
+            small if let Some(small) = Small::of(small) => self.small_numbers(small),
             other if other.is_quantized() => return Err(ViewError::Blocks(other)),
             other => return Err(ViewError::NotNumeric(other)),
         })
@@ -335,10 +348,27 @@ mod tests {
         let halves = view(DType::F16, &[2], Bytes::Borrowed(bytemuck::cast_slice(&halves)));
         assert_eq!(halves.to_f64().unwrap(), [0.5, f64::INFINITY]);
         assert_eq!(view(DType::Bool, &[3], Bytes::Borrowed(&[0, 1, 2])).to_f32().unwrap(), [0.0, 1.0, 1.0]);
-        let opaque = view(DType::F8E4M3, &[1], Bytes::Borrowed(&[0]));
-        assert_eq!(opaque.to_f32(), Err(ViewError::NotNumeric(DType::F8E4M3)));
+        let opaque = view(DType::C64, &[1], Bytes::Borrowed(&[0; 8]));
+        assert_eq!(opaque.to_f32(), Err(ViewError::NotNumeric(DType::C64)));
         let short = TensorView::new(TensorInfo::new("t", DType::F32, &[2]).unwrap(), Bytes::Borrowed(&[0]));
         assert_eq!(short.unwrap_err(), ViewError::Length { found: 1, expected: 8 });
+    }
+
+    #[test]
+    fn small_numbers_convert() {
+        let bytes = [0x38, 0xb8, 0x7e, 0x01];
+        let f8 = view(DType::F8E4M3, &[2, 2], Bytes::Borrowed(&bytes));
+        assert_eq!(f8.to_f32().unwrap(), [1.0, -1.0, 448.0, 2f32.powi(-9)]);
+        let f4 = view(DType::F4, &[4], Bytes::Borrowed(&[0x21, 0xf7]));
+        assert_eq!(f4.to_f64().unwrap(), [0.5, 1.0, 6.0, -6.0]);
+        // 6 bits each, the lowest first: 001000 is 1, 100001 is -0.125, 011111 is 7.5, 000000 is 0.
+        let f6 = view(DType::F6E2M3, &[4], Bytes::Borrowed(&[0b0100_1000, 0b1111_1000, 0b0000_0001]));
+        assert_eq!(f6.to_f32().unwrap(), [1.0, -0.125, 7.5, 0.0]);
+        // The last byte is not full.
+        let i4 = view(DType::I4, &[3], Bytes::Borrowed(&[0x7f, 0x08]));
+        assert_eq!(i4.to_f32().unwrap(), [-1.0, 7.0, -8.0]);
+        let t1 = view(DType::T1, &[3, 3], Bytes::Borrowed(&[0b1000_0001, 1]));
+        assert_eq!(t1.to_f32().unwrap(), [1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 1.0, 1.0]);
     }
 
     #[test]

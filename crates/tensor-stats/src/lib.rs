@@ -29,6 +29,7 @@ mod exec;
 mod focus;
 mod gather;
 mod narrow;
+mod small;
 mod sum;
 mod wide;
 
@@ -40,6 +41,7 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 pub use tensor_core::DType;
+use tensor_core::Small;
 
 use element::Element;
 use exec::{Exec, Halt, Shared};
@@ -194,13 +196,14 @@ pub enum Error<E = Infallible> {
 
 /// Statistics of `count` values that `read` fetches by range.
 ///
-/// `read(first, buffer)` fills the buffer with the little-endian bytes of the elements from `first` on. It is asked for all
+/// `read(first, buffer)` fills the buffer with the little-endian bytes of the elements from `first` on, those of small types packed
+/// as they are in a file. It is asked for all
 /// of them several times, in ascending ranges of up to half a MiB, each time with the same result; a range begins at a multiple of
 /// 256 elements and ends at one or at `count`, and may overlap the one before by less than 512 elements.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for other types than booleans, integers and floats of 16 to 64 bits, [`Error::Read`] as soon as
+/// [`Error::Unsupported`] for other types than booleans, integers and floats, [`Error::Read`] as soon as
 /// `read` fails, [`Error::Changed`] if what it reads does not fit together.
 pub fn stats<E>(
     dtype: DType,
@@ -218,7 +221,8 @@ pub fn stats<E>(
     outcome.map_err(|halt| explain(halt, dtype, failure))
 }
 
-/// Statistics of values that are in memory: little-endian, of any alignment.
+/// Statistics of values that are in memory: little-endian, of any alignment. Of elements narrower than a byte there are as many
+/// as the bytes hold.
 ///
 /// # Errors
 ///
@@ -283,7 +287,7 @@ fn dispatch(dtype: DType, count: u64, exec: &mut Exec<'_>) -> Result<Stats, Halt
         DType::U64 => wide::numbers::<u64>(exec, count),
         DType::F32 => wide::numbers::<f32>(exec, count),
         DType::F64 => wide::numbers::<f64>(exec, count),
-        _ => Err(Halt::Unsupported),
+        _ => small::numbers(dtype, exec, count),
     }
 }
 
@@ -296,6 +300,12 @@ fn explain<E>(halt: Halt, dtype: DType, failure: Option<E>) -> Error<E> {
 }
 
 fn count_of(dtype: DType, bytes: &[u8]) -> Result<u64, Error> {
+    let block = dtype.block().ok_or(Error::Unsupported(dtype))?;
+    if let Some(small) = Small::of(dtype) {
+        let whole = (bytes.len() as u64).is_multiple_of(block.nbytes.into());
+        let count = bytes.len() as u64 * 8 / u64::from(small.bits());
+        return if whole { Ok(count) } else { Err(Error::Ragged { dtype, len: bytes.len() }) };
+    }
     let size = dtype.size().ok_or(Error::Unsupported(dtype))? as usize;
     match (bytes.len().checked_div(size), bytes.len().checked_rem(size)) {
         (Some(count), Some(0)) => Ok(count as u64),

@@ -8,6 +8,7 @@ use super::*;
 mod compare;
 mod golden;
 mod naive;
+mod small;
 
 /// Little-endian bytes of some numbers.
 fn bytes<T: Element>(values: &[T]) -> Vec<u8> {
@@ -188,7 +189,8 @@ fn signs_of_zero() {
 #[test]
 fn refusals() {
     assert_eq!(stats_of_bytes(DType::Q4_0, &[]), Err(Error::Unsupported(DType::Q4_0)));
-    assert_eq!(stats_of_bytes(DType::F8E4M3, &[1]), Err(Error::Unsupported(DType::F8E4M3)));
+    assert_eq!(stats_of_bytes(DType::C64, &[1; 8]), Err(Error::Unsupported(DType::C64)));
+    assert_eq!(stats_of_bytes(DType::F6E2M3, &[1; 4]), Err(Error::Ragged { dtype: DType::F6E2M3, len: 4 }));
     assert_eq!(stats_of_bytes(DType::Packed, &[1]), Err(Error::Unsupported(DType::Packed)));
     assert_eq!(stats_of_bytes(DType::F32, &[1; 6]), Err(Error::Ragged { dtype: DType::F32, len: 6 }));
     let fail = |first: u64, _: &mut [u8]| if first > 100_000 { Err("no more") } else { Ok(()) };
