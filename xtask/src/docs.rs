@@ -103,7 +103,7 @@ fn numbers(entry: &Capabilities) -> String {
     ];
     let (has, lacks): (Vec<DType>, Vec<DType>) = ALL.into_iter().partition(|&dtype| entry.has(dtype));
     let list = |dtypes: &[DType]| dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let more = if entry.opaque { ", also f8 f6 f4 c64" } else { "" };
+    let more = if entry.complex { ", also f8 f6 f4 c64" } else { "" };
     match lacks.len() {
         0 => format!("all{more}"),
         n if n < has.len() => format!("all but {}{more}", list(&lacks)),

@@ -159,7 +159,7 @@ pub use source::Source;
 pub use steps::{Fed, Step, Steps};
 pub use table::{Encoding, Location, NewTensor, TableIter, TensorTable};
 pub use tensor_core::{
-    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, TensorInfo,
+    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, Small, TensorInfo,
     TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
 };
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use modelfmt_core::DType::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-use modelfmt_core::Kind;
+use modelfmt_core::{Kind, Small};
 
 use crate::format::Format;
 
@@ -17,8 +17,8 @@ pub struct Capabilities {
     pub numbers: &'static [DType],
     /// ggml's block types that it has.
     pub blocks: Blocks,
-    /// Whether it has the opaque types of safetensors (f8, f6, f4, complex).
-    pub opaque: bool,
+    /// Whether it has complex numbers.
+    pub complex: bool,
     /// Whether it has tensors of an unknown codec.
     pub packed: bool,
     /// The smallest rank; below 1 there are scalars. Where it is 1, a scalar becomes a tensor of shape `[1]`.
@@ -97,7 +97,7 @@ impl Capabilities {
             (Kind::Quantized, Blocks::Some(types)) => types.contains(&dtype),
             (Kind::Quantized, Blocks::All) => true,
             _ if dtype == DType::Packed => self.packed,
-            (Kind::Opaque, _) => self.opaque,
+            (Kind::Opaque, _) => self.complex,
             _ => self.numbers.contains(&dtype),
         }
     }
@@ -145,15 +145,16 @@ pub(crate) fn plain_fault(text: &str) -> Option<String> {
 }
 
 /// Whether every value of `narrow` is one of `wide` too.
-fn holds_every_value(wide: DType, narrow: DType) -> bool {
-    let bits = |dtype: DType| dtype.size().unwrap_or(0) * 8;
+pub(crate) fn holds_every_value(wide: DType, narrow: DType) -> bool {
+    let bits = |dtype: DType| Small::of(dtype).map_or(dtype.size().unwrap_or(0) * 8, Small::bits);
     match (wide.kind(), narrow.kind()) {
         (Kind::Int | Kind::UInt, Kind::Bool) => true,
         (Kind::Int, Kind::Int) | (Kind::UInt, Kind::UInt) => bits(wide) >= bits(narrow),
         (Kind::Int, Kind::UInt) => bits(wide) > bits(narrow),
         (Kind::Float, Kind::Float) => match (wide, narrow) {
-            (BF16, F16) | (F16, BF16) => false,
-            _ => bits(wide) >= bits(narrow),
+            (BF16, F16) | (F16, BF16 | DType::F8E8M0) => false,
+            // Those of 8 bits and fewer do not hold each other.
+            _ => wide == narrow || bits(wide) >= bits(narrow).max(16),
         },
         _ => false,
     }
@@ -184,7 +185,13 @@ mod tests {
             (apr2, U64, None),
             (apr2, F64, None),
             (oinf, BF16, Some(F32)),
-            (oinf, DType::F8E4M3, None),
+            (oinf, DType::F8E4M3, Some(F16)),
+            (mag, DType::F4, Some(F16)),
+            (mag, DType::F8E8M0, Some(F32)),
+            (apr2, DType::F8E8M0, Some(BF16)),
+            (mag, DType::I4, Some(I8)),
+            (mag, DType::U1, Some(I8)),
+            (mag, DType::C64, None),
             (mag, DType::Q4_0, None),
         ] {
             assert_eq!(target.widened(from), to, "{from} for {}", target.format);

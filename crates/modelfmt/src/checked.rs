@@ -33,6 +33,11 @@ impl<'a> Checked<'a> {
         self.claims.notes()
     }
 
+    /// The bytes of a tensor's values.
+    pub(crate) fn nbytes(&self, position: usize) -> u64 {
+        self.model.container().info(position).map_or(0, |info| info.nbytes)
+    }
+
     /// Fills `out` with a tensor's values from byte `offset` on.
     pub(crate) fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let container = self.model.container();

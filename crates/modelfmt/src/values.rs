@@ -1,6 +1,6 @@
 //! The values of a tensor in pieces, so that memory does not depend on its size.
 
-use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, Execution, PIECE, TensorInfo, TensorView};
+use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, Execution, PIECE, Small, TensorInfo, TensorView};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -55,12 +55,18 @@ impl<'a> Pieces<'a> {
         Ok(Some(&self.buffer))
     }
 
+    /// The elements in the pieces so far.
+    fn elements_read(&self) -> u64 {
+        elements_in(self.info.dtype, self.at).min(self.info.elements())
+    }
+
     /// The next piece as numbers; `None` at the end.
     pub(crate) fn next_numbers(&mut self, work: &Execution<'_>) -> Result<Option<Numbers>> {
         let (model, dtype) = (self.model, self.info.dtype);
+        let left = self.info.elements() - self.elements_read();
         let Some(bytes) = self.next(work)? else { return Ok(None) };
         let integers = integers(dtype, bytes);
-        let numbers = numbers(dtype, bytes).map(|floats| Some(Numbers { floats, integers }));
+        let numbers = numbers(dtype, bytes, left).map(|floats| Some(Numbers { floats, integers }));
         numbers.map_err(|error| {
             let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
             Error::File {
@@ -87,16 +93,18 @@ fn integers(dtype: DType, bytes: &[u8]) -> Vec<i128> {
     }
 }
 
-/// Whole elements or blocks as numbers.
-fn numbers(dtype: DType, bytes: &[u8]) -> Result<Vec<f64>, ggml_quant::QuantError> {
-    let elements = dtype
-        .block()
-        .map_or(0, |block| bytes.len() as u64 / u64::from(block.nbytes) * u64::from(block.elements));
-    let shape = [elements];
+/// Whole elements or blocks as numbers, at most `left`: the last byte of packed integers need not be full.
+fn numbers(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggml_quant::QuantError> {
+    let shape = [elements_in(dtype, bytes.len() as u64).min(left)];
     match TensorInfo::new("", dtype, &shape) {
         Ok(info) => ggml_quant::to_f64(&TensorView::new(info, Bytes::Borrowed(bytes))?),
         Err(_) => Err(modelfmt_core::ViewError::NotNumeric(dtype).into()),
     }
+}
+
+/// The elements that whole blocks of this type hold.
+fn elements_in(dtype: DType, nbytes: u64) -> u64 {
+    dtype.block().map_or(0, |block| nbytes / u64::from(block.nbytes) * u64::from(block.elements))
 }
 
 /// Whether values of this type can be read as numbers.
@@ -109,13 +117,25 @@ pub(crate) const fn is_numeric(dtype: DType) -> bool {
     }
 }
 
-/// Fills `out` with a tensor's elements from `first` on, little-endian; block types are decoded to `f32`.
+/// The type in which [`read_elements`] gives elements: `f32` for those that are decoded.
+pub(crate) const fn read_as(dtype: DType) -> DType {
+    if dtype.is_quantized() || Small::of(dtype).is_some() { DType::F32 } else { dtype }
+}
+
+/// Fills `out` with a tensor's elements from `first` on, little-endian; blocks and small types are decoded to `f32`.
 pub(crate) fn read_elements(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
     let dtype = model.container().info(position).map_or(DType::U8, |info| info.dtype);
-    match dtype.block() {
-        Some(block) if block.elements > 1 => decode_elements(model, position, dtype, first, out),
-        _ => model.read_into(position, first * u64::from(dtype.size().unwrap_or(1)), out),
+    if read_as(dtype) == dtype {
+        return model.read_into(position, first * u64::from(dtype.size().unwrap_or(1)), out);
     }
+    decode_elements(model, position, dtype, first, out)
+}
+
+/// Fills `out` with a tensor's elements as they are stored, from `first` on, which begins a block.
+pub(crate) fn read_stored(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
+    let block = model.container().info(position).and_then(|info| info.dtype.block());
+    let offset = block.map_or(first, |block| first / u64::from(block.elements) * u64::from(block.nbytes));
+    model.read_into(position, offset, out)
 }
 
 fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out: &mut [u8]) -> Result<()> {
@@ -131,7 +151,12 @@ fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out
     let mut blocks = vec![0; size((end - begin) * nbytes)?];
     model.read_into(position, begin * nbytes, &mut blocks)?;
     let mut values = vec![0f32; size((end - begin) * elements)?];
-    ggml_quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
+    match Small::of(dtype) {
+        Some(small) => small.decode(&blocks, &mut values),
+        None => {
+            ggml_quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
+        }
+    }
     let skip = size(first - begin * elements)?;
     for (out, value) in out.chunks_exact_mut(4).zip(values.iter().skip(skip)) {
         out.copy_from_slice(&value.to_le_bytes());

@@ -46,7 +46,7 @@ enum Codes {
     Float(Layout),
     /// The powers of two of `f8_e8m0`.
     Powers,
-    /// The smallest and the largest integer.
+    /// Two's complement if the first is negative: the smallest and the largest integer that a number becomes.
     Integer(i16, i16),
     /// −1 and +1.
     Signs,
@@ -115,7 +115,7 @@ impl Small {
             DType::U4 => small!(4, Codes::Integer(0, 15)),
             DType::U2 => small!(2, Codes::Integer(0, 3)),
             DType::U1 => small!(1, Codes::Integer(0, 1)),
-            DType::T2 => small!(2, Codes::Integer(-2, 1)),
+            DType::T2 => small!(2, Codes::Integer(-1, 1)),
             DType::T1 => small!(1, Codes::Signs),
             _ => None,
         }

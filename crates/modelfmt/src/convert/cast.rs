@@ -1,24 +1,40 @@
 //! Numbers from one type to another, in pieces of whole elements.
 //!
 //! - Float to float, integer to float: rounded once, to the nearest, ties to even, as IEEE 754 has it. What is beyond the
-//!   type's range becomes an infinity, and is noted. A NaN stays one.
+//!   type's range becomes an infinity, or what [`Small`] says of a type that has none, and is noted. A NaN stays one, and is refused where
+//!   the type has none.
 //! - Float to integer: toward zero. What is beyond the range becomes its end, and is noted. A NaN is refused.
 //! - Integer to integer: what is beyond the range becomes its end, and is noted.
 //! - Booleans are 0 and 1; everything but zero becomes true.
 
-use modelfmt_core::{DType, Kind, bf16, f16};
+use modelfmt_core::{DType, Kind, Small, bf16, f16};
+
+use crate::capabilities::holds_every_value;
 
 /// Whether elements of this type are numbers or booleans, so that they can be cast.
 pub(crate) const fn is_number(dtype: DType) -> bool {
     matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float)
 }
 
+/// Whether values can be cast to this type. A sign is no rounding of a number.
+pub(crate) fn is_target(dtype: DType) -> bool {
+    is_number(dtype) && dtype != DType::T1
+}
+
 /// The element, counted from the first of the piece, is a NaN and the type has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotANumber(pub(super) usize);
 
-/// Elements that are cast at once, in buffers on the stack.
+/// Elements that are cast at once, in buffers on the stack: whole bytes of every type.
 const RUN: usize = 256;
+
+/// The bytes that a run takes.
+fn run_len(dtype: DType) -> usize {
+    match Small::of(dtype) {
+        Some(small) => RUN / 8 * small.bits() as usize,
+        None => RUN * dtype.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1),
+    }
+}
 
 /// Casts whole elements; says whether any was beyond the range of `to`.
 pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<bool, NotANumber> {
@@ -26,8 +42,12 @@ pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Res
         widen_bf16(source, out);
         return Ok(false);
     }
-    let size = |dtype: DType| dtype.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
-    let runs = source.chunks(RUN * size(from)).zip(out.chunks_mut(RUN * size(to)));
+    if let Some(small) = Small::of(from).filter(|_| holds_every_value(to, from))
+        && widen_small(small, to, source, out)
+    {
+        return Ok(false);
+    }
+    let runs = source.chunks(run_len(from)).zip(out.chunks_mut(run_len(to)));
     let mut clipped = false;
     for (number, (source, out)) in runs.enumerate() {
         let run = if from.kind() == Kind::Float {
@@ -51,6 +71,24 @@ fn widen_bf16(source: &[u8], out: &mut [u8]) {
     }
 }
 
+/// By a table of all codes. Says whether there is one for this type.
+fn widen_small(small: Small, to: DType, source: &[u8], out: &mut [u8]) -> bool {
+    match to {
+        DType::F16 => by_table(small, source, out, |x| f16::from_f32(x).to_le_bytes()),
+        DType::BF16 => by_table(small, source, out, |x| bf16::from_f32(x).to_le_bytes()),
+        DType::F32 => by_table(small, source, out, f32::to_le_bytes),
+        _ => return false,
+    }
+    true
+}
+
+#[expect(clippy::indexing_slicing, reason = "a byte is inside a table of 256")]
+fn by_table<const N: usize>(small: Small, source: &[u8], out: &mut [u8], wide: impl Fn(f32) -> [u8; N]) {
+    let mut table = [[0; N]; 256];
+    table.iter_mut().zip(0..=u8::MAX).for_each(|(entry, code)| *entry = wide(small.to_f32(code)));
+    small.unpack(source, out.as_chunks_mut().0, |code| table[usize::from(code)]);
+}
+
 macro_rules! read {
     ($source:expr, $out:expr, $type:ty, |$x:ident| $convert:expr) => {
         for (out, bytes) in $out.iter_mut().zip($source.as_chunks::<{ size_of::<$type>() }>().0) {
@@ -65,7 +103,12 @@ fn decode_floats(from: DType, source: &[u8], out: &mut [f64]) {
         DType::F16 => read!(source, out, f16, |x| f64::from(x)),
         DType::BF16 => read!(source, out, bf16, |x| f64::from(x)),
         DType::F32 => read!(source, out, f32, |x| f64::from(x)),
-        _ => read!(source, out, f64, |x| x),
+        DType::F64 => read!(source, out, f64, |x| x),
+        small => {
+            if let Some(small) = Small::of(small) {
+                small.unpack(source, out, |code| small.to_f32(code).into());
+            }
+        }
     }
 }
 
@@ -79,7 +122,13 @@ fn decode_integers(from: DType, source: &[u8], out: &mut [i128]) {
         DType::I32 => read!(source, out, i32, |x| x.into()),
         DType::U32 => read!(source, out, u32, |x| x.into()),
         DType::I64 => read!(source, out, i64, |x| x.into()),
-        _ => read!(source, out, u64, |x| x.into()),
+        DType::U64 => read!(source, out, u64, |x| x.into()),
+        small => {
+            if let Some(small) = Small::of(small) {
+                #[expect(clippy::cast_possible_truncation, reason = "these numbers are integers")]
+                small.unpack(source, out, |code| small.to_f32(code) as i128);
+            }
+        }
     }
 }
 
@@ -111,17 +160,35 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, N
             x as f32
         }),
         DType::F64 => write!(values, out, f64, |x| x),
-        _ => return floats_to_integers(to, values, out),
+        _ => match Small::of(to).filter(|_| to.kind() == Kind::Float) {
+            Some(small) => return floats_to_small(small, values, out),
+            None => return floats_to_integers(to, values, out),
+        },
     }
     Ok(clipped)
 }
 
+fn floats_to_small(small: Small, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+    if !small.has_nan() {
+        find_nan(values)?;
+    }
+    let mut clipped = false;
+    small.pack(values, out, |&x| {
+        let (code, fits) = small.rounded(odd_f32(x));
+        clipped |= !fits;
+        code
+    });
+    Ok(clipped)
+}
+
+fn find_nan(values: &[f64; RUN]) -> Result<(), NotANumber> {
+    // Buffers are filled with zeros beyond the last element, so what is found here is in the piece.
+    values.iter().position(|x| x.is_nan()).map_or(Ok(()), |element| Err(NotANumber(element)))
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "the ends of i128 are beyond those of every type")]
 fn floats_to_integers(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
-    // Buffers are filled with zeros beyond the last element, so what is found here is in the piece.
-    if let Some(element) = values.iter().position(|x| x.is_nan()) {
-        return Err(NotANumber(element));
-    }
+    find_nan(values)?;
     let integer = |x: f64| if to == DType::Bool { i128::from(x != 0.0) } else { x as i128 };
     Ok(cast_integers(to, &values.map(integer), out))
 }
@@ -155,7 +222,16 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
         }),
         DType::BF16 => write!(values, out, bf16, |x| bf16::from_f32(odd_f32_of(x))),
         DType::F32 => write!(values, out, f32, |x| x as f32),
-        _ => write!(values, out, f64, |x| x as f64),
+        DType::F64 => write!(values, out, f64, |x| x as f64),
+        small => {
+            if let Some(small) = Small::of(small) {
+                small.pack(values, out, |&x| {
+                    let (code, fits) = small.rounded(odd_f32_of(x));
+                    clipped |= !fits;
+                    code
+                });
+            }
+        }
     }
     clipped
 }
@@ -263,5 +339,77 @@ mod tests {
                 assert!(a == b || is_nan(a) && is_nan(b), "{narrow} {a:?} {b:?}");
             }
         }
+    }
+
+    fn small() -> impl Iterator<Item = (DType, Small)> {
+        DType::ALL.iter().filter_map(|&dtype| Some((dtype, Small::of(dtype)?)))
+    }
+
+    #[test]
+    fn small_numbers_come_back_from_wider_types() {
+        for (dtype, small) in small().filter(|&(dtype, _)| is_target(dtype)) {
+            // More than a run, in whole blocks.
+            let codes: Vec<u8> = (0..=u8::MAX).cycle().take(520).collect();
+            let mut bytes = vec![0; 520 * small.bits() as usize / 8];
+            small.pack(&codes, &mut bytes, |&code| code);
+            for wide in [DType::F16, DType::BF16, DType::F32, DType::F64, DType::I8, DType::I16, DType::U64] {
+                let is_integer = wide.kind() != Kind::Float;
+                if is_integer == (dtype.kind() == Kind::Float) || !holds_every_value(wide, dtype) {
+                    continue;
+                }
+                let (mut wider, mut back) = (vec![0; run_len(wide) * 520 / RUN], vec![0xa5; bytes.len()]);
+                assert_eq!(cast(dtype, wide, &bytes, &mut wider), Ok(false), "{dtype} {wide}");
+                // The one code of t2 that is no ternary number.
+                assert_eq!(cast(wide, dtype, &wider, &mut back), Ok(dtype == DType::T2), "{wide} {dtype}");
+                let number = |bytes: &[u8]| {
+                    let mut numbers = vec![0.0; 520];
+                    small.decode(bytes, &mut numbers);
+                    numbers.into_iter().map(|x| if x == -2.0 && dtype == DType::T2 { -1.0 } else { x })
+                };
+                for (a, b) in number(&bytes).zip(number(&back)) {
+                    assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{dtype} {wide} {a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_floats_are_rounded_once() {
+        let f8_of = |x: f64| one(DType::F64, DType::F8E4M3, &x.to_le_bytes());
+        // Just above the middle of 1 and 1.125: twice rounded it would be 1.
+        assert_eq!(f8_of(1.0625 + 2f64.powi(-40)), (vec![0x39], Ok(false)));
+        assert_eq!(f8_of(1.0625), (vec![0x38], Ok(false)));
+        assert_eq!(f8_of(1e300), (vec![0x7f], Ok(true)));
+        assert_eq!(f8_of(f64::NAN), (vec![0x7f], Ok(false)));
+        let middle = 3u64 << 59; // of 2^60 and 2^61
+        assert_eq!(one(DType::U64, DType::F8E8M0, &middle.to_le_bytes()).0, [127 + 61]);
+        assert_eq!(one(DType::U64, DType::F8E8M0, &(middle - 1).to_le_bytes()).0, [127 + 60]);
+        assert_eq!(one(DType::I32, DType::F8E5M2, &70_000i32.to_le_bytes()), (vec![0x7c], Ok(true)));
+        assert_eq!(one(DType::I64, DType::F8E8M0, &(-1i64).to_le_bytes()), (vec![0xff], Ok(true)));
+    }
+
+    #[test]
+    fn a_nan_that_a_small_type_lacks_is_found_by_its_place() {
+        let mut values = vec![1f32; 600];
+        values[517] = f32::NAN;
+        let source: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        for to in [DType::F4, DType::F6E2M3, DType::F6E3M2, DType::I4, DType::U1] {
+            let mut out = vec![0; run_len(to) * 600 / RUN];
+            assert_eq!(cast(DType::F32, to, &source, &mut out), Err(NotANumber(517)), "{to}");
+        }
+        assert_eq!(cast(DType::F32, DType::F8E5M2, &source, &mut [0; 600]), Ok(false));
+    }
+
+    #[test]
+    fn packed_integers_saturate() {
+        let source: Vec<u8> = [-9i32, -8, 7, 8, 3].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let mut out = [0; 3];
+        assert_eq!(cast(DType::I32, DType::I4, &source, &mut out), Ok(true));
+        assert_eq!(out, [0x88, 0x77, 0x03]);
+        assert_eq!(cast(DType::I32, DType::T2, &source, &mut out[..2]), Ok(true));
+        assert_eq!(out[..2], [0b0101_1111, 0b01]);
+        let floats: Vec<u8> = [-1.9f32, 2.9].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(cast(DType::F32, DType::I4, &floats, &mut out[..1]), Ok(false));
+        assert_eq!(out[0], 0x2f);
     }
 }

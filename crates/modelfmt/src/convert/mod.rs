@@ -18,8 +18,9 @@
 //! # Casts
 //!
 //! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
-//! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. A NaN
-//! cannot become an integer or a boolean: that is an error which names tensor and element. Booleans are 0 and 1, and
+//! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. Small
+//! floats without infinities have a NaN or their largest number instead, as [`Small`](modelfmt_core::Small) says. A NaN
+//! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
 //! everything but zero becomes true.
 
 mod cast;

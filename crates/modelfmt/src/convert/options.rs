@@ -200,9 +200,10 @@ impl ConvertOptions {
             let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
             return Err(usage("--quantize", why));
         }
-        if let Some(dtype) = first(&self.cast, super::cast::is_number) {
-            let why =
-                format!("values cannot be cast to {dtype}; they can to bool, i8 to u64, f16, bf16, f32, f64");
+        if let Some(dtype) = first(&self.cast, super::cast::is_target) {
+            let why = format!(
+                "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
+            );
             return Err(usage("--cast", why));
         }
         Ok(())

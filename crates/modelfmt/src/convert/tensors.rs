@@ -268,8 +268,19 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The type that a tensor gets; its own after a item.
+    /// The type that a tensor gets, if its shape divides into whole blocks of it.
     fn dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
+        let to = self.chosen_dtype(name, from, shape);
+        if to != from && to.nbytes(shape).is_none() {
+            let shape = DisplayShape(shape);
+            let why = format!("the shape {shape} does not divide into whole blocks of {to}");
+            self.unsupported.push(Unsupported::tensor(name, why, Some("--cast NAME=DTYPE".into())));
+        }
+        to
+    }
+
+    /// The type that a tensor gets; its own where something is wrong.
+    fn chosen_dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
         let mut dtype = from;
         let decoded = self.dequantize.find(name, true);
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {

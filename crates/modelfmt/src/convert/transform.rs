@@ -75,8 +75,12 @@ impl<'a> Values<'a> {
             let wanted = (skip as u64 + rest.len() as u64).div_ceil(unit.target);
             let groups = wanted.min((RUN / unit.elements).max(1));
             let (source_len, len) = (size(groups * unit.source)?, size(groups * unit.target)?);
+            // The last elements of packed integers need not fill a group; the rest of it is zeros.
+            let begin = group * unit.source;
+            let there = size(self.source.nbytes(position).saturating_sub(begin))?.min(source_len);
+            scratch.source.clear();
             scratch.source.resize(source_len, 0);
-            self.source.read_into(position, group * unit.source, &mut scratch.source)?;
+            self.source.read_into(position, begin, scratch.source.get_mut(..there).unwrap_or_default())?;
             let first = group * unit.elements;
             let take = (len - skip).min(rest.len());
             let (head, tail) = rest.split_at_mut(take);
@@ -146,9 +150,7 @@ impl Scratch {
     fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<bool, Fault> {
         let Self { source, middle, floats } = self;
         let from = if from.is_quantized() {
-            let block = from.block().ok_or(Fault::Quant(QuantError::NoDecoder { dtype: from }))?;
-            let blocks = source.len() / usize::try_from(block.nbytes).unwrap_or(1).max(1);
-            floats.resize(blocks * usize::try_from(block.elements).unwrap_or(1), 0.0);
+            floats.resize(elements_in(from, source.len()), 0.0);
             ggml_quant::decode(from, source, floats)?;
             source.clear();
             source.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
@@ -167,8 +169,7 @@ impl Scratch {
         let values = if from == DType::F32 {
             &*source
         } else {
-            let elements = source.len() / usize::try_from(from.size().unwrap_or(1)).unwrap_or(1).max(1);
-            middle.resize(elements * 4, 0);
+            middle.resize(elements_in(from, source.len()) * 4, 0);
             cast(from, DType::F32, source, middle)?;
             &*middle
         };
@@ -177,6 +178,12 @@ impl Scratch {
         ggml_quant::encode(to, floats, out)?;
         Ok(false)
     }
+}
+
+/// The elements that whole blocks of this type hold.
+fn elements_in(dtype: DType, nbytes: usize) -> usize {
+    let count = |n: u32| usize::try_from(n).unwrap_or(1).max(1);
+    dtype.block().map_or(0, |block| nbytes / count(block.nbytes) * count(block.elements))
 }
 
 /// Why a run of elements could not be converted; elements are counted from its first.

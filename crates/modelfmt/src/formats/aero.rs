@@ -34,7 +34,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     format: Format::Aero,
     numbers: EVERY_NUMBER,
     blocks: Blocks::All,
-    opaque: false,
+    complex: false,
     packed: true,
     min_rank: 0,
     max_rank: 255,

@@ -48,7 +48,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     format: Format::Apr2,
     numbers: NUMBERS,
     blocks: Blocks::Some(BLOCKS),
-    opaque: false,
+    complex: false,
     packed: false,
     min_rank: 1,
     max_rank: 8,

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
         format: Format::Gguf,
         numbers: &[I8, I16, I32, I64, F16, BF16, F32, F64],
         blocks: Blocks::All,
-        opaque: false,
+        complex: false,
         packed: false,
         min_rank: 1,
         max_rank: 4,

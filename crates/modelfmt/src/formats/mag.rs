@@ -17,7 +17,7 @@ pub(super) static MAG: Entry = Entry {
         format: Format::Mag,
         numbers: NUMBERS,
         blocks: Blocks::None,
-        opaque: false,
+        complex: false,
         packed: false,
         min_rank: 1,
         max_rank: 255,

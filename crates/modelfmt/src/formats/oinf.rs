@@ -19,7 +19,7 @@ pub(super) static OINF: Entry = Entry {
         format: Format::Oinf,
         numbers: NUMBERS,
         blocks: Blocks::None,
-        opaque: false,
+        complex: false,
         packed: false,
         min_rank: 0,
         max_rank: 255,

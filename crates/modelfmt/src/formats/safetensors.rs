@@ -1,7 +1,9 @@
 //! safetensors, one file or several: strings as metadata.
 
+use modelfmt_core::DType;
+
 use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use crate::format::Format;
 
 pub(super) static SAFETENSORS: Entry = Entry {
@@ -30,11 +32,36 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     driver: driver!("safetensors", on::open_set, super::Write::Set(on::write_set)),
 };
 
+/// Every type of numbers but packed integers.
+const NUMBERS: &[DType] = &[
+    DType::Bool,
+    DType::I8,
+    DType::U8,
+    DType::I16,
+    DType::U16,
+    DType::I32,
+    DType::U32,
+    DType::I64,
+    DType::U64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::F8E4M3,
+    DType::F8E5M2,
+    DType::F8E8M0,
+    DType::F8E4M3Fnuz,
+    DType::F8E5M2Fnuz,
+    DType::F6E2M3,
+    DType::F6E3M2,
+    DType::F4,
+];
+
 const CAPABILITIES: Capabilities = Capabilities {
     format: Format::Safetensors,
-    numbers: EVERY_NUMBER,
+    numbers: NUMBERS,
     blocks: Blocks::None,
-    opaque: true,
+    complex: true,
     packed: false,
     min_rank: 0,
     max_rank: 255,

@@ -16,7 +16,7 @@ use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 use crate::printable::Printable;
 use crate::ties::Ties;
-use crate::values::{is_numeric, read_elements};
+use crate::values::{is_numeric, read_elements, read_stored};
 
 /// Prints a whole model: size variables, metadata and tensors, in file order.
 ///
@@ -111,7 +111,11 @@ pub fn stats(model: &Model, position: usize, work: &Execution<'_>) -> Result<Sta
     let info = model.info(position)?;
     let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
     let read = |first: u64, buffer: &mut [u8]| {
-        read_elements(model, position, first, buffer)?;
+        if info.dtype.is_quantized() {
+            read_elements(model, position, first, buffer)?;
+        } else {
+            read_stored(model, position, first, buffer)?;
+        }
         if work.advance(buffer.len() as u64).is_break() {
             return Err(model.failed(AnyError::Cancelled));
         }

@@ -7,7 +7,7 @@ use modelfmt_core::{AnyError, Bytes, DType, TensorInfo, TensorView, ViewError};
 use crate::error::Result;
 use crate::format_g::G6;
 use crate::model::Model;
-use crate::values::read_elements;
+use crate::values::{read_as, read_elements};
 
 /// Up to this many elements are all printed.
 const ALL: u64 = 10;
@@ -53,7 +53,7 @@ pub(super) fn elements(
     info: &TensorInfo<'_>,
     range: Range<u64>,
 ) -> Result<Vec<String>> {
-    let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
+    let dtype = read_as(info.dtype);
     let count = [range.end - range.start];
     let size = u64::from(dtype.size().unwrap_or(1));
     // At most ten elements.

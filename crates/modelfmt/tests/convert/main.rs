@@ -21,5 +21,6 @@ mod kept;
 mod metadata;
 mod pairs;
 mod sets;
+mod small;
 mod unsupported;
 mod values;

@@ -160,11 +160,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         ),
         (Format::Apr2, |o| o.quantize = vec![DType::Q4K.into()], "--quantize: there is no encoder for q4_k"),
         (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "--cast: values cannot be cast to q8_0"),
-        (
-            Format::Safetensors,
-            |o| o.cast = vec![DType::F8E4M3.into()],
-            "--cast: values cannot be cast to f8_e4m3",
-        ),
+        (Format::Safetensors, |o| o.cast = vec![DType::C64.into()], "--cast: values cannot be cast to c64"),
         (Format::Apr2, |o| o.align = Some(16), "--align: tensors are aligned to 32 or 64 bytes, not to 16"),
         (Format::Apr2, |o| o.shard_size = Some(0), "--shard-size: is 0"),
         (Format::Mag, |o| o.include = vec!["[".to_owned()], "--include: "),

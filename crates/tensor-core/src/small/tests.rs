@@ -59,6 +59,10 @@ fn numbers_that_a_code_has_come_back_and_fit() {
         for code in 0..1u16 << small.bits() {
             let number = small.to_f32(code as u8);
             let (back, fits) = small.rounded(number);
+            if dtype == DType::T2 && code == 2 {
+                assert_eq!((number, back, fits), (-2.0, 3, false), "no ternary number");
+                continue;
+            }
             assert!(fits, "{dtype} {code:#x}");
             assert!(u16::from(back) == code || number.is_nan(), "{dtype} {code:#x}");
             assert_eq!(number.is_nan(), small.to_f32(back).is_nan(), "{dtype} {code:#x}");
