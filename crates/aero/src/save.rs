@@ -1,38 +1,24 @@
-//! Writes tensors that are in memory, in one call.
-
-use std::path::Path;
+//! Writes tensors that are in memory, in one call, and files at a path.
 
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{Overwrite, Views};
-use modelfmt_core::{Execution, View};
 
 use crate::error::Result;
 use crate::layout::Plan;
 use crate::options::WriteOptions;
 
-/// Writes tensors that are in memory to a new file at `path`. It appears there when it is complete; a file that exists is
-/// not replaced. Use [`Plan`] for options, for values that are not in memory, or to replace a file.
-///
-/// ```
-/// use aero::{Reader, View, value::Object};
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.aero");
-/// let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "none")]);
-/// let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
-/// aero::save(&path, [("w", w)], &metadata)?;
-/// assert_eq!(Reader::open(&path)?.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// As [`Plan::new`] and [`Plan::write_file`].
-pub fn save<'a>(
-    path: impl AsRef<Path>,
-    tensors: impl IntoIterator<Item = (&'a str, View<'a>)>,
-    metadata: &Object,
-) -> Result<()> {
-    let views: Views<'a> = tensors.into_iter().collect();
-    let plan = Plan::new(views.specs(), metadata, &WriteOptions::new())?;
-    plan.write_file(path, Overwrite::Refuse, &views, &Execution::default())
+modelfmt_core::save! {
+    "AERO", Plan, WriteOptions, Result, &Object;
+
+    /// ```
+    /// use aero::{Reader, View, value::Object};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.aero");
+    /// let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "none")]);
+    /// let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
+    /// aero::save(&path, [("w", w)], &metadata)?;
+    /// assert_eq!(Reader::open(&path)?.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save;
 }

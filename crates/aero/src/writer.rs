@@ -1,10 +1,5 @@
 //! Streams a [`Plan`] into a sink, hashing in the same pass.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Extent, Part};
 
@@ -128,20 +123,5 @@ impl Plan {
             }
             other => other.named(&self.tensors),
         }
-    }
-
-    /// Writes the file at `path`. It appears there when it is complete; on any error nothing is left behind.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

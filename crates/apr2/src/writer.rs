@@ -1,10 +1,5 @@
 //! Streams a plan into a sink.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Extent};
 
@@ -28,21 +23,6 @@ impl Plan {
     /// [`Error::Cancelled`](crate::Error::Cancelled); what has been written by then is for the sink's owner to discard.
     pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
         self.write_whole(data, sink, work).map(|_| ())
-    }
-
-    /// Writes a file that appears at `path` when it is complete, or not at all.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write); also if the file exists and may not be replaced.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Writes the file and returns the CRC of all of it.

@@ -1,10 +1,5 @@
 //! Streams a [`Plan`] into a sink.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{Execution, Extent};
 
@@ -25,20 +20,5 @@ impl Plan {
             .map_err(|fault| crate::wire::common(modelfmt_core::Part::new("data"), begin, fault))?;
         let region = Region { extent, fill: FILL, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
-    }
-
-    /// Writes the file at `path`. It appears there when it is complete; on any error nothing is left behind.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

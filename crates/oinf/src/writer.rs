@@ -1,10 +1,5 @@
 //! Streams a plan into a sink.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{DType, Execution, Extent, Part};
 
@@ -37,21 +32,6 @@ impl Plan {
         first?;
         // The header last: until then these are no bytes of an OINF file.
         sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })
-    }
-
-    /// Writes the file at `path`, where it appears when it is complete; on any failure nothing is left behind.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write); also if the file cannot be created, or exists and may not be replaced.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 
     /// Checks the booleans in a piece of the file: what `verify` would refuse is not written.

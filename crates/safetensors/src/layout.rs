@@ -65,16 +65,16 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays out tensors, with the strings of `metadata` as `__metadata__`.
+    /// Lays out tensors, with the strings of `metadata` as `__metadata__`; with `None` the file has none.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for the first tensor or key that the format cannot hold.
-    pub fn new<'a>(
+    pub fn new<'a, 'm>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
-        metadata: Option<&Object>,
+        metadata: impl Into<Option<&'m Object>>,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let mut draft = Draft::new(metadata, 0)?;
+        let mut draft = Draft::new(metadata.into(), 0)?;
         for spec in specs {
             draft.push(&spec)?;
         }

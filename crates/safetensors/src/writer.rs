@@ -1,11 +1,6 @@
 //! Streams a [`Plan`] into a sink: the header, then each tensor's values, once and in pieces.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
 use modelfmt_core::Execution;
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
 
 use crate::error::{Error, Result};
@@ -21,20 +16,5 @@ impl Plan {
         sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })?;
         let region = Region { extent: self.data, fill: 0, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
-    }
-
-    /// Writes the file at `path`, where it appears only when it is complete.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write); nothing is left behind then.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

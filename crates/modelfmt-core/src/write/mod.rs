@@ -15,6 +15,7 @@ mod identity;
 mod partial;
 #[cfg(not(target_arch = "wasm32"))]
 mod pending;
+mod save;
 mod set;
 mod sink;
 mod views;

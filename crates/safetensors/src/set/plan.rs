@@ -42,12 +42,13 @@ impl SetPlan {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
-    pub fn new<'a>(
+    pub fn new<'a, 'm>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
-        metadata: Option<&Object>,
+        metadata: impl Into<Option<&'m Object>>,
         options: &WriteOptions,
     ) -> Result<Self> {
+        let metadata = metadata.into();
         check_relative(stem)
             .map_err(|fault| Error::Unsupported { part: Part::named("stem", stem), fault: fault.into() })?;
         let mut strings = metadata.map(strings).unwrap_or_default();

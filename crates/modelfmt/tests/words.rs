@@ -1,0 +1,141 @@
+//! Format crates are siblings: the same types, methods and signatures in each, and they do the same.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::value::{Object, Value};
+use modelfmt::modelfmt_core::write::{Overwrite, TensorSpec};
+use modelfmt::modelfmt_core::{
+    Bytes, Container, DType, Execution, Limits, Report, TensorTable, TensorView, VerifyLevel, View, now,
+};
+
+fn golden(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
+}
+
+/// `metadata` has the type that the crate's own writer takes, which differs.
+macro_rules! reads {
+    ($test:ident, $crate_name:ident, $metadata:ty, $golden:literal) => {
+        #[test]
+        fn $test() {
+            use $crate_name::{AsyncReader, Index, OpenOptions, Reader, Result};
+            type File = Reader<FileSource>;
+            type Memory = Reader<Vec<u8>>;
+
+            // The ten words, with their signatures.
+            let open: fn(&Path) -> Result<File> = |path| File::open(path);
+            let from_source: fn(Vec<u8>) -> Result<Memory> = Memory::from_source;
+            let tensors: fn(&Memory) -> &TensorTable = Memory::tensors;
+            let tensor: for<'a> fn(&'a Memory, &str) -> Result<TensorView<'a>> = Memory::tensor;
+            let read_range: for<'a> fn(&'a Memory, &str, Range<u64>) -> Result<Bytes<'a>> =
+                Memory::read_range;
+            let metadata: fn(&Memory) -> Result<$metadata> = Memory::metadata;
+            let verify: fn(&Memory, VerifyLevel) -> Report = Memory::verify;
+            let index: fn(&Memory) -> &Arc<Index> = Memory::index;
+            let source: fn(&Memory) -> &Vec<u8> = Memory::source;
+            let into_source: fn(Memory) -> Vec<u8> = Memory::into_source;
+            // Options, in one style.
+            let options: fn() -> OpenOptions = OpenOptions::new;
+            let _: fn() -> OpenOptions = OpenOptions::default;
+            let limits: fn(OpenOptions, Limits) -> OpenOptions = OpenOptions::limits;
+            let open_source: fn(&OpenOptions, Vec<u8>) -> Result<Memory> = OpenOptions::open_source;
+
+            let path = golden($golden);
+            let bytes = std::fs::read(&path).unwrap();
+            let file = open(&path).unwrap();
+            let memory = from_source(bytes.clone()).unwrap();
+            let waiting = now(AsyncReader::from_source(bytes.clone())).unwrap();
+            assert!(tensors(&memory).len() > 0);
+            for (position, info) in tensors(&memory).iter().enumerate() {
+                if Container::location(&memory, position).unwrap().offset.is_none() {
+                    assert!(
+                        tensor(&memory, info.name).is_err() && read_range(&memory, info.name, 0..0).is_err()
+                    );
+                    continue; // it is only declared
+                }
+                let whole = tensor(&memory, info.name).unwrap().bytes().to_vec();
+                assert_eq!(file.tensor(info.name).unwrap().bytes(), whole);
+                assert_eq!(now(waiting.tensor(info.name)).unwrap().bytes(), whole);
+                let half = whole.len() as u64 / 2;
+                let part = read_range(&memory, info.name, half..info.nbytes).unwrap();
+                assert_eq!(*part, whole[whole.len() / 2..]);
+                assert_eq!(*file.read_range(info.name, half..info.nbytes).unwrap(), *part);
+                assert_eq!(*now(waiting.read_range(info.name, half..info.nbytes)).unwrap(), *part);
+                assert!(read_range(&memory, info.name, 0..info.nbytes + 1).is_err());
+                #[allow(clippy::reversed_empty_ranges, reason = "a caller may")]
+                let reversed = read_range(&memory, info.name, 1..0);
+                assert!(reversed.is_err());
+            }
+            assert!(
+                tensor(&memory, "no such tensor").is_err()
+                    && read_range(&memory, "no such tensor", 0..0).is_err()
+            );
+            assert!(metadata(&memory).is_ok() && now(waiting.metadata()).is_ok());
+            assert_eq!(Container::metadata(&memory).unwrap(), Container::metadata(&file).unwrap());
+            assert!(verify(&memory, VerifyLevel::Full).is_ok());
+            let mut one = Limits::default();
+            one.tensors = 0;
+            assert!(open_source(&limits(options(), one), bytes.clone()).is_err());
+            let again = Memory::with_index(Arc::clone(index(&memory)), bytes.clone()).unwrap();
+            assert_eq!((source(&again), tensors(&again).len()), (&bytes, tensors(&memory).len()));
+            assert_eq!(into_source(memory), bytes);
+        }
+    };
+}
+
+reads!(aero_reads, aero, Object, "aero/hashes.aero");
+reads!(apr2_reads, apr2, &apr2::Metadata, "apr2/lz4.apr");
+reads!(gguf_reads, modelfmt_gguf, &modelfmt_gguf::Metadata, "gguf/shapes.gguf");
+reads!(mag_reads, mag, &mag::Metadata, "mag/names.mag");
+reads!(oinf_reads, oinf, oinf::Metadata<'_>, "oinf/dtypes.oinf");
+reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/names.safetensors");
+
+/// What `metadata` gives is what the writer takes (by reference, where it is a value).
+macro_rules! writes {
+    ($test:ident, $crate_name:ident, $first:expr, |$read:ident| $again:expr) => {
+        #[test]
+        fn $test() {
+            use $crate_name::{Plan, Reader, WriteOptions};
+            let folder = tempfile::tempdir().unwrap();
+            let (saved, planned) = (folder.path().join("saved"), folder.path().join("planned"));
+            let view = || View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+            let first = $first;
+            $crate_name::save(&saved, [("a", view()), ("b", view())], &first).unwrap();
+            assert!($crate_name::save(&saved, [("a", view())], &first).is_err(), "a file is not replaced");
+
+            let saved = Reader::open(&saved).unwrap();
+            assert_eq!(saved.tensor("b").unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+            let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::F32, vec![2, 2]));
+            let values = [view().bytes().to_vec(), view().bytes().to_vec()];
+            let $read = saved.metadata().unwrap();
+            let plan = Plan::new(specs, $again, &WriteOptions::default()).unwrap();
+            plan.write_file(&planned, Overwrite::Refuse, &values, &Execution::default()).unwrap();
+
+            let planned = Reader::open(&planned).unwrap();
+            assert_eq!(own_metadata(&planned), own_metadata(&saved));
+            for tensor in saved.tensors() {
+                let there = planned.tensor(tensor.name).unwrap();
+                assert_eq!(there.bytes(), saved.tensor(tensor.name).unwrap().bytes());
+            }
+        }
+    };
+}
+
+/// All but AERO's manifest, which states the file's own identity.
+fn own_metadata(reader: &dyn Container) -> Value {
+    let tree = reader.metadata().unwrap();
+    tree.get("json").cloned().unwrap_or(tree)
+}
+
+fn names() -> Object {
+    Object::from_iter([("model_name", "tiny"), ("architecture", "none")])
+}
+
+writes!(aero_writes, aero, names(), |metadata| &metadata);
+writes!(apr2_writes, apr2, apr2::Metadata::new("tiny", Object::new()), |metadata| metadata);
+writes!(mag_writes, mag, mag::Metadata::new(), |metadata| metadata);
+writes!(oinf_writes, oinf, oinf::Metadata::new().value("by", "us"), |metadata| &metadata);
+writes!(safetensors_writes, modelfmt_safetensors, names(), |metadata| metadata);
