@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use modelfmt::convert::TypeRule;
 use modelfmt::{Format, VerifyLevel};
 
+use crate::formats;
+
 /// Model files: what is in them, are they intact, turn them into another format.
 #[derive(Debug, Parser)]
 #[command(
@@ -15,17 +17,17 @@ use modelfmt::{Format, VerifyLevel};
     arg_required_else_help = true,
     max_term_width = 100
 )]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   modelfmt inspect model.safetensors
   modelfmt verify *.aero
   modelfmt convert model.safetensors model.aero --tensor-hashes
   modelfmt extract model.aero embed.weight -o embed.npy
   zstd -dc model.gguf.zst | modelfmt inspect -
 
-Formats are told by content: aero, aeroset, mag, oinf, apr2, apr2-sharded, apr1, safetensors, safetensors-sharded, gguf.
+Formats are told by content: {}.
 A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
 `-` is standard input where a model is read, and standard output where one is written.
-Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.")]
+Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
 pub(crate) struct Cli {
     /// No progress bars, no notes, not what was written; warnings and errors are still printed
     #[arg(long, short, global = true)]
@@ -147,13 +149,15 @@ pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
-    /// The file to write, or the index of the set to write: .aero .mag .oinf .apr .safetensors, .aeroset.json
-    /// .safetensors.index.json; standard output with - and --to
-    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath, help = format!(
+        "The file to write, or the index of the set to write: {}; standard output with - and --to",
+        formats::endings()
+    ))]
     pub(crate) output: PathBuf,
-    /// The format to write, if OUT's ending does not say it: aero, aeroset, mag, oinf, apr2, apr2-sharded, safetensors,
-    /// safetensors-sharded
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help = format!(
+        "The format to write, if OUT's ending does not say it: {}",
+        formats::names(Format::is_writable)
+    ))]
     pub(crate) to: Option<Format>,
     /// Replace OUT if it exists
     #[arg(long)]

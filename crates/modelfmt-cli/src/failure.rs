@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use modelfmt::Printable;
 
+use crate::flags::Flags;
+
 /// Why a command did not do its job.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -28,7 +30,7 @@ impl From<modelfmt::Error> for Failure {
     fn from(error: modelfmt::Error) -> Self {
         match error {
             modelfmt::Error::Output { source } => Self::Output(source),
-            error if error.is_usage() => Self::Usage(error.to_string()),
+            error if error.is_usage() => Self::Usage(error.in_words(&Flags)),
             error => Self::Job(error),
         }
     }
@@ -82,25 +84,21 @@ pub(crate) fn say(line: impl std::fmt::Display) {
 /// ends included.
 fn print(error: &modelfmt::Error) {
     let mut said = match error {
-        modelfmt::Error::Exists { path } => {
-            format!("{}: exists already; --force replaces it", path.display())
-        }
-        modelfmt::Error::Damaged { path, error } => {
-            format!("{}: {error}; nothing was written. --no-verify takes values as they are", path.display())
-        }
         modelfmt::Error::Write { path, .. } if is_without_folder(path) => {
             let why = format!("{}: cannot be written: its folder does not exist", path.display());
             say(format_args!("error: {}", Printable(&why)));
             return; // the cause says "no such file", which it was not to be
         }
-        other => other.to_string(),
+        other => other.in_words(&Flags),
     };
     say(format_args!("error: {}", Printable(&said)));
     if let modelfmt::Error::Unsupported { unsupported, .. } = error
         && unsupported.len() > 1
     {
         let groups = modelfmt::convert::Unsupported::grouped(unsupported);
-        groups.iter().for_each(|group| say(format_args!("caused by: {}", Printable(&group.to_string()))));
+        groups
+            .iter()
+            .for_each(|group| say(format_args!("caused by: {}", Printable(&group.in_words(&Flags)))));
     }
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod failure;
+mod flags;
+mod formats;
 mod progress;
 mod stop;
 mod streams;

@@ -6,7 +6,8 @@ use modelfmt_core::value::Value;
 use modelfmt_core::{DType, Execution, TensorInfo};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::convert::differences;
+use crate::convert::MetadataDiff;
+use crate::convert::flat::differences;
 use crate::error::Result;
 use crate::model::Model;
 use crate::ties::{Ties, check_reading};
@@ -60,17 +61,6 @@ pub struct ValueDiff {
     pub max_abs: Option<f64>,
     /// The largest difference relative to the larger magnitude of the two.
     pub max_rel: Option<f64>,
-}
-
-/// A metadata key whose values differ; `None` where a model lacks it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetadataDiff {
-    /// The key.
-    pub key: String,
-    /// Its value in the first model.
-    pub a: Option<Value>,
-    /// Its value in the second.
-    pub b: Option<Value>,
 }
 
 impl Diff {

@@ -1,16 +1,16 @@
 //! What can go wrong, with the file in which it did.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use modelfmt_core::write::BoxError;
 use modelfmt_core::{AnyError, Shortened};
 
-use crate::convert::Unsupported;
-use crate::format::Format;
-use crate::model::Model;
+use crate::choice::Choice;
+use crate::convert::fit::Unsupported;
+use crate::formats::Format;
+use crate::words::{Own, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum Error {
         error: AnyError,
     },
     /// The bytes of a file are not what the file itself says of them. Nothing has been written.
-    #[error("{}: {error}; nothing was written. --no-verify (no_verify) takes values as they are", path.display())]
+    #[error("{}", self.in_words(&Own))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -69,25 +69,27 @@ pub enum Error {
         feature: &'static str,
     },
     /// A tensor does not fit the file that it is to be extracted to.
-    #[error("{}: tensor {:?} cannot be extracted: {why}", path.display(), Shortened(name))]
+    #[error("{}", self.in_words(&Own))]
     NotExtractable {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// Why, and what to do.
+        /// Why.
         why: String,
+        /// What to do before.
+        remedy: Option<Remedy>,
     },
     /// A conversion was asked for something that makes no sense, whatever the model.
-    #[error("{option}: {why}")]
+    #[error("{}", self.in_words(&Own))]
     Usage {
-        /// The program's option; the field of [`ConvertOptions`](crate::ConvertOptions) has the same name.
-        option: &'static str,
+        /// What was chosen.
+        choice: Choice,
         /// Why, and what does.
         why: String,
     },
     /// The target of a conversion cannot hold all that the model has.
-    #[error("{}: does not fit {target}: {}", path.display(), Summary(unsupported))]
+    #[error("{}", self.in_words(&Own))]
     Unsupported {
         /// The model.
         path: PathBuf,
@@ -107,17 +109,19 @@ pub enum Error {
         source: BoxError,
     },
     /// No tensor has a name that was asked for by patterns.
-    #[error("{}: {option} leaves none of its {tensors} tensors; `modelfmt inspect` lists their names", path.display())]
+    #[error("{}", self.in_words(&Own))]
     NothingSelected {
         /// The model.
         path: PathBuf,
-        /// The program's option or argument.
-        option: String,
+        /// What was chosen.
+        choices: Vec<Choice>,
+        /// The patterns, where one choice has them all.
+        pattern: Option<String>,
         /// The number of tensors that the model has.
         tensors: usize,
     },
     /// A file that is to be written exists.
-    #[error("{}: exists already; --force (Overwrite::Replace) replaces it", path.display())]
+    #[error("{}", self.in_words(&Own))]
     Exists {
         /// The file.
         path: PathBuf,
@@ -147,12 +151,12 @@ pub enum Error {
         nearest: Option<String>,
     },
     /// A pattern of an option matches no tensor.
-    #[error("{}: {option} {pattern}: no tensor has such a name; `modelfmt inspect` lists them", path.display())]
+    #[error("{}", self.in_words(&Own))]
     NoMatch {
         /// The file.
         path: PathBuf,
-        /// The program's option.
-        option: &'static str,
+        /// What was chosen.
+        choice: Choice,
         /// What was to be matched.
         pattern: String,
     },
@@ -162,23 +166,16 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
 
-/// What does not fit, in one line: one item in full, of several their number and the options that would help.
-struct Summary<'a>(&'a [Unsupported]);
-
-impl fmt::Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [item] = self.0 {
-            return item.fmt(f);
-        }
-        write!(f, "{} items", self.0.len())?;
-        // The items say what an option does to them; here its name is enough.
-        let option = |help| str::split(help, ", which").next().unwrap_or(help);
-        let options: BTreeSet<&str> = self.0.iter().filter_map(|m| m.help.as_deref().map(option)).collect();
-        for (number, option) in options.into_iter().enumerate() {
-            write!(f, "{}{option}", if number == 0 { "; what helps: " } else { ", " })?;
-        }
-        Ok(())
+/// What does not fit, in one line: one item in full, of several their number and what would help.
+fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
+    if let [item] = unsupported {
+        return item.in_words(words);
     }
+    let remedies = unsupported.iter().filter_map(|item| item.remedy);
+    let remedies: BTreeSet<String> = remedies.map(|remedy| words.remedy(remedy)).collect();
+    let helps = if remedies.is_empty() { "" } else { "; what helps: " };
+    let remedies: Vec<String> = remedies.into_iter().collect();
+    format!("{} items{helps}{}", unsupported.len(), remedies.join(", "))
 }
 
 /// A result of this crate.
@@ -191,24 +188,64 @@ impl Error {
         matches!(self, Self::Usage { .. })
     }
 
-    pub(crate) fn nothing_selected(model: &Model, option: impl Into<String>) -> Self {
-        let (path, tensors) = (model.path().to_owned(), model.tensor_count());
-        Self::NothingSelected { path, option: option.into(), tensors }
+    /// What would resolve it, where one thing would; of [`Unsupported`](Self::Unsupported) each item has its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Exists { .. } => Some(Remedy::Overwrite),
+            Self::Damaged { .. } => Some(Remedy::SkipVerification),
+            Self::NothingSelected { .. } | Self::NoMatch { .. } => Some(Remedy::ListNames),
+            Self::NotExtractable { remedy, .. } => *remedy,
+            Self::File { error, .. } if matches!(error.inner(), AnyError::Limit { .. }) => {
+                Some(Remedy::RaiseLimit)
+            }
+            _ => None,
+        }
+    }
+
+    /// The error in a line, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        let remedy = self.remedy().map(|remedy| words.remedy(remedy)).unwrap_or_default();
+        match self {
+            Self::Exists { path } => format!("{}: exists already; {remedy} replaces it", path.display()),
+            Self::Damaged { path, error } => {
+                let path = path.display();
+                format!("{path}: {error}; nothing was written. {remedy} takes values as they are")
+            }
+            Self::NotExtractable { path, name, why, remedy: help } => {
+                let first = help.map_or_else(String::new, |_| format!(", or convert with {remedy} first"));
+                let name = Shortened(name);
+                format!("{}: tensor {name:?} cannot be extracted: {why}{first}", path.display())
+            }
+            Self::Usage { choice, why } => format!("{}: {why}", words.choice(*choice)),
+            Self::Unsupported { path, target, unsupported } => {
+                format!("{}: does not fit {target}: {}", path.display(), summary(unsupported, words))
+            }
+            Self::NothingSelected { path, choices, pattern, tensors } => {
+                let mut chosen = joined(choices, words);
+                if let Some(pattern) = pattern {
+                    chosen.push_str(if chosen.is_empty() { "" } else { " " });
+                    chosen.push_str(pattern);
+                }
+                let path = path.display();
+                format!("{path}: {chosen} leaves none of its {tensors} tensors; {remedy} lists their names")
+            }
+            Self::NoMatch { path, choice, pattern } => {
+                let (path, choice) = (path.display(), words.choice(*choice));
+                format!("{path}: {choice} {pattern}: no tensor has such a name; {remedy} lists them")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    pub(crate) fn usage(choice: Choice, why: impl Into<String>) -> Self {
+        Self::Usage { choice, why: why.into() }
     }
 
     /// An error of a format crate in a file, which is named once: here.
     pub(crate) fn file(path: PathBuf, error: AnyError) -> Self {
         let error = error.outside(&path.to_string_lossy());
         Self::File { path, error }
-    }
-
-    /// Names the file in which an error of a format crate occurred.
-    #[allow(dead_code, reason = "with no format switched on there are no such errors")]
-    pub(crate) fn in_file<F>(path: &Path) -> impl FnOnce(modelfmt_core::Error<F>) -> Self
-    where
-        F: fmt::Display + fmt::Debug + Send + Sync + 'static,
-    {
-        let path = path.to_owned();
-        move |error| Self::file(path, error.erase())
     }
 }

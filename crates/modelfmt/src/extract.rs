@@ -4,15 +4,17 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "npy")]
-use modelfmt_core::DType;
 use modelfmt_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
 use modelfmt_core::{AnyError, CommonFault, Execution, Extent, Part};
+#[cfg(feature = "npy")]
+use modelfmt_core::{DType, Kind};
 
 use crate::checked::Checked;
-use crate::convert::Guard;
+use crate::convert::guard::Guard;
 use crate::error::{Error, Result};
 use crate::model::Model;
+#[cfg(feature = "npy")]
+use crate::words::Remedy;
 
 /// What a tensor is extracted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,26 +153,30 @@ impl TensorData for Values<'_> {
 
 fn header(model: &Model, position: usize, kind: ExtractAs) -> Result<Vec<u8>> {
     let info = model.info(position)?;
-    let refused = |why: String| Error::NotExtractable {
+    let refused = |why: String, remedy| Error::NotExtractable {
         path: model.path().to_owned(),
         name: info.name.to_owned(),
         why,
+        remedy,
     };
     if !info.has_data {
-        return Err(refused("it is declared without data".to_owned()));
+        return Err(refused("it is declared without data".to_owned(), None));
     }
     match kind {
         ExtractAs::Bin => Ok(Vec::new()),
         #[cfg(feature = "npy")]
         ExtractAs::Npy => {
             let Some(code) = npy_type(info.dtype) else {
-                let help = if info.dtype.is_quantized() { "convert --dequantize" } else { "convert --cast" };
-                return Err(refused(format!(
-                    "numpy has no type {}; extract to .bin, or {help} first",
-                    info.dtype
-                )));
+                let remedy = match info.dtype.kind() {
+                    Kind::Quantized if ggml_quant::can_decode(info.dtype) => {
+                        Some(Remedy::Dequantize(DType::F32))
+                    }
+                    Kind::Float => Some(Remedy::Cast { to: DType::F32, by_name: false }),
+                    _ => None,
+                };
+                return Err(refused(format!("numpy has no type {}; extract to .bin", info.dtype), remedy));
             };
-            npy_header(code, info.shape).map_err(|error| refused(error.to_string()))
+            npy_header(code, info.shape).map_err(|error| refused(error.to_string(), None))
         }
     }
 }

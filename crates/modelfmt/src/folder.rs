@@ -12,7 +12,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Result};
-use crate::format::{Format, MAX_INDEX_JSON, PROBE};
+use crate::formats::{Format, MAX_INDEX_JSON, PROBE};
 use crate::unrecognized::{self, Stranger};
 
 /// What a file is, told without opening it as a model.
@@ -54,7 +54,7 @@ pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
 #[must_use]
 pub fn is_model_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Format::of_output(&name).is_some() || name.ends_with(".gguf")
+    Format::of_name(&name).is_some()
 }
 
 /// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.

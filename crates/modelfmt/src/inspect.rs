@@ -4,7 +4,8 @@ use modelfmt_core::value::Value;
 use modelfmt_core::{Execution, Location, TensorInfo};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use crate::error::{Error, Result};
+use crate::choice::Choice;
+use crate::error::Result;
 use crate::globs::Globs;
 use crate::model::Model;
 use crate::ties::Ties;
@@ -81,7 +82,7 @@ impl Model {
             }
         }
         if let Some(globs) = options.tensors.as_ref().filter(|_| tensors.is_empty()) {
-            return Err(Error::nothing_selected(self, format!("--tensors {globs}")));
+            return Err(self.nothing_selected(&[Choice::Tensors], Some(globs.to_string())));
         }
         if options.hash {
             let wanted = tensors.iter().filter(|(_, tensor)| tensor.info.has_data);

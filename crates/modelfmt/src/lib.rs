@@ -19,9 +19,9 @@
 //!    inspect   show   extract   diff   convert ──▶ any format but GGUF and APR1
 //! ```
 //!
-//! What is peculiar to a format is reached through its own reader ([`Model::as_aero`] and its siblings) and its own
-//! crate, which is re-exported ([`aero`] and its siblings). Who needs one format depends on its crate alone; the words
-//! are the same.
+//! What is peculiar to a format is reached through its own reader ([`Model::as_aero`] and its siblings, or
+//! [`Model::reader`]) and its own crate, which is re-exported ([`aero`] and its siblings). If you need one format, depend on
+//! its crate; the words are the same.
 //!
 //! # Reading
 //!
@@ -172,8 +172,8 @@
 //! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod capabilities;
 mod checked;
+mod choice;
 pub mod convert;
 mod diff;
 mod error;
@@ -181,12 +181,12 @@ mod error;
 mod extract;
 #[cfg(not(target_arch = "wasm32"))]
 mod folder;
-mod format;
 mod format_g;
 mod formats;
 mod globs;
 mod inspect;
 mod model;
+mod open;
 mod printable;
 mod readers;
 mod show;
@@ -194,6 +194,7 @@ mod ties;
 mod unrecognized;
 mod values;
 mod verify;
+mod words;
 
 #[cfg(feature = "aero")]
 #[doc(no_inline)]
@@ -201,23 +202,24 @@ pub use aero;
 #[cfg(feature = "apr2")]
 #[doc(no_inline)]
 pub use apr2;
+pub use choice::Choice;
 #[cfg(not(target_arch = "wasm32"))]
 pub use convert::convert;
-pub use convert::{Conversion, ConvertOptions, Converted, convert_to_sink};
-pub use diff::{Changed, Diff, MetadataDiff, Renamed, ValueDiff, diff};
+pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
+pub use diff::{Changed, Diff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 pub use extract::{ExtractAs, ExtractOptions, Extracted, extract, extract_to_sink};
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::{Look, is_model_name, look};
-pub use format::{Format, PROBE, UnknownFormat};
+pub use formats::{Format, PROBE, UnknownFormat};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
-pub use model::{Model, OpenOptions};
+pub use model::Model;
 pub use modelfmt_core::value::{List, Object, Value, json};
 pub use modelfmt_core::write::Overwrite;
 pub use modelfmt_core::{
@@ -233,11 +235,13 @@ pub use modelfmt_safetensors as safetensors;
 #[cfg(feature = "oinf")]
 #[doc(no_inline)]
 pub use oinf;
+pub use open::OpenOptions;
 pub use printable::Printable;
 pub use show::{show, show_tensors, stats};
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::{verify, verify_source};
+pub use words::{Note, Remedy, Words};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

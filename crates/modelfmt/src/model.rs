@@ -1,48 +1,24 @@
 //! One type over all formats.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt_core::source::{BoxSource, MemoryFiles, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{FileSource, Folder, shared_files};
+use modelfmt_core::source::{FileSource, Folder};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Container, Encoding, Extent, Limits, Location, TensorInfo, TensorView};
+use modelfmt_core::{Bytes, Container, Encoding, Extent, Location, TensorInfo, TensorView};
 
+use crate::choice::Choice;
 use crate::error::{Error, Result};
-use crate::format::Format;
-use crate::formats::{Opened, Source, entry};
+use crate::formats::Format;
+use crate::formats::entry::{Opened, ToOpen, reader_of};
+use crate::open::OpenOptions;
 use crate::unrecognized;
 
-/// How a model is opened.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
-    pub(crate) limits: Option<Limits>,
-    pub(crate) ignore_checksum: bool,
-}
-
 impl OpenOptions {
-    /// The defaults: the limits of the specifications, and what a format's reader refuses is refused.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Caps on what the file may make the reader do, instead of those of its format.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = Some(limits);
-        self
-    }
-
-    /// Opens a MAG file whose checksum does not match, to look at what is left of it.
-    #[must_use]
-    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
-        self.ignore_checksum = ignore;
-        self
-    }
-
     /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
     ///
     /// # Errors
@@ -81,14 +57,20 @@ impl OpenOptions {
             let hint = unrecognized::look(&source).map_err(failed)?.hint;
             return Err(Error::UnknownFormat { path, hint });
         };
-        let Some(driver) = &entry(format).driver else {
+        let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
         let index_file = format.is_set().then(|| {
             let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
             (name, source.len())
         });
-        let opened = (driver.open)(Source { path: index, source, files, options: self })?;
+        let files = match files {
+            Some(files) => files,
+            None if format.is_set() => return Err(Error::UnknownFormat { path, hint: ALONE }),
+            None => shared_files(MemoryFiles::default()),
+        };
+        let opened = (driver.open)(ToOpen { source, files, options: self })
+            .map_err(|error| Error::file(index.to_owned(), error))?;
         Ok(Model {
             path,
             format,
@@ -99,6 +81,9 @@ impl OpenOptions {
         })
     }
 }
+
+/// What an index is without the files that it names.
+const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
 
 /// An open model of any format.
 ///
@@ -112,7 +97,7 @@ pub struct Model {
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
     on_disk: Option<PathBuf>,
-    pub(crate) opened: Box<dyn Opened>,
+    opened: Box<dyn Opened>,
 }
 
 impl fmt::Debug for Model {
@@ -182,6 +167,28 @@ impl Model {
     #[must_use]
     pub fn container(&self) -> &(dyn Container + Send + Sync) {
         &*self.opened
+    }
+
+    pub(crate) fn opened(&self) -> &dyn Opened {
+        &*self.opened
+    }
+
+    /// The reader of the format, if it is of that type: for a format that has no method of its own here.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mag")] {
+    /// use modelfmt::modelfmt_core::source::BoxSource;
+    /// use modelfmt::{Model, mag};
+    ///
+    /// # let bytes = std::fs::read("../../testdata/mag/types.mag").unwrap_or_default();
+    /// # let Ok(model) = Model::from_source("m.mag", bytes) else { return };
+    /// let reader: Option<&mag::Reader<BoxSource>> = model.reader();
+    /// assert!(reader.is_some());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn reader<R: Any>(&self) -> Option<&R> {
+        reader_of(&*self.opened)
     }
 
     /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
@@ -327,6 +334,12 @@ impl Model {
         }
         self.location(position)?;
         Err(self.failed(modelfmt_core::AnyError::no_such_position(position)))
+    }
+
+    /// No tensor is left of those that it has.
+    pub(crate) fn nothing_selected(&self, choices: &[Choice], pattern: Option<String>) -> Error {
+        let (path, tensors) = (self.path.clone(), self.tensor_count());
+        Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
     }
 
     pub(crate) fn failed(&self, error: modelfmt_core::AnyError) -> Error {

@@ -14,8 +14,7 @@ macro_rules! as_reader {
                 #[cfg(feature = $feature)]
                 #[must_use]
                 pub fn $method(&self) -> Option<&$reader> {
-                    let reader: &dyn std::any::Any = &*self.opened;
-                    reader.downcast_ref()
+                    self.reader()
                 }
             )*
         }

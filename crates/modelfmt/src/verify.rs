@@ -12,10 +12,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::Error;
 use crate::error::Result;
-use crate::format::Format;
+use crate::formats::Format;
 use crate::model::Model;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::model::OpenOptions;
+use crate::open::OpenOptions;
 
 /// What verification found in one file: the object that `modelfmt verify --json` prints.
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ use modelfmt::{ConvertOptions, Converted, Format, Overwrite, Printable, json};
 
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
+use crate::flags::Flags;
+use crate::formats;
 use crate::progress::Progress;
 use crate::streams;
 
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     };
     if !quiet {
         for note in &converted.notes {
-            say(format_args!("note: {}", Printable(&note.to_string())));
+            say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
         }
     }
     for clipped in &converted.clipped {
@@ -78,17 +80,16 @@ fn target(args: &Convert) -> Result<Format> {
     }
     let name = args.output.to_string_lossy();
     Format::of_output(&name).ok_or_else(|| {
-        let endings = ".aero, .mag, .oinf, .apr, .safetensors, .aeroset.json or .safetensors.index.json";
         if streams::is_dash(&args.output) {
             return Failure::Usage(
                 "-: standard output has no ending that says which format; use --to".to_owned(),
             );
         }
-        let why = match Path::new(&*name).extension() {
-            Some(ending) if ending == "gguf" => "gguf is read and never written",
-            _ => "the ending does not say which format",
+        let why = match Format::of_name(&name) {
+            Some(format) => format!("{format} is read and never written"),
+            None => "the ending does not say which format".to_owned(),
         };
-        Failure::Usage(format!("{name}: {why}; name it {endings}, or use --to"))
+        Failure::Usage(format!("{name}: {why}; name it {}, or use --to", formats::endings()))
     })
 }
 

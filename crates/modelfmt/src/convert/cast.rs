@@ -9,7 +9,7 @@
 
 use modelfmt_core::{DType, Kind, Small, bf16, f16};
 
-use crate::capabilities::holds_every_value;
+use crate::formats::capabilities::holds_every_value;
 
 /// Whether elements of this type are numbers or booleans, so that they can be cast.
 pub(crate) const fn is_number(dtype: DType) -> bool {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use modelfmt_core::value::{ParseOptions, Value, json};
 
-use super::metadata::ModelNames;
+use super::names::ModelNames;
 
 /// What the file says of the model's name and architecture. A file that is not there, or says neither, is nothing to speak
 /// of; one that cannot be read is a note, and never an error.

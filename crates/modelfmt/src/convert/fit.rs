@@ -1,55 +1,84 @@
 //! What does not fit a target, and what helps.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use modelfmt_core::Shortened;
+use modelfmt_core::{DType, Shortened};
+
+use crate::choice::Choice;
+use crate::words::{Own, Remedy, Words};
 
 /// Something of the source that the target cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsupported {
-    /// What kind of thing it is: `tensor`, `metadata key`, `chunk`; or the option that asks for what the target lacks.
-    pub kind: Cow<'static, str>,
-    /// Its name, if it has one.
+    /// What kind of thing it is.
+    pub subject: Subject,
+    /// Its name, if it has one; of something chosen, the type that was asked for.
     pub name: Option<String>,
     /// Why it does not fit.
     pub why: String,
-    /// The options that would resolve it, if any would.
-    pub help: Option<Cow<'static, str>>,
+    /// What would resolve it, if anything would.
+    pub remedy: Option<Remedy>,
+}
+
+/// A kind of thing that a target cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Subject {
+    /// A part of the source: `tensor`, `metadata key`, `chunk`.
+    Part(&'static str),
+    /// Something that was chosen and that the target lacks.
+    Choice(Choice),
 }
 
 impl Unsupported {
-    /// Of an option.
-    pub(super) fn option(option: String, why: String) -> Self {
-        Self { kind: option.into(), name: None, why, help: None }
+    /// Of a choice.
+    pub(super) fn choice(choice: Choice, dtype: DType, why: String) -> Self {
+        Self { subject: Subject::Choice(choice), name: Some(dtype.to_string()), why, remedy: None }
     }
 
     /// Of a tensor.
-    pub(super) fn tensor(name: &str, why: impl Into<String>, help: Option<Cow<'static, str>>) -> Self {
-        Self { kind: "tensor".into(), name: Some(name.to_owned()), why: why.into(), help }
+    pub(super) fn tensor(name: &str, why: impl Into<String>, remedy: Option<Remedy>) -> Self {
+        Self { subject: Subject::Part("tensor"), name: Some(name.to_owned()), why: why.into(), remedy }
     }
 
     /// Of tensors that share their bytes.
     pub(super) fn ties(why: String) -> Self {
-        let help = Some("--allow-ties".into());
-        Self { kind: "tensors over the same bytes".into(), name: None, why, help }
+        let subject = Subject::Part("tensors over the same bytes");
+        Self { subject, name: None, why, remedy: Some(Remedy::AllowTies) }
     }
 
-    /// Of metadata, which `--lossy` drops.
+    /// Of metadata, which can be dropped.
     pub(crate) fn loss(kind: &'static str, name: &str, why: impl Into<String>) -> Self {
-        let help = Some("--lossy".into());
-        Self { kind: kind.into(), name: Some(name.to_owned()), why: why.into(), help }
+        let (name, why) = (Some(name.to_owned()), why.into());
+        Self { subject: Subject::Part(kind), name, why, remedy: Some(Remedy::Lossy) }
     }
 
     /// What it is, with its name: `tensor "w"`.
     #[must_use]
     pub fn what(&self) -> String {
-        match &self.name {
-            Some(name) => format!("{} {:?}", self.kind, Shortened(name)),
-            None => self.kind.clone().into_owned(),
+        self.what_in(&Own)
+    }
+
+    fn what_in(&self, words: &dyn Words) -> String {
+        match (&self.subject, &self.name) {
+            (Subject::Part(kind), Some(name)) => format!("{kind} {:?}", Shortened(name)),
+            (Subject::Part(kind), None) => (*kind).to_owned(),
+            (Subject::Choice(choice), Some(dtype)) => format!("{} {dtype}", words.choice(*choice)),
+            (Subject::Choice(choice), None) => words.choice(*choice).to_owned(),
         }
+    }
+
+    /// The item in a line, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        format!("{}: {}{}", self.what_in(words), self.why, self.help(words))
+    }
+
+    fn help(&self, words: &dyn Words) -> String {
+        let help = |remedy: Remedy| format!(" ({}{})", words.remedy(remedy), remedy.effect());
+        self.remedy.map_or_else(String::new, help)
     }
 
     /// Puts those together that differ in their name alone, in the order of the first of each.
@@ -58,8 +87,8 @@ impl Unsupported {
         let mut groups: Vec<UnsupportedGroup<'_>> = Vec::new();
         let mut places = HashMap::new();
         for item in unsupported {
-            let Self { kind, why, help, .. } = item;
-            let place = *places.entry((kind, why, help)).or_insert(groups.len());
+            let Self { subject, why, remedy, .. } = item;
+            let place = *places.entry((subject, why, remedy)).or_insert(groups.len());
             match groups.get_mut(place) {
                 Some(group) => group.unsupported.push(item),
                 None => groups.push(UnsupportedGroup { unsupported: vec![item] }),
@@ -71,14 +100,13 @@ impl Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what(), self.why)?;
-        self.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+        f.write_str(&self.in_words(&Own))
     }
 }
 
-/// Items of one kind, for one reason, that the same options would resolve.
+/// Items of one kind, for one reason, that the same remedy would resolve.
 ///
-/// It prints in one line: `40 tensors: gguf's q4_k is not in mag (--dequantize f32): "a", "b", "c" and 37 more`.
+/// It prints in one line: `40 tensors: gguf's q4_k is not in mag (dequantize to f32): "a", "b", "c" and 37 more`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedGroup<'a> {
     /// At least one.
@@ -91,20 +119,23 @@ impl<'a> UnsupportedGroup<'a> {
     pub fn unsupported(&self) -> &[&'a Unsupported] {
         &self.unsupported
     }
+
+    /// The group in a line, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        let Some((first, rest)) = self.unsupported.split_first() else { return String::new() };
+        let Subject::Part(kind) = first.subject else { return first.in_words(words) };
+        if rest.is_empty() {
+            return first.in_words(words);
+        }
+        let names = Examples::of(self.unsupported.iter().filter_map(|item| item.name.as_deref()));
+        format!("{} {kind}s: {}{}: {names}", self.unsupported.len(), first.why, first.help(words))
+    }
 }
 
 impl fmt::Display for UnsupportedGroup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((first, rest)) = self.unsupported.split_first() else { return Ok(()) };
-        if rest.is_empty() {
-            return first.fmt(f);
-        }
-        write!(f, "{} {}s: {}", self.unsupported.len(), first.kind, first.why)?;
-        if let Some(help) = &first.help {
-            write!(f, " ({help})")?;
-        }
-        let names = self.unsupported.iter().filter_map(|item| item.name.as_deref());
-        write!(f, ": {}", Examples::of(names))
+        f.write_str(&self.in_words(&Own))
     }
 }
 
@@ -142,17 +173,17 @@ mod tests {
     #[test]
     fn unsupported_items_that_differ_in_name_alone_are_one_line() {
         let why = "gguf's q4_k is not in mag";
-        let blocks = |name: &str| Unsupported::tensor(name, why, Some("--dequantize f32".into()));
+        let blocks = |name: &str| Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::F32)));
         let mut unsupported: Vec<Unsupported> = ["a", "b", "c", "d", "e"].map(blocks).into();
         unsupported.insert(2, Unsupported::loss("metadata key", "k", "no"));
-        unsupported.push(Unsupported::option("--cast bf16".to_owned(), "mag has no bf16".to_owned()));
+        unsupported.push(Unsupported::choice(Choice::Cast, DType::BF16, "mag has no bf16".to_owned()));
         let lines: Vec<String> = Unsupported::grouped(&unsupported).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
             [
-                r#"5 tensors: gguf's q4_k is not in mag (--dequantize f32): "a", "b", "c" and 2 more"#,
-                r#"metadata key "k": no (--lossy)"#,
-                "--cast bf16: mag has no bf16",
+                r#"5 tensors: gguf's q4_k is not in mag (dequantize to f32): "a", "b", "c" and 2 more"#,
+                r#"metadata key "k": no (lossy)"#,
+                "cast bf16: mag has no bf16",
             ]
         );
         assert_eq!(Unsupported::grouped(&unsupported)[0].unsupported().len(), 5);

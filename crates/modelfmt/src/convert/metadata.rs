@@ -5,61 +5,21 @@ use std::collections::{BTreeMap, HashSet};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
+use super::chosen::{Item, Tensors};
 use super::fit::Unsupported;
+use super::mapped::Metadata;
+use super::names::{
+    AERO_KEYS, APR_VERSION, APR2_KEYS, ModelNames, NO_STEM, SILENT, UNKNOWN, family, is_filler,
+    is_same_family,
+};
 use super::options::ConvertOptions;
 use super::plain;
 use super::reserved::{Changes, KEY, Reserved};
 use super::source::Content;
-use super::tensors::{Item, Tensors};
-use crate::capabilities::{Capabilities, Metadata as Kind};
-use crate::format::Format;
+use crate::formats::Format;
+use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 
-/// Metadata as a target takes it.
-#[derive(Debug)]
-pub(crate) struct Metadata {
-    /// Keys and values: any JSON; for MAG numbers, for safetensors strings, for OINF what its crate reads.
-    pub(crate) keys: Object,
-    /// OINF: size variables.
-    pub(crate) sizevars: Object,
-    /// Sharded safetensors: strings of the files that the index does not have.
-    pub(crate) files: Object,
-    /// AERO: what the source's manifest says beyond what is made anew.
-    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(crate) manifest: Object,
-    /// What the target cannot hold.
-    pub(crate) losses: Vec<Unsupported>,
-    /// What was chosen for the user.
-    pub(crate) notes: Vec<String>,
-    /// AERO's manifest has texts for these even if MJSN has something else under such a key.
-    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(crate) name: String,
-    #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
-    pub(crate) architecture: String,
-}
-
-/// Keys that AERO and APR2 ask for, of which a model that came from elsewhere knows nothing.
-const AERO_KEYS: &[&str] = &["model_name", "architecture"];
-const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
-
-/// The formats with JSON that ask for the same keys.
-pub(super) fn family(format: Format) -> Option<(Format, &'static [&'static str])> {
-    match format {
-        Format::Aero | Format::AeroSet => Some((Format::Aero, AERO_KEYS)),
-        Format::Apr2 | Format::Apr2Sharded | Format::Apr1 => Some((Format::Apr2, APR2_KEYS)),
-        _ => None,
-    }
-}
-
-/// Whether the key is one that some format asks for, which a conversion may add or replace.
-pub(super) fn is_asked_for(key: &str) -> bool {
-    AERO_KEYS.iter().chain(APR2_KEYS).any(|asked| *asked == key)
-}
-
-fn is_same_family(a: Format, b: Format) -> bool {
-    a == b || family(a).zip(family(b)).is_some_and(|((a, _), (b, _))| a == b)
-}
-
-/// Maps the metadata of a source to a target, as DECISIONS, "Conversion between formats" has it.
+/// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was.
 pub(super) struct Mapper<'a> {
     pub(crate) target: &'static Capabilities,
     pub(crate) options: &'a ConvertOptions,
@@ -247,7 +207,7 @@ impl Mapper<'_> {
             metadata.sizevars.insert(name, *value);
         }
         let losses = &mut metadata.losses;
-        metadata.sizevars.retain(|name, _| match crate::capabilities::plain_fault(name) {
+        metadata.sizevars.retain(|name, _| match crate::formats::capabilities::plain_fault(name) {
             Some(why) => {
                 losses.push(Unsupported::loss("size variable", name, why));
                 false
@@ -280,12 +240,12 @@ impl Mapper<'_> {
             }
             Kind::Index => {
                 let why = || format!("JSON has no NaN and no infinity, as {found} has here");
-                Some(unwrapped()).filter(|value| !typed || super::source::is_json(value)).ok_or_else(why)
+                Some(unwrapped()).filter(|value| !typed || plain::is_json(value)).ok_or_else(why)
             }
             _ if !typed && value.as_object().is_some() => {
                 Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
             }
-            _ => super::write::oinf_value(key, value),
+            _ => super::write::own_value(self.target.format, key, value),
         }
     }
 }
@@ -370,65 +330,6 @@ fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> 
     gone.iter().filter(is_news).map(note).collect()
 }
 
-/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better.
-pub(super) fn is_filler(key: &str, value: &Value) -> bool {
-    match key {
-        "apr_version" => value.as_str() == Some(APR_VERSION),
-        "architecture" if value.as_object().is_some_and(Object::is_empty) => true,
-        "architecture" | "model_type" => value.as_str() == Some(UNKNOWN),
-        "model_name" => value.as_str() == Some(super::NO_STEM),
-        _ => false,
-    }
-}
-
-/// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
-pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> bool {
-    if is_filler(key, value) {
-        return true;
-    }
-    let Some(text) = value.as_str() else { return false };
-    let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
-    let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
-    let Said { own, config, stem } = said;
-    match key {
-        "model_name" => {
-            is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])
-        }
-        "architecture" | "model_type" => is_said([
-            own.architecture.as_deref(),
-            config.architecture.as_deref(),
-            of_key("general.architecture"),
-            of_key("architecture"),
-            of_key("model_type"),
-        ]),
-        _ => false,
-    }
-}
-
-/// What stands where a source does not say what a format asks for.
-const UNKNOWN: &str = "unknown";
-/// Why it does.
-const SILENT: &str = "because the source does not say";
-const APR_VERSION: &str = "2.0.0";
-
-/// The names of a model that formats ask for.
-#[derive(Clone, Debug)]
-pub(super) struct ModelNames {
-    pub(crate) name: Option<String>,
-    pub(crate) architecture: Option<String>,
-}
-
-/// Where the names of a model come from.
-#[derive(Clone, Debug)]
-pub(super) struct Said {
-    /// What it says itself.
-    pub(crate) own: ModelNames,
-    /// What a config.json beside it says.
-    pub(crate) config: ModelNames,
-    /// The name of its file, without the ending.
-    pub(crate) stem: String,
-}
-
 fn typed_names(reserved: &Reserved) -> Object {
     let names = AERO_KEYS.iter().chain(APR2_KEYS);
     names.filter_map(|key| Some(((*key).to_owned(), plain::unwrapped(reserved.metadata.get(key)?)))).collect()
@@ -469,7 +370,7 @@ impl Asked<'_> {
             if keys.get(key).is_some_and(is_good) {
                 return;
             }
-            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && super::source::is_json(own)) {
+            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && plain::is_json(own)) {
                 return changes.set(keys, key, own.clone());
             }
             // What `--metadata` says replaces this later.
@@ -509,7 +410,7 @@ impl Asked<'_> {
             (Some(name), _) => (name, None),
             (None, Some(name)) => (name, Some(BESIDE)),
             // Standard input has no name.
-            (None, None) if self.stem == super::NO_STEM => (self.stem, Some(SILENT)),
+            (None, None) if self.stem == NO_STEM => (self.stem, Some(SILENT)),
             (None, None) => (self.stem, Some("after the file")),
         }
     }

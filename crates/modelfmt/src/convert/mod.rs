@@ -24,21 +24,26 @@
 //! everything but zero becomes true.
 
 mod cast;
+mod check;
+pub(crate) mod chosen;
 #[cfg(not(target_arch = "wasm32"))]
 mod config;
 pub(crate) mod fit;
+pub(crate) mod flat;
 #[cfg(not(target_arch = "wasm32"))]
-mod guard;
+pub(crate) mod guard;
 #[cfg(not(target_arch = "wasm32"))]
 mod listing;
-pub(crate) mod metadata;
+pub(crate) mod mapped;
+mod metadata;
+mod names;
 pub(crate) mod options;
 mod output;
 mod plain;
 mod reserved;
 mod rules;
 mod source;
-pub(crate) mod tensors;
+mod tensors;
 mod tied;
 mod transform;
 mod write;
@@ -51,22 +56,25 @@ use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{NewFiles, Sink, TensorSpec};
 use modelfmt_core::{Execution, Shortened};
 
-pub use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-pub use fit::{Unsupported, UnsupportedGroup};
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use guard::Guard;
-pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE};
+pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+pub use fit::{Subject, Unsupported, UnsupportedGroup};
+pub use flat::MetadataDiff;
+pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, TypeRule};
 pub use output::WrittenFile;
-pub use rules::TypeRule;
 
+use crate::choice::Choice;
 use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::formats::Format;
+use crate::formats::entry::Job;
 use crate::model::Model;
+use crate::words::Note;
+use chosen::Tensors;
+#[cfg(not(target_arch = "wasm32"))]
+use guard::Guard;
 use metadata::Mapper;
 use output::{Counted, Recorded};
 use source::Content;
-pub(crate) use source::differences;
-use tensors::{Chooser, Tensors};
+use tensors::Chooser;
 use tied::Tied;
 use transform::Values;
 
@@ -104,24 +112,14 @@ pub fn convert_to_sink(
 
 /// A conversion that can be done: everything is chosen and checked, and nothing is written.
 pub struct Conversion<'a> {
-    pub(crate) model: &'a Model,
+    model: &'a Model,
     target: Format,
-    pub(crate) options: &'a ConvertOptions,
-    pub(crate) tensors: Tensors,
+    options: &'a ConvertOptions,
+    tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
-    pub(crate) tied: BTreeMap<usize, usize>,
-    #[cfg_attr(
-        not(any(
-            feature = "aero",
-            feature = "apr2",
-            feature = "mag",
-            feature = "oinf",
-            feature = "safetensors"
-        )),
-        expect(dead_code, reason = "nothing is written")
-    )]
-    pub(crate) metadata: metadata::Metadata,
-    notes: Vec<String>,
+    tied: BTreeMap<usize, usize>,
+    metadata: mapped::Metadata,
+    notes: Vec<Note>,
     dropped: Vec<Unsupported>,
 }
 
@@ -144,7 +142,7 @@ impl<'a> Conversion<'a> {
         let capabilities = target.capabilities();
         if let Access::ReadOnly(instead) = capabilities.access {
             let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
-            return Err(options::usage("--to", format!("{target} is read and never written{instead}")));
+            return Err(Error::usage(Choice::Target, format!("{target} is read and never written{instead}")));
         }
         options.check(target)?;
         if !target.is_enabled() {
@@ -152,7 +150,7 @@ impl<'a> Conversion<'a> {
         }
         let content = Content::read(model)?;
         let choice = Chooser::new(model, capabilities, options)?.choose(content.reserved.as_ref())?;
-        let mapper = Mapper { target: capabilities, options, stem: stem(model.path()) };
+        let mapper = Mapper { target: capabilities, options, stem: names::stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
         if options.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
@@ -161,7 +159,8 @@ impl<'a> Conversion<'a> {
         if !unsupported.is_empty() {
             return Err(Error::Unsupported { path: path(), target, unsupported });
         }
-        let notes = metadata.notes.drain(..).chain(choice.notes).chain(tied.notes()).collect();
+        let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
+        let notes = notes.chain(tied.notes().map(Note::from)).collect();
         let tied = tied.kept;
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }
@@ -181,7 +180,7 @@ impl<'a> Conversion<'a> {
             Some(nbytes) => nbytes,
             None => spec.packed_nbytes,
         };
-        let own = self.specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
+        let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
         own.map(|(_, spec)| nbytes(spec)).fold(0, u64::saturating_add)
     }
 
@@ -214,7 +213,7 @@ impl<'a> Conversion<'a> {
             file.commit().map_err(failed)?;
             converted
         };
-        converted.notes.extend(guard.remove_stale(&converted.files));
+        converted.notes.extend(guard.remove_stale(&converted.files).into_iter().map(Note::from));
         Ok(converted)
     }
 
@@ -228,7 +227,7 @@ impl<'a> Conversion<'a> {
                 "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
                 self.target
             );
-            return Err(options::usage("--to", why));
+            return Err(Error::usage(Choice::Target, why));
         }
         let name = sink.name();
         self.write_one(Path::new(&name), sink, work)
@@ -264,7 +263,7 @@ impl<'a> Conversion<'a> {
         work: &Execution<'_>,
     ) -> Result<Converted> {
         if !self.target.is_set() {
-            return Err(options::usage("--to", format!("{} is one file", self.target)));
+            return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
         }
         let name = output::index_name(self.target, name)?;
         let values = self.values()?;
@@ -281,22 +280,28 @@ impl<'a> Conversion<'a> {
 
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
         let clipped = values.clipped().filter_map(|number| self.tensors.items.get(number)).map(|item| {
-            let name = self.tensors.name(self.model, item);
+            let name = self.tensors.name(self.model.opened(), item);
             format!("tensor {:?} has values beyond the range of {}", Shortened(name), item.to)
         });
         Converted {
             format: self.target,
             tensors: self.tensors.items.len(),
-            notes: self.notes.iter().chain(values.notes()).cloned().collect(),
+            notes: self.notes.iter().cloned().chain(values.notes().iter().cloned().map(Note::from)).collect(),
             clipped: clipped.collect(),
             dropped: self.dropped.clone(),
             files,
         }
     }
 
-    /// The descriptions of what is written, in order.
-    pub(crate) fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
-        self.tensors.items.iter().filter_map(|item| self.tensors.spec(self.model, item))
+    /// What the writer of the target is told.
+    fn job(&self) -> Job<'_> {
+        Job {
+            source: self.model.opened(),
+            tensors: &self.tensors,
+            metadata: &self.metadata,
+            options: self.options,
+            tied: &self.tied,
+        }
     }
 }
 
@@ -309,24 +314,11 @@ pub struct Converted {
     /// The number of tensors that were written, also those that are only declared.
     pub tensors: usize,
     /// What was chosen, and what became of types and values: for standard error.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Tensors with values beyond the range of the type that they were cast to, which became its end or an infinity.
     pub clipped: Vec<String>,
     /// Metadata that the target cannot hold, and that [`ConvertOptions::lossy`] allowed to drop.
     pub dropped: Vec<Unsupported>,
     /// The files, in the order in which they were begun.
     pub files: Vec<WrittenFile>,
-}
-
-/// The name of a model whose file has none.
-const NO_STEM: &str = "model";
-
-/// The name of a file without its ending.
-fn stem(path: &Path) -> &str {
-    const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|&name| name != "-").unwrap_or(NO_STEM); // standard input has no name
-    let known = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
-    let stem = || Path::new(name).file_stem().and_then(|stem| stem.to_str());
-    known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or(NO_STEM)
 }

@@ -1,15 +1,13 @@
-//! What a caller can ask of a conversion, and which target understands what.
+//! What a caller can ask of a conversion.
 
-use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use modelfmt_core::DType;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
+use modelfmt_core::{DType, UnknownDType};
 
-use super::rules::TypeRule;
-use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::choice::Choice;
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
@@ -114,66 +112,65 @@ pub enum MagChecksum {
     Crc32c,
 }
 
-/// An option with the targets that it is for.
-struct For {
-    option: &'static str,
-    is_given: fn(&ConvertOptions) -> bool,
-    targets: &'static [Format],
+/// `[GLOB=]DTYPE`: a type for the tensors whose names match, or for all.
+///
+/// ```
+/// use modelfmt::{DType, convert::TypeRule};
+///
+/// assert_eq!("float16".parse(), Ok(TypeRule::from(DType::F16)));
+/// let rule: TypeRule = "*.weight=bf16".parse()?;
+/// assert_eq!((rule.glob.as_deref(), rule.dtype), (Some("*.weight"), DType::BF16));
+/// # Ok::<(), modelfmt::UnknownDType>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeRule {
+    /// The names; without it the rule is for all tensors.
+    pub glob: Option<String>,
+    /// The type that they get.
+    pub dtype: DType,
 }
 
-const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
-const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
-const NAMED: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
-const SHARDED: &[Format] = &[
-    Format::Aero,
-    Format::AeroSet,
-    Format::Apr2,
-    Format::Apr2Sharded,
-    Format::Safetensors,
-    Format::SafetensorsSharded,
-];
+impl From<DType> for TypeRule {
+    /// A rule for all tensors.
+    fn from(dtype: DType) -> Self {
+        Self { glob: None, dtype }
+    }
+}
 
-/// Options that not every target understands (CLI.md, "convert").
-const OPTIONS: &[For] = &[
-    For { option: "--sizevar", is_given: |o| !o.sizevars.is_empty(), targets: &[Format::Oinf] },
-    For { option: "--declare", is_given: |o| !o.declare.is_empty(), targets: &[Format::Oinf] },
-    For { option: "--model-name", is_given: |o| o.model_name.is_some(), targets: NAMED },
-    For { option: "--architecture", is_given: |o| o.architecture.is_some(), targets: NAMED },
-    For { option: "--model-type", is_given: |o| o.model_type.is_some(), targets: NAMED },
-    For { option: "--shard-size", is_given: |o| o.shard_size.is_some(), targets: SHARDED },
-    For { option: "--control-hash", is_given: |o| o.control_hash, targets: AEROS },
-    For { option: "--page-hashes", is_given: |o| o.page_hashes.is_some(), targets: AEROS },
-    For { option: "--tensor-hashes", is_given: |o| o.tensor_hashes, targets: AEROS },
-    For { option: "--uuid", is_given: |o| o.uuid.is_some(), targets: AEROS },
-    For { option: "--no-zstd", is_given: |o| o.no_zstd, targets: AEROS },
-    For { option: "--compress", is_given: |o| o.compress.is_some(), targets: APRS },
-    For { option: "--align", is_given: |o| o.align.is_some(), targets: APRS },
-    For { option: "--checksum", is_given: |o| o.checksum.is_some(), targets: &[Format::Mag] },
-];
+impl FromStr for TypeRule {
+    type Err = UnknownDType;
 
-impl ConvertOptions {
-    /// Refuses what no file could change: options that the target does not understand, and values that no option takes.
-    pub(super) fn check(&self, target: Format) -> Result<()> {
-        let foreign = |o: &&For| (o.is_given)(self) && !o.targets.contains(&target);
-        if let Some(For { option, targets, .. }) = OPTIONS.iter().find(foreign) {
-            let why = format!("{target} has no such choice; it is for {}", List(targets, "and"));
-            return Err(usage(option, why));
+    fn from_str(text: &str) -> Result<Self, UnknownDType> {
+        // A name may have `=` in it; a type has none.
+        match text.rsplit_once('=') {
+            Some((glob, dtype)) => Ok(Self { glob: Some(glob.to_owned()), dtype: dtype.parse()? }),
+            None => Ok(text.parse::<DType>()?.into()),
         }
-        self.check_types()?;
-        if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
-            return Err(usage("--align", format!("tensors are aligned to 32 or 64 bytes, not to {align}")));
-        }
-        if self.shard_size == Some(0) {
-            return Err(usage("--shard-size", "is 0; give a number of bytes, such as 2GiB"));
-        }
-        if self.page_hashes == Some(0) {
-            return Err(usage("--page-hashes", "pages have 1 byte or more; 4MiB is usual"));
-        }
-        Ok(())
     }
 }
 
 impl ConvertOptions {
+    /// What has been chosen, of what not every target understands.
+    pub(super) fn chosen(&self) -> impl Iterator<Item = Choice> {
+        let choices = [
+            (Choice::Sizevars, !self.sizevars.is_empty()),
+            (Choice::Declare, !self.declare.is_empty()),
+            (Choice::ModelName, self.model_name.is_some()),
+            (Choice::Architecture, self.architecture.is_some()),
+            (Choice::ModelType, self.model_type.is_some()),
+            (Choice::ShardSize, self.shard_size.is_some()),
+            (Choice::ControlHash, self.control_hash),
+            (Choice::PageHashes, self.page_hashes.is_some()),
+            (Choice::TensorHashes, self.tensor_hashes),
+            (Choice::Uuid, self.uuid.is_some()),
+            (Choice::NoZstd, self.no_zstd),
+            (Choice::Compress, self.compress.is_some()),
+            (Choice::Align, self.align.is_some()),
+            (Choice::Checksum, self.checksum.is_some()),
+        ];
+        choices.into_iter().filter(|(_, is_chosen)| *is_chosen).map(|(choice, _)| choice)
+    }
+
     /// The keys of metadata that the user gives.
     pub(super) fn given_keys(&self) -> impl Iterator<Item = &str> {
         let named = [
@@ -183,50 +180,5 @@ impl ConvertOptions {
         ];
         let named = named.into_iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
         named.chain(self.metadata.iter().flat_map(Object::keys))
-    }
-
-    /// Refuses types that values cannot be changed to.
-    fn check_types(&self) -> Result<()> {
-        let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {
-            rules.iter().map(|rule| rule.dtype).find(|&dtype| !is_good(dtype))
-        };
-        if let Some(dtype) =
-            first(&self.dequantize, |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
-        {
-            let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
-            return Err(usage("--dequantize", why));
-        }
-        if let Some(dtype) = first(&self.quantize, ggml_quant::can_encode) {
-            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
-            return Err(usage("--quantize", why));
-        }
-        if let Some(dtype) = first(&self.cast, super::cast::is_target) {
-            let why = format!(
-                "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
-            );
-            return Err(usage("--cast", why));
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn usage(option: &'static str, why: impl Into<String>) -> Error {
-    Error::Usage { option, why: why.into() }
-}
-
-/// Prints `a, b and c`.
-pub(super) struct List<'a, T>(pub(super) &'a [T], pub(super) &'static str);
-
-impl<T: fmt::Display> fmt::Display for List<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(items, and) = self;
-        for (i, item) in items.iter().enumerate() {
-            match (i, i + 1 == items.len()) {
-                (0, _) => write!(f, "{item}")?,
-                (_, true) => write!(f, " {and} {item}")?,
-                (_, false) => write!(f, ", {item}")?,
-            }
-        }
-        Ok(())
     }
 }

@@ -8,11 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use modelfmt_core::AnyError;
 use modelfmt_core::write::{NewFiles, Output, Sink};
 
-use super::options::usage;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::error::Error;
-use crate::error::Result;
-use crate::format::Format;
+use crate::choice::Choice;
+use crate::error::{Error, Result};
+use crate::formats::Format;
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,14 +155,14 @@ pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
 /// The name of a set's index, made of the name that was asked for.
 pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
     match target {
-        // DECISIONS, "safetensors and GGUF": `STEM.safetensors.index.json`.
+        // The name by which other tools look for it.
         Format::SafetensorsSharded => {
             const ENDING: &str = ".safetensors.index.json";
             let stem = name.strip_suffix(ENDING).or_else(|| name.strip_suffix(".safetensors"));
             let stem = stem.filter(|stem| !stem.is_empty()).ok_or_else(|| {
                 let why =
                     format!("the index of safetensors in several files is named STEM{ENDING}, not {name:?}");
-                usage("OUT", why)
+                Error::usage(Choice::Output, why)
             })?;
             Ok(format!("{stem}{ENDING}"))
         }

@@ -47,6 +47,15 @@ pub(super) fn kind(value: &Value) -> String {
     }
 }
 
+/// Whether JSON has every number in a value.
+pub(super) fn is_json(value: &Value) -> bool {
+    match value {
+        Value::Float(x) => x.is_finite(),
+        Value::Array(items) => items.iter().all(|item| is_json(&item)),
+        _ => true,
+    }
+}
+
 fn scalar(dtype: DType, value: &Value) -> Option<Value> {
     match (dtype.kind(), value) {
         (Kind::Bool, Value::Bool(_))

@@ -1,11 +1,11 @@
-//! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say (DECISIONS, "Conversion between
-//! formats", metadata).
+//! The reserved key `modelfmt` of a JSON object, which carries what JSON cannot say for the way
+//! back.
 
 use modelfmt_core::value::{List, Object, Value};
 
 use super::fit::Unsupported;
 use super::options::Declared;
-use crate::format::Format;
+use crate::formats::Format;
 
 /// The key.
 pub(super) const KEY: &str = "modelfmt";
@@ -84,7 +84,7 @@ impl Changes {
     /// Whether they are of keys that some target asks for.
     fn are_plausible(&self) -> bool {
         let mut keys = self.added.iter().map(String::as_str).chain(self.replaced.keys());
-        keys.all(super::metadata::is_asked_for)
+        keys.all(super::names::is_asked_for)
     }
 
     fn take(from: &mut Object) -> Option<Self> {
@@ -146,7 +146,7 @@ impl Reserved {
     /// Whether a conversion may have written this.
     fn is_plausible(&self) -> bool {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
-        let is_container = |format: Format| super::metadata::family(format).is_some();
+        let is_container = |format: Format| super::names::family(format).is_some();
         (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
@@ -160,7 +160,7 @@ impl Reserved {
     pub(super) fn give(&mut self, key: &str) {
         self.changes.forget(key);
         self.via.iter_mut().for_each(|(_, changes)| changes.forget(key));
-        if self.has_all_metadata() && super::metadata::is_asked_for(key) && !self.is_given(key) {
+        if self.has_all_metadata() && super::names::is_asked_for(key) && !self.is_given(key) {
             self.given.push(key.to_owned());
         }
     }

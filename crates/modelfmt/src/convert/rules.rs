@@ -1,65 +1,29 @@
 //! Which tensors an option is for: patterns of names, and types by pattern.
 
-use std::str::FromStr;
+use modelfmt_core::DType;
 
-use modelfmt_core::{DType, UnknownDType};
-
-use super::options::{ConvertOptions, usage};
+use super::options::{ConvertOptions, TypeRule};
+use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::globs::Globs;
 use crate::model::Model;
-
-/// `[GLOB=]DTYPE`: a type for the tensors whose names match, or for all.
-///
-/// ```
-/// use modelfmt::{DType, convert::TypeRule};
-///
-/// assert_eq!("float16".parse(), Ok(TypeRule::from(DType::F16)));
-/// let rule: TypeRule = "*.weight=bf16".parse()?;
-/// assert_eq!((rule.glob.as_deref(), rule.dtype), (Some("*.weight"), DType::BF16));
-/// # Ok::<(), modelfmt::UnknownDType>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeRule {
-    /// The names; without it the rule is for all tensors.
-    pub glob: Option<String>,
-    /// The type that they get.
-    pub dtype: DType,
-}
-
-impl From<DType> for TypeRule {
-    /// A rule for all tensors.
-    fn from(dtype: DType) -> Self {
-        Self { glob: None, dtype }
-    }
-}
-
-impl FromStr for TypeRule {
-    type Err = UnknownDType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDType> {
-        // A name may have `=` in it; a type has none.
-        match text.rsplit_once('=') {
-            Some((glob, dtype)) => Ok(Self { glob: Some(glob.to_owned()), dtype: dtype.parse()? }),
-            None => Ok(text.parse::<DType>()?.into()),
-        }
-    }
-}
+use crate::words::Note;
 
 /// The patterns of one option, and which of them have matched.
 struct Patterns<'a> {
-    option: &'static str,
+    choice: Choice,
     patterns: Vec<&'a str>,
     globs: Globs,
     matched: Vec<bool>,
 }
 
 impl<'a> Patterns<'a> {
-    fn new(option: &'static str, patterns: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+    fn new(choice: Choice, patterns: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let patterns: Vec<&str> = patterns.into_iter().collect();
-        let globs = Globs::new(patterns.iter().copied()).map_err(|error| usage(option, error.to_string()))?;
+        let globs =
+            Globs::new(patterns.iter().copied()).map_err(|error| Error::usage(choice, error.to_string()))?;
         let matched = vec![false; patterns.len()];
-        Ok(Self { option, patterns, globs, matched })
+        Ok(Self { choice, patterns, globs, matched })
     }
 
     /// The numbers of the patterns that match, ascending.
@@ -80,7 +44,7 @@ impl<'a> Patterns<'a> {
             None => Ok(()),
             Some(pattern) => Err(Error::NoMatch {
                 path: model.path().to_owned(),
-                option: self.option,
+                choice: self.choice,
                 pattern: pattern.to_owned(),
             }),
         }
@@ -102,11 +66,11 @@ pub(super) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn new(option: &'static str, rules: &'a [TypeRule]) -> Result<Self> {
+    pub(super) fn new(choice: Choice, rules: &'a [TypeRule]) -> Result<Self> {
         let named =
             rules.iter().enumerate().filter_map(|(number, rule)| Some((number, rule.glob.as_deref()?)));
         let (named, patterns): (Vec<usize>, Vec<&str>) = named.unzip();
-        Ok(Self { rules, patterns: Patterns::new(option, patterns)?, named })
+        Ok(Self { rules, patterns: Patterns::new(choice, patterns)?, named })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -137,10 +101,10 @@ pub(super) struct Filter<'a> {
 impl<'a> Filter<'a> {
     pub(super) fn new(options: &'a ConvertOptions) -> Result<Self> {
         let globs =
-            |option, patterns: &'a [String]| Patterns::new(option, patterns.iter().map(String::as_str));
+            |choice, patterns: &'a [String]| Patterns::new(choice, patterns.iter().map(String::as_str));
         Ok(Self {
-            include: globs("--include", &options.include)?,
-            exclude: globs("--exclude", &options.exclude)?,
+            include: globs(Choice::Include, &options.include)?,
+            exclude: globs(Choice::Exclude, &options.exclude)?,
             seen: 0,
             left_out: 0,
         })
@@ -158,27 +122,31 @@ impl<'a> Filter<'a> {
     /// Refuses a pattern that includes nothing, and patterns that leave nothing.
     pub(super) fn check(&self, model: &Model) -> Result<()> {
         if self.left_out > 0 && self.left_out == self.seen {
-            return Err(Error::nothing_selected(model, self.options()));
+            return Err(model.nothing_selected(self.choices(), None));
         }
         self.include.check(model)
     }
 
     /// How many tensors are left out, if any are, and which patterns leave out none.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<Note> {
         let Self { seen, left_out, .. } = self;
-        let leave = if self.options().contains(" and ") { "leave" } else { "leaves" };
+        let choices = self.choices();
+        let leave = if choices.len() > 1 { "leave" } else { "leaves" };
         let count =
-            (*left_out > 0).then(|| format!("{} {leave} out {left_out} of {seen} tensors", self.options()));
-        let lonely =
-            self.exclude.lonely().map(|pattern| format!("--exclude {pattern}: no tensor has such a name"));
+            (*left_out > 0).then(|| Note::of(choices, format!("{leave} out {left_out} of {seen} tensors")));
+        let lonely = self
+            .exclude
+            .lonely()
+            .map(|pattern| Note::of(&[Choice::Exclude], format!("{pattern}: no tensor has such a name")));
         count.into_iter().chain(lonely).collect()
     }
 
-    fn options(&self) -> &'static str {
+    /// Those that have patterns.
+    fn choices(&self) -> &'static [Choice] {
         match (self.include.patterns.is_empty(), self.exclude.patterns.is_empty()) {
-            (_, true) => "--include",
-            (true, _) => "--exclude",
-            _ => "--include and --exclude",
+            (_, true) => &[Choice::Include],
+            (true, _) => &[Choice::Exclude],
+            _ => &[Choice::Include, Choice::Exclude],
         }
     }
 }
@@ -191,14 +159,14 @@ mod tests {
     fn the_last_rule_that_takes_a_tensor_wins() {
         let rules: Vec<TypeRule> =
             ["*.weight=f16", "bf16", "a.*=F32", "x=y=i8"].map(|text| text.parse().unwrap()).into();
-        let mut compiled = Rules::new("--cast", &rules).unwrap();
+        let mut compiled = Rules::new(Choice::Cast, &rules).unwrap();
         assert_eq!(compiled.find("a.weight", true), Some(DType::F32));
         assert_eq!(compiled.find("b.weight", true), Some(DType::BF16));
         assert_eq!(compiled.find("b.weight", false), Some(DType::F16));
         assert_eq!(compiled.find("b.bias", true), Some(DType::BF16));
         assert_eq!(compiled.find("b.bias", false), None);
         assert_eq!(compiled.find("x=y", false), Some(DType::I8));
-        assert!(Rules::new("--cast", &[]).unwrap().find("a", true).is_none());
+        assert!(Rules::new(Choice::Cast, &[]).unwrap().find("a", true).is_none());
         assert!("*.weight=f17".parse::<TypeRule>().is_err() && "=f16".parse::<TypeRule>().is_ok());
     }
 }

@@ -1,97 +1,20 @@
 //! Which tensors are written, in which order, and as what.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::cast::is_number;
+use super::chosen::{Item, Origin, Shape, Tensors};
 use super::fit::{Examples, Unsupported};
-use super::options::{ConvertOptions, Declared};
+use super::options::{ConvertOptions, Declared, TypeRule};
 use super::reserved::Reserved;
-use super::rules::{Filter, Rules, TypeRule};
-use crate::capabilities::{Capabilities, Metadata};
+use super::rules::{Filter, Rules};
+use crate::choice::Choice;
 use crate::error::Result;
+use crate::formats::capabilities::{Capabilities, Metadata};
 use crate::model::Model;
-
-/// Where a tensor comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// The tensor of the model at this position.
-    Model(usize),
-    /// The declared tensor of this number, which has no values.
-    Declared(usize),
-}
-
-/// A tensor that is written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub(crate) origin: Origin,
-    /// The type that it has.
-    pub(crate) from: DType,
-    /// The type that it gets.
-    pub(crate) to: DType,
-    pub(crate) shape: Shape,
-}
-
-/// What becomes of a shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// It stays.
-    Same,
-    /// A scalar that is written as `[1]`.
-    One,
-    /// A `[1]` that was a scalar, and is one again.
-    Scalar,
-}
-
-/// The tensors that are written, and those that the target's metadata lists because it cannot declare them.
-#[derive(Default)]
-pub(crate) struct Tensors {
-    pub(crate) items: Vec<Item>,
-    /// The tensors that [`Origin::Declared`] numbers.
-    pub(crate) declared: Vec<Declared>,
-    /// Tensors without values, by their place among all, that travel in the reserved key.
-    pub(crate) listed: Vec<(u64, Declared)>,
-    /// Names of scalars that are written as `[1]`.
-    pub(crate) scalars: Vec<String>,
-    /// The elements that are written as blocks of each type.
-    pub(crate) blocks: BTreeMap<DType, u64>,
-}
-
-impl Tensors {
-    /// What the writer of the target is told of an item.
-    pub(crate) fn spec<'s>(&'s self, model: &'s Model, item: &Item) -> Option<TensorSpec<'s>> {
-        let (name, shape, has_data, nbytes) = match item.origin {
-            Origin::Model(position) => {
-                let info = model.container().info(position)?;
-                (info.name, info.shape, info.has_data, info.nbytes)
-            }
-            Origin::Declared(number) => {
-                let Declared { name, shape, .. } = self.declared.get(number)?;
-                (name.as_str(), shape.as_slice(), false, 0)
-            }
-        };
-        let shape: &[u64] = match item.shape {
-            Shape::Same => shape,
-            Shape::One => &[1],
-            Shape::Scalar => &[],
-        };
-        let mut spec = TensorSpec::new(name, item.to, shape);
-        spec.has_data = has_data;
-        spec.packed_nbytes = if item.to == DType::Packed { nbytes } else { 0 };
-        Some(spec)
-    }
-
-    /// The name of an item, for messages.
-    pub(crate) fn name<'s>(&'s self, model: &'s Model, item: &Item) -> &'s str {
-        match item.origin {
-            Origin::Model(position) => model.container().info(position).map_or("", |info| info.name),
-            Origin::Declared(number) => self.declared.get(number).map_or("", |declared| &declared.name),
-        }
-    }
-}
+use crate::words::{Note, Remedy};
 
 /// Chooses tensors for a target.
 pub(super) struct Chooser<'a> {
@@ -113,10 +36,10 @@ pub(super) struct Chooser<'a> {
 }
 
 /// What [`Chooser::choose`] finds.
-pub(super) struct Choice {
+pub(super) struct Found {
     pub(crate) tensors: Tensors,
     pub(crate) unsupported: Vec<Unsupported>,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
 }
 
 impl<'a> Chooser<'a> {
@@ -130,9 +53,9 @@ impl<'a> Chooser<'a> {
             target,
             options,
             filter: Filter::new(options)?,
-            cast: Rules::new("--cast", &options.cast)?,
-            dequantize: Rules::new("--dequantize", &options.dequantize)?,
-            quantize: Rules::new("--quantize", &options.quantize)?,
+            cast: Rules::new(Choice::Cast, &options.cast)?,
+            dequantize: Rules::new(Choice::Dequantize, &options.dequantize)?,
+            quantize: Rules::new(Choice::Quantize, &options.quantize)?,
             chosen: Tensors::default(),
             unsupported: Vec::new(),
             changes: BTreeMap::new(),
@@ -142,7 +65,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
-    pub(crate) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Choice> {
+    pub(crate) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Found> {
         self.check_types();
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
@@ -169,19 +92,20 @@ impl<'a> Chooser<'a> {
             rules.check(self.model)?;
         }
         let notes = self.notes();
-        Ok(Choice { tensors: self.chosen, unsupported: self.unsupported, notes })
+        Ok(Found { tensors: self.chosen, unsupported: self.unsupported, notes })
     }
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
-        let rules = |option, rules: &'a [TypeRule]| rules.iter().map(move |rule| (option, rule.dtype));
-        let asked = rules("--cast", &self.options.cast).chain(rules("--quantize", &self.options.quantize));
+        let rules = |choice, rules: &'a [TypeRule]| rules.iter().map(move |rule| (choice, rule.dtype));
+        let asked =
+            rules(Choice::Cast, &self.options.cast).chain(rules(Choice::Quantize, &self.options.quantize));
         let mut said = Vec::new();
-        for (option, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
-            if !said.contains(&(option, dtype)) {
+        for (choice, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
+            if !said.contains(&(choice, dtype)) {
                 let why = format!("{} has no {dtype}", self.target.format);
-                self.unsupported.push(Unsupported::option(format!("{option} {dtype}"), why));
-                said.push((option, dtype));
+                self.unsupported.push(Unsupported::choice(choice, dtype, why));
+                said.push((choice, dtype));
             }
         }
     }
@@ -242,7 +166,7 @@ impl<'a> Chooser<'a> {
         if self.target.metadata != Metadata::Json {
             let why =
                 format!("it has no values, and {} cannot hold a tensor without values", self.target.format);
-            self.unsupported.push(Unsupported::tensor(&declared.name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(&declared.name, why, Some(Remedy::Exclude)));
             return;
         }
         self.chosen.listed.push((self.place, declared));
@@ -252,13 +176,13 @@ impl<'a> Chooser<'a> {
     /// Checks name and shape, and says what becomes of the shape.
     fn check(&mut self, name: &str, shape: &[u64], was_scalar: bool) -> Shape {
         if let Some(why) = self.target.name_fault(name) {
-            self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
         }
         if shape.len() > self.target.max_rank {
             let Capabilities { format, max_rank, .. } = self.target;
             let shape = DisplayShape(shape);
             let why = format!("the shape {shape} has more dimensions than the {max_rank} of {format}");
-            self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
+            self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
         }
         match shape.len() {
             0 if self.target.min_rank > 0 => Shape::One,
@@ -274,7 +198,8 @@ impl<'a> Chooser<'a> {
         if to != from && to.nbytes(shape).is_none() {
             let shape = DisplayShape(shape);
             let why = format!("the shape {shape} does not divide into whole blocks of {to}");
-            self.unsupported.push(Unsupported::tensor(name, why, Some("--cast NAME=DTYPE".into())));
+            let remedy = self.nearest(to.kind()).map(|to| Remedy::Cast { to, by_name: true });
+            self.unsupported.push(Unsupported::tensor(name, why, remedy));
         }
         to
     }
@@ -286,7 +211,7 @@ impl<'a> Chooser<'a> {
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
             if !ggml_quant::can_decode(from) {
                 let why = format!("there is no decoder for {from}");
-                self.unsupported.push(Unsupported::tensor(name, why, Some("--exclude".into())));
+                self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
                 return from;
             }
             dtype = float;
@@ -308,61 +233,73 @@ impl<'a> Chooser<'a> {
             Some(wide) if self.options.widen => wide,
             _ => {
                 let why = format!("{}'s {dtype} is not in {}", self.model.format(), self.target.format);
-                self.unsupported.push(Unsupported::tensor(name, why, self.help(dtype, widened)));
+                self.unsupported.push(Unsupported::tensor(name, why, self.remedy(dtype, widened)));
                 from
             }
         }
     }
 
-    /// The options that would make a type fit.
-    fn help(&self, dtype: DType, widened: Option<DType>) -> Option<Cow<'static, str>> {
+    /// What would make a type fit.
+    fn remedy(&self, dtype: DType, widened: Option<DType>) -> Option<Remedy> {
         if dtype.is_quantized() {
-            let decoded = ggml_quant::can_decode(dtype);
-            return Some(if decoded { "--dequantize f32" } else { "--exclude" }.into());
+            let is_decoded = ggml_quant::can_decode(dtype);
+            return Some(if is_decoded { Remedy::Dequantize(DType::F32) } else { Remedy::Exclude });
         }
         if let Some(wide) = widened {
-            return Some(format!("--widen, which makes it {wide}").into());
+            return Some(Remedy::Widen(wide));
         }
-        let order: &[DType] = match dtype.kind() {
-            Kind::Float => &[DType::F32, DType::F16],
-            Kind::Opaque => return Some("--exclude".into()),
-            _ => &[DType::I64, DType::I32],
-        };
-        let nearest = order.iter().find(|&&other| self.target.has(other))?;
-        // Without a name `--cast` takes floats only.
-        let named = if dtype.kind() == Kind::Float { "" } else { "NAME=" };
-        Some(format!("--cast {named}{nearest}").into())
+        if dtype.kind() == Kind::Opaque {
+            return Some(Remedy::Exclude);
+        }
+        let to = self.nearest(dtype.kind())?;
+        Some(Remedy::Cast { to, by_name: dtype.kind() != Kind::Float })
     }
 
-    fn notes(&self) -> Vec<String> {
+    /// A usual type of that kind that the target has.
+    fn nearest(&self, kind: Kind) -> Option<DType> {
+        let order: &[DType] = match kind {
+            Kind::Float => &[DType::F32, DType::F16],
+            _ => &[DType::I64, DType::I32],
+        };
+        order.iter().copied().find(|&other| self.target.has(other))
+    }
+
+    fn notes(&self) -> Vec<Note> {
         let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
         let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
             format!("{count} {}: {from} becomes {to}", plural(count))
         };
-        let mut notes: Vec<String> = self.filter.notes();
-        notes.extend(self.changes.iter().map(change));
+        let mut notes: Vec<Note> = self.filter.notes();
+        notes.extend(self.changes.iter().map(change).map(Note::from));
         for (blocks, names) in &self.unquantized {
             let names = Examples::of(names.iter().map(String::as_str));
             notes.push(format!(
                 "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
-            ));
+            ).into());
         }
         if !self.dequantize.is_empty() && !self.changes.keys().any(|(from, _)| from.is_quantized()) {
-            notes.push("--dequantize has nothing to do: no tensor is quantized".to_owned());
+            notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
         }
         if !self.cast.is_empty() && self.changes.is_empty() {
-            notes.push("--cast has nothing to do: no tensor of another type is meant, and without a GLOB only floats are".to_owned());
+            let why =
+                "has nothing to do: no tensor of another type is meant, and without a glob only floats are";
+            notes.push(Note::of(&[Choice::Cast], why));
         }
         if !self.chosen.scalars.is_empty() {
             let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));
-            notes.push(format!("{} has no scalars; written with shape [1]: {names}", self.target.format));
+            notes.push(
+                format!("{} has no scalars; written with shape [1]: {names}", self.target.format).into(),
+            );
         }
         if !self.chosen.listed.is_empty() {
             let names = Examples::of(self.chosen.listed.iter().map(|(_, declared)| declared.name.as_str()));
-            notes.push(format!(
-                "{} has no tensors without data; kept in its metadata, for the way back: {names}",
-                self.target.format
-            ));
+            notes.push(
+                format!(
+                    "{} has no tensors without data; kept in its metadata, for the way back: {names}",
+                    self.target.format
+                )
+                .into(),
+            );
         }
         notes
     }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::chosen::{Item, Origin, Tensors};
 use super::fit::Unsupported;
 use super::options::ConvertOptions;
-use super::tensors::{Item, Origin, Tensors};
+
 use crate::error::Result;
-use crate::format::Format;
+use crate::formats::Format;
 use crate::model::Model;
 use crate::ties::{MAX_TIMES, Ties};
 

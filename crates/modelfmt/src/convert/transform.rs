@@ -8,7 +8,7 @@ use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution};
 
 use super::cast::{NotANumber, cast};
-use super::tensors::{Item, Origin};
+use super::chosen::{Item, Origin};
 use crate::checked::Checked;
 use crate::error::{Error, Result};
 use crate::model::Model;

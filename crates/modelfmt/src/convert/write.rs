@@ -7,8 +7,8 @@ use modelfmt_core::{AnyError, Execution};
 use super::Conversion;
 use super::fit::Unsupported;
 use crate::error::{Error, Result};
-use crate::format::Format;
-use crate::formats::{Write, entry};
+use crate::formats::Format;
+use crate::formats::entry::Write;
 use crate::model::Model;
 
 /// Writes a model of one file.
@@ -19,7 +19,7 @@ pub(super) fn file(
     work: &Execution<'_>,
 ) -> Result<(), AnyError> {
     match writer(conversion.target) {
-        Some(Write::File(write)) => write(conversion, data, sink, work),
+        Some(Write::File(write)) => write(&conversion.job(), data, sink, work),
         _ => Err(not_here(conversion.target)),
     }
 }
@@ -33,13 +33,13 @@ pub(super) fn set(
     work: &Execution<'_>,
 ) -> Result<(), AnyError> {
     match writer(conversion.target) {
-        Some(Write::Set(write)) => write(conversion, data, name, files, work),
+        Some(Write::Set(write)) => write(&conversion.job(), data, name, files, work),
         _ => Err(not_here(conversion.target)),
     }
 }
 
 fn writer(target: Format) -> Option<&'static Write> {
-    entry(target).driver.as_ref().map(|driver| &driver.write)
+    target.driver().map(|driver| &driver.write)
 }
 
 /// The conversion has refused what is switched off or only read, so nobody sees this.
@@ -48,31 +48,20 @@ fn not_here(format: Format) -> AnyError {
     AnyError::Write { path: "the output".to_owned(), source }
 }
 
-/// What an AERO source has and no target can hold.
-#[cfg(feature = "aero")]
-pub(super) fn aero_losses(
-    model: &Model,
-    own: &mut Vec<Unsupported>,
-    losses: &mut Vec<Unsupported>,
-) -> Result<()> {
-    crate::formats::aero_losses(model, own, losses)
+/// What a source has that other formats, or none, can hold.
+pub(super) fn losses(model: &Model, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<()> {
+    match model.format().driver().and_then(|driver| driver.losses) {
+        Some(losses) => losses(model.opened(), own, lost).map_err(|error| model.failed(error)),
+        None => Ok(()),
+    }
 }
 
-#[cfg(not(feature = "aero"))]
-#[allow(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
-pub(super) const fn aero_losses(_: &Model, _: &mut Vec<Unsupported>, _: &mut Vec<Unsupported>) -> Result<()> {
-    Ok(())
-}
-
-/// A metadata value in the form that OINF's own crate reads, or why there is none.
-#[cfg(feature = "oinf")]
-pub(super) fn oinf_value(key: &str, value: Value) -> Result<Value, String> {
-    crate::formats::oinf_value(key, value)
-}
-
-#[cfg(not(feature = "oinf"))]
-pub(super) fn oinf_value(_: &str, _: Value) -> Result<Value, String> {
-    Err("the feature `oinf` is switched off".to_owned())
+/// A metadata value in the form that a format with types of its own takes, or why there is none.
+pub(super) fn own_value(target: Format, key: &str, value: Value) -> Result<Value, String> {
+    match target.driver().and_then(|driver| driver.value) {
+        Some(own) => own(key, value),
+        None => Err(format!("{target} is not written")),
+    }
 }
 
 /// Names the source or the target in an error of a writer.

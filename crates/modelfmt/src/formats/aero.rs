@@ -1,10 +1,9 @@
 //! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
 
-#[cfg(feature = "aero")]
-pub(crate) use self::on::losses;
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static AERO: Entry = Entry {
     name: "aero",
@@ -14,7 +13,8 @@ pub(super) static AERO: Entry = Entry {
     sharded: None,
     is_set: false,
     capabilities: CAPABILITIES,
-    driver: driver!("aero", on::open, super::Write::File(on::write)),
+    choices: CHOICES,
+    driver: driver!("aero", on::open, write: super::entry::Write::File(on::write), losses: Some(on::losses)),
 };
 
 pub(super) static AEROSET: Entry = Entry {
@@ -27,7 +27,8 @@ pub(super) static AEROSET: Entry = Entry {
     sharded: None,
     is_set: true,
     capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
-    driver: driver!("aero", on::open_set, super::Write::Set(on::write_set)),
+    choices: CHOICES,
+    driver: driver!("aero", on::open_set, write: super::entry::Write::Set(on::write_set), losses: Some(on::losses)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -44,34 +45,51 @@ const CAPABILITIES: Capabilities = Capabilities {
     access: Access::ReadWrite,
 };
 
+const CHOICES: &[Choice] = &[
+    Choice::ModelName,
+    Choice::Architecture,
+    Choice::ModelType,
+    Choice::ShardSize,
+    Choice::ControlHash,
+    Choice::PageHashes,
+    Choice::TensorHashes,
+    Choice::Uuid,
+    Choice::NoZstd,
+];
+
 #[cfg(feature = "aero")]
 mod on {
-    use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, SetPlan, WriteOptions};
+    use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetPlan, SetReader, WriteOptions};
+    use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, DType, Execution};
 
-    use crate::convert::Conversion;
+    use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
-    use crate::convert::tensors::Origin;
-    use crate::error::Result;
-    use crate::model::Model;
-
-    use crate::error::Error as CrateError;
-    use crate::formats::{OpenOptions, Opened, Source};
+    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
+    use crate::open::OpenOptions;
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        opened.open_file::<aero::Reader<_>>()
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        opened.open_file::<Reader<_>>()
     }
 
     /// Opens a set by its index.
-    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
-        let (path, options) = (opened.path, reader_options(opened.options));
-        let (source, files) = opened.with_files()?;
-        let reader =
-            aero::SetReader::from_source(&source, files, &options).map_err(CrateError::in_file(path))?;
+    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        let options = reader_options(opened.options);
+        let reader = SetReader::from_source(&opened.source, opened.files, &options).map_err(Error::erase)?;
         Ok(Box::new(reader))
+    }
+
+    /// The reader of a source that is an AERO file.
+    fn file(source: &dyn Opened) -> Option<&Reader<BoxSource>> {
+        reader_of(source)
+    }
+
+    /// The reader of a source that is an AEROSET.
+    fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
+        reader_of(source)
     }
 
     fn reader_options(options: &OpenOptions) -> aero::OpenOptions {
@@ -83,53 +101,46 @@ mod on {
     }
 
     pub(super) fn write(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let mut options = carry(conversion, options(conversion))?;
-        if let Some(nbytes) = conversion.options.shard_size {
+        let mut options = carry(job, options(job))?;
+        if let Some(nbytes) = job.options.shard_size {
             options = options.shard_size(nbytes);
         }
-        for (&tensor, &of) in &conversion.tied {
-            let name = |number: usize| {
-                conversion
-                    .tensors
-                    .items
-                    .get(number)
-                    .map(|item| conversion.tensors.name(conversion.model, item))
-            };
-            if let Some((tensor, of)) = name(tensor).zip(name(of)) {
+        for (&tensor, &of) in job.tied {
+            if let Some((tensor, of)) = job.name(tensor).zip(job.name(of)) {
                 options = options.tie(tensor, of);
             }
         }
-        let plan = Plan::new(conversion.specs(), &conversion.metadata.keys, &options);
+        let plan = Plan::new(job.specs(), &job.metadata.keys, &options);
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
     }
 
     pub(super) fn write_set(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let mut options = carry(conversion, options(conversion))?;
-        if let Some(nbytes) = conversion.options.shard_size {
+        let mut options = carry(job, options(job))?;
+        if let Some(nbytes) = job.options.shard_size {
             options = options.part_size(nbytes);
         }
-        if let Some(set) = conversion.model.as_aeroset() {
+        if let Some(set) = set(job.source) {
             options = options.delivery(set.set().base_url(), set.set().cache().cloned());
         }
-        let plan = SetPlan::new(name, conversion.specs(), &conversion.metadata.keys, &options);
+        let plan = SetPlan::new(name, job.specs(), &job.metadata.keys, &options);
         plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
     }
 
     /// The index of a source that is AERO too.
-    fn index_of(model: &Model) -> Option<&Index> {
-        let index = model.as_aero().map(|reader| &**reader.index());
-        index.or_else(|| model.as_aeroset().map(|set| &**set.index()))
+    fn index_of(source: &dyn Opened) -> Option<&Index> {
+        let index = file(source).map(|reader| &**reader.index());
+        index.or_else(|| set(source).map(|set| &**set.index()))
     }
 
     /// The `quant_params` of a tensor that say more than a ggml type.
@@ -140,9 +151,9 @@ mod on {
     }
 
     /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds.
-    fn carry(conversion: &Conversion<'_>, mut options: WriteOptions) -> Result<WriteOptions, AnyError> {
-        let Some(index) = index_of(conversion.model) else { return Ok(options) };
-        for item in &conversion.tensors.items {
+    fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, AnyError> {
+        let Some(index) = index_of(job.source) else { return Ok(options) };
+        for item in &job.tensors.items {
             let Origin::Model(position) = item.origin else { continue };
             let Some(tensor) = index.tensors().info(position) else { continue };
             if item.from == item.to
@@ -157,10 +168,10 @@ mod on {
             }
         }
         let top = index.unknown_top_keys().map_err(Error::erase)?;
-        options = options.own_keys(&top, conversion.metadata.manifest.clone()).map_err(Error::erase)?;
+        options = options.own_keys(&top, job.metadata.manifest.clone()).map_err(Error::erase)?;
         let carried = own_chunks(index).filter(|(_, _, loss)| loss.is_none());
         for (position, chunk, _) in carried {
-            let content = match (conversion.model.as_aero(), conversion.model.as_aeroset()) {
+            let content = match (file(job.source), set(job.source)) {
                 (Some(reader), _) => reader.chunk_at(position),
                 (None, Some(set)) => set.global().chunk_at(position),
                 (None, None) => continue,
@@ -172,14 +183,14 @@ mod on {
         Ok(options)
     }
 
-    fn options(conversion: &Conversion<'_>) -> WriteOptions {
-        let asked = conversion.options;
+    fn options(job: &Job<'_>) -> WriteOptions {
+        let asked = job.options;
         let mut options = WriteOptions::new()
             .control_hash(asked.control_hash)
             .page_hashes(asked.page_hashes)
             .tensor_hashes(asked.tensor_hashes)
             // For a model that came from APR2, where `architecture` is an object.
-            .model(&conversion.metadata.name, &conversion.metadata.architecture);
+            .model(&job.metadata.name, &job.metadata.architecture);
         if let Some(uuid) = asked.uuid {
             options = options.uuid(uuid);
         }
@@ -194,13 +205,13 @@ mod on {
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
 
     /// What only AERO can hold of an AERO source, and what is lost whatever the target.
-    pub(crate) fn losses(
-        model: &Model,
+    pub(super) fn losses(
+        source: &dyn Opened,
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,
-    ) -> Result<()> {
-        if let Some(index) = index_of(model) {
-            index_losses(model, index, own, losses)?;
+    ) -> Result<(), AnyError> {
+        if let Some(index) = index_of(source) {
+            index_losses(index, own, losses).map_err(Error::erase)?;
             for (_, chunk, loss) in own_chunks(index) {
                 let (losses, why) = match loss {
                     None => (&mut *own, "only AERO has chunks"),
@@ -209,9 +220,9 @@ mod on {
                 losses.push(chunk_loss(&chunk, why));
             }
         }
-        if let Some(set) = model.as_aeroset() {
+        if let Some(set) = set(source) {
             for number in 0..set.set().parts().len() {
-                let part = set.part(number).map_err(|error| model.failed(error.erase()))?;
+                let part = set.part(number).map_err(Error::erase)?;
                 let why = "it is in a part of the set, and parts are made anew";
                 losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));
             }
@@ -220,13 +231,11 @@ mod on {
     }
 
     fn index_losses(
-        model: &Model,
         index: &Index,
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,
-    ) -> Result<()> {
-        let failed = |error: Error| model.failed(error.erase());
-        for key in index.unknown_top_keys().map_err(failed)?.keys() {
+    ) -> Result<(), Error> {
+        for key in index.unknown_top_keys()?.keys() {
             own.push(Unsupported::loss("key of the tensor index", key, "only AERO has such an index"));
         }
         for (position, tensor) in index.tensors().iter().enumerate() {
@@ -234,7 +243,7 @@ mod on {
                 let why = format!("the tensor index says {what} of it, which only AERO can hold");
                 own.push(Unsupported::loss("tensor", tensor.name, why));
             };
-            index.unknown_keys(position).map_err(failed)?.keys().for_each(|key| lose(format!("{key:?}")));
+            index.unknown_keys(position)?.keys().for_each(|key| lose(format!("{key:?}")));
             let entry = index.entry(position);
             if let Some(flags) = entry.map(|entry| entry.flags).filter(|&flags| flags != 0) {
                 lose(format!("flags {flags:#x}"));

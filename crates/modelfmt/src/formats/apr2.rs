@@ -2,9 +2,10 @@
 
 use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, U8};
 
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static APR2: Entry = Entry {
     name: "apr2",
@@ -14,7 +15,8 @@ pub(super) static APR2: Entry = Entry {
     sharded: Some(Format::Apr2Sharded),
     is_set: false,
     capabilities: CAPABILITIES,
-    driver: driver!("apr2", on::open, super::Write::File(on::write)),
+    choices: CHOICES,
+    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -25,7 +27,8 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     sharded: None,
     is_set: true,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
-    driver: driver!("apr2", on::open_set, super::Write::Set(on::write_set)),
+    choices: CHOICES,
+    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::write_set)),
 };
 
 pub(super) static APR1: Entry = Entry {
@@ -41,7 +44,8 @@ pub(super) static APR1: Entry = Entry {
         access: Access::ReadOnly(Some("apr2 is what follows it")),
         ..CAPABILITIES
     },
-    driver: driver!("apr2", on::open, super::Write::Never),
+    choices: &[],
+    driver: driver!("apr2", on::open),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -60,68 +64,76 @@ const CAPABILITIES: Capabilities = Capabilities {
 const NUMBERS: &[DType] = &[I8, U8, I16, I32, I64, F16, BF16, F32];
 const BLOCKS: &[DType] = &[Q8_0, Q4_0, Q4_1, Q5_0, Q5_1];
 
+const CHOICES: &[Choice] = &[
+    Choice::ModelName,
+    Choice::Architecture,
+    Choice::ModelType,
+    Choice::ShardSize,
+    Choice::Compress,
+    Choice::Align,
+];
+
 #[cfg(feature = "apr2")]
 mod on {
     use apr2::{Alignment, Error, Flags, Metadata, Plan, SetPlan, WriteOptions};
+    use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
-    use crate::convert::Conversion;
     use crate::convert::options::Compression;
-    use crate::error::Result;
-    use crate::formats::{Opened, Source};
+    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<apr2::Reader<_>>()
     }
 
     /// Opens a set by its index.
-    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_set::<apr2::Manifest>()
     }
 
     pub(super) fn write(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let plan = Plan::new(conversion.specs(), &metadata(conversion), &options(conversion));
+        let plan = Plan::new(job.specs(), &metadata(job), &options(job));
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
     }
 
     pub(super) fn write_set(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let options = options(conversion);
-        let options = match conversion.options.shard_size {
+        let options = options(job);
+        let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
-        let plan = SetPlan::new(name, conversion.specs(), &metadata(conversion), &options);
+        let plan = SetPlan::new(name, job.specs(), &metadata(job), &options);
         plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
     }
 
-    fn metadata(conversion: &Conversion<'_>) -> Metadata {
-        conversion.metadata.keys.clone().into()
+    fn metadata(job: &Job<'_>) -> Metadata {
+        job.metadata.keys.clone().into()
     }
 
-    fn options(conversion: &Conversion<'_>) -> WriteOptions {
-        let alignment = match conversion.options.align {
+    fn options(job: &Job<'_>) -> WriteOptions {
+        let alignment = match job.options.align {
             Some(32) => Alignment::Bytes32,
             _ => Alignment::Bytes64,
         };
-        let compression = match conversion.options.compress {
+        let compression = match job.options.compress {
             Some(Compression::Lz4) => apr2::Compression::Lz4,
             Some(Compression::None) | None => apr2::Compression::None,
         };
-        // DECISIONS, APR2, "STREAMING": kept.
-        let flags = conversion.model.as_apr2().map(|reader| reader.index().flags());
+        // A file that was made to be streamed stays one.
+        let flags = reader_of::<apr2::Reader<BoxSource>>(job.source).map(|reader| reader.index().flags());
         let streaming = flags.is_some_and(|flags| flags.contains(Flags::STREAMING));
         WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
     }

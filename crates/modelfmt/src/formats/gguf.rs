@@ -2,15 +2,15 @@
 
 use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
 
 pub(super) static GGUF: Entry = Entry {
     name: "gguf",
     feature: "gguf",
     tells: Tells::Magic(b"GGUF"),
-    ending: None,
+    ending: Some(".gguf"),
     sharded: None,
     is_set: false,
     capabilities: Capabilities {
@@ -26,16 +26,18 @@ pub(super) static GGUF: Entry = Entry {
         metadata: Metadata::ReadOnly,
         access: Access::ReadOnly(None),
     },
-    driver: driver!("gguf", on::open, super::Write::Never),
+    choices: &[],
+    driver: driver!("gguf", on::open),
 };
 
 #[cfg(feature = "gguf")]
 mod on {
-    use crate::error::Result;
-    use crate::formats::{Opened, Source};
+    use modelfmt_core::AnyError;
+
+    use crate::formats::entry::{Opened, ToOpen};
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<modelfmt_gguf::Reader<_>>()
     }
 }

@@ -2,9 +2,10 @@
 
 use modelfmt_core::DType::{self, Bool, F16, F32, I8, I16, I32, I64, U16, U32, U64};
 
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static MAG: Entry = Entry {
     name: "mag",
@@ -26,7 +27,8 @@ pub(super) static MAG: Entry = Entry {
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
     },
-    driver: driver!("mag", on::open, super::Write::File(on::write)),
+    choices: &[Choice::Checksum],
+    driver: driver!("mag", on::open, write: super::entry::Write::File(on::write)),
 };
 
 const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
@@ -38,34 +40,32 @@ mod on {
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
 
-    use crate::convert::Conversion;
     use crate::convert::options::MagChecksum;
-    use crate::error::Result;
-    use crate::formats::{Opened, Source};
+    use crate::formats::entry::{Job, Opened, ToOpen};
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<mag::Reader<_>>()
     }
 
     pub(super) fn write(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut metadata = Metadata::new();
-        for (key, value) in &conversion.metadata.keys {
+        for (key, value) in &job.metadata.keys {
             // The mapping has left numbers only.
             let Some(number) = number(value) else { continue };
             let unfit = |fault| mag::Error::Unsupported { part: Part::named("metadata key", key), fault };
             metadata.push(key, number).map_err(|fault| unfit(fault).erase())?;
         }
-        let checksum = match conversion.options.checksum {
+        let checksum = match job.options.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
-        let plan = Plan::new(conversion.specs(), &metadata, &WriteOptions::new().checksum(checksum));
+        let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new().checksum(checksum));
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(mag::Error::erase)
     }
 

@@ -2,11 +2,10 @@
 
 use modelfmt_core::DType::{self, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
-#[cfg(feature = "oinf")]
-pub(crate) use self::on::value;
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static OINF: Entry = Entry {
     name: "oinf",
@@ -28,7 +27,8 @@ pub(super) static OINF: Entry = Entry {
         metadata: Metadata::Typed,
         access: Access::ReadWrite,
     },
-    driver: driver!("oinf", on::open, super::Write::File(on::write)),
+    choices: &[Choice::Sizevars, Choice::Declare],
+    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value)),
 };
 
 const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64];
@@ -40,27 +40,25 @@ mod on {
     use modelfmt_core::{AnyError, Execution, Part};
     use oinf::{MetaValue, Metadata, Plan, WriteOptions};
 
-    use crate::capabilities::plain_fault;
-    use crate::convert::Conversion;
-    use crate::error::Result;
-    use crate::formats::{Opened, Source};
+    use crate::formats::capabilities::plain_fault;
+    use crate::formats::entry::{Job, Opened, ToOpen};
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<oinf::Reader<_>>()
     }
 
     pub(super) fn write(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
         let mut metadata = Metadata::new();
-        for (name, value) in &conversion.metadata.sizevars {
+        for (name, value) in &job.metadata.sizevars {
             metadata.sizevars.push((name.into(), value.as_u64().unwrap_or_default()));
         }
-        for (key, value) in &conversion.metadata.keys {
+        for (key, value) in &job.metadata.keys {
             let unfit = |error: oinf::ValueError| {
                 let fault = modelfmt_core::CommonFault::Metadata(error.to_string()).into();
                 oinf::Error::Unsupported { part: Part::named("metadata key", key), fault }.erase()
@@ -68,12 +66,12 @@ mod on {
             let value = MetaValue::from_value(value).map_err(unfit)?;
             metadata.values.push((key.into(), value));
         }
-        let plan = Plan::new(conversion.specs(), &metadata, &WriteOptions::new());
+        let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new());
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(oinf::Error::erase)
     }
 
     /// The value, if OINF can hold it under that key; else why not.
-    pub(crate) fn value(key: &str, value: Value) -> Result<Value, String> {
+    pub(super) fn value(key: &str, value: Value) -> Result<Value, String> {
         if let Some(why) = plain_fault(key) {
             return Err(why);
         }

@@ -2,9 +2,10 @@
 
 use modelfmt_core::DType;
 
-use super::{Entry, Tells, driver};
-use crate::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use crate::format::Format;
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
     name: "safetensors",
@@ -14,7 +15,8 @@ pub(super) static SAFETENSORS: Entry = Entry {
     sharded: Some(Format::SafetensorsSharded),
     is_set: false,
     capabilities: CAPABILITIES,
-    driver: driver!("safetensors", on::open, super::Write::File(on::write)),
+    choices: &[Choice::ShardSize],
+    driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write)),
 };
 
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
@@ -29,7 +31,8 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         metadata: Metadata::Index,
         ..CAPABILITIES
     },
-    driver: driver!("safetensors", on::open_set, super::Write::Set(on::write_set)),
+    choices: &[Choice::ShardSize],
+    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::write_set)),
 };
 
 /// Every type of numbers but packed integers.
@@ -86,49 +89,47 @@ mod on {
     use modelfmt_core::{AnyError, Execution};
     use modelfmt_safetensors::{Error, Plan, SetPlan, WriteOptions};
 
-    use crate::convert::Conversion;
-    use crate::error::Result;
-    use crate::formats::{Opened, Source};
+    use crate::formats::entry::{Job, Opened, ToOpen};
 
     /// Opens one file.
-    pub(super) fn open(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<modelfmt_safetensors::Reader<_>>()
     }
 
     /// Opens a set by its index.
-    pub(super) fn open_set(opened: Source<'_>) -> Result<Box<dyn Opened>> {
+    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_set::<modelfmt_safetensors::SetIndex>()
     }
 
     pub(super) fn write(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let plan = Plan::new(conversion.specs(), metadata(conversion), &WriteOptions::new());
+        let plan = Plan::new(job.specs(), metadata(job), &WriteOptions::new());
         plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
     }
 
     pub(super) fn write_set(
-        conversion: &Conversion<'_>,
+        job: &Job<'_>,
         data: &dyn TensorData,
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
     ) -> Result<(), AnyError> {
-        let options = WriteOptions::new().file_metadata(conversion.metadata.files.clone());
-        let options = match conversion.options.shard_size {
+        let options = WriteOptions::new().file_metadata(job.metadata.files.clone());
+        let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
         let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
-        let plan = SetPlan::new(stem, conversion.specs(), metadata(conversion), &options);
+        let plan = SetPlan::new(stem, job.specs(), metadata(job), &options);
         plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
     }
 
     /// No `__metadata__` rather than an empty one.
-    fn metadata<'c>(conversion: &'c Conversion<'_>) -> Option<&'c Object> {
-        Some(&conversion.metadata.keys).filter(|keys| !keys.is_empty())
+    fn metadata<'c>(job: &'c Job<'_>) -> Option<&'c Object> {
+        Some(&job.metadata.keys).filter(|keys| !keys.is_empty())
     }
 }

@@ -4,8 +4,8 @@ use modelfmt_core::value::{List, Value, json};
 
 use super::{Sections, output};
 use crate::error::Result;
-use crate::format::Format;
 use crate::format_g::G6;
+use crate::formats::Format;
 use crate::model::Model;
 use crate::printable::Printable;
 

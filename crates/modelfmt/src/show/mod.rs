@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo};
 use tensor_stats::{Histogram, Stats};
 
+use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::format_g::G6;
 use crate::globs::{GlobError, Globs, is_glob};
@@ -94,13 +95,13 @@ fn named(model: &Model, name: &str, positions: &mut Vec<usize>) -> Result<()> {
         positions.push(model.find(name)?);
         return Ok(());
     }
-    let wrong = |error: GlobError| Error::Usage { option: "TENSOR", why: error.to_string() };
+    let wrong = |error: GlobError| Error::usage(Choice::Names, error.to_string());
     let globs = Globs::new([name]).map_err(wrong)?;
     model.open_all()?;
     let before = positions.len();
     positions
         .extend(model.tensors().enumerate().filter(|(_, info)| globs.is_match(info.name)).map(|(p, _)| p));
-    if positions.len() > before { Ok(()) } else { Err(Error::nothing_selected(model, globs.to_string())) }
+    if positions.len() > before { Ok(()) } else { Err(model.nothing_selected(&[], Some(globs.to_string()))) }
 }
 
 /// Statistics of a tensor's values; blocks are decoded first.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use crate::aeros::extras;
-use crate::common::{T, all, apr2, gguf, mag, oinf, options, safetensors, tensor, try_convert};
+use crate::common::{T, all, apr2, gguf, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
 /// How metadata begins its way.
 #[derive(Clone, Debug)]
@@ -229,7 +229,7 @@ fn normal(value: &Value) -> Value {
 fn said(done: &Converted) -> Vec<String> {
     let dropped =
         done.dropped.iter().map(|item| format!("{} {}", item.name.as_deref().unwrap_or(""), item.why));
-    dropped.chain(done.notes.iter().cloned()).collect()
+    dropped.chain(notes(done)).collect()
 }
 
 /// Whether something that was said names this key, with its value where only a note says it.

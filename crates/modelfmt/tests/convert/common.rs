@@ -34,6 +34,11 @@ pub fn floats(name: &'static str, shape: &[u64], values: &[f32]) -> T {
     }
 }
 
+/// What a conversion has to tell, as text.
+pub fn notes(done: &Converted) -> Vec<String> {
+    done.notes.iter().map(ToString::to_string).collect()
+}
+
 pub fn object(text: &str) -> Object {
     json::parse_object(text.as_bytes()).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use modelfmt::{DType, Execution, Format};
 
-use crate::common::{json_of, options, safetensors, tensor, try_convert};
+use crate::common::{json_of, notes, options, safetensors, tensor, try_convert};
 
 /// A safetensors file in a folder of its own, with this beside it.
 fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model) {
@@ -25,10 +25,10 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     assert_eq!(found.get("architecture"), Some(&"bert".into()));
     assert_eq!(found.get("license"), None, "names only");
     assert_eq!(
-        done.notes.iter().filter(|note| note.contains("after the config.json")).count(),
+        notes(&done).iter().filter(|note| note.contains("after the config.json")).count(),
         2,
         "{:?}",
-        done.notes
+        notes(&done)
     );
     let (apr2, _) = try_convert(&model, Format::Apr2, &options(|_| {})).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
@@ -69,9 +69,9 @@ fn a_hostile_config_is_ignored_with_a_note() {
         let (found, done) = try_convert(&model, Format::Aero, &options(|_| {})).unwrap();
         assert_eq!(json_of(&found).get("architecture"), Some(&"unknown".into()));
         assert!(
-            done.notes.iter().any(|note| note.contains("config.json is ignored") && note.contains(says)),
+            notes(&done).iter().any(|note| note.contains("config.json is ignored") && note.contains(says)),
             "{:?}",
-            done.notes
+            notes(&done)
         );
     }
     for config in [r#"{"model_type": 5, "architectures": "x", "_name_or_path": ["y"]}"#, "[]", "null"] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, VerifyLevel, convert};
 use modelfmt_core::write::Overwrite;
 
-use crate::common::{T, options, safetensors, tensor, tensors};
+use crate::common::{T, notes, options, safetensors, tensor, tensors};
 
 fn source(count: usize) -> Model {
     let tensors: Vec<T> =
@@ -227,8 +227,8 @@ fn what_a_shorter_set_leaves_is_removed_with_the_old_index() {
         expected.extend(["other.json".to_owned(), "m-notes.txt".to_owned(), shared.clone()]);
         expected.sort();
         assert_eq!(names(folder.path()), expected);
-        let removed = done.notes.iter().filter(|note| note.contains("removed")).count();
-        assert_eq!(removed, if set.0 == Format::AeroSet { 1 } else { 3 }, "{:?}", done.notes);
+        let removed = notes(&done).iter().filter(|note| note.contains("removed")).count();
+        assert_eq!(removed, if set.0 == Format::AeroSet { 1 } else { 3 }, "{:?}", notes(&done));
 
         // One file in place of the index.
         let once = self::options(|o| o.overwrite = Overwrite::Replace);

@@ -6,7 +6,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
 
 use crate::common::{
-    all, apr2, convert, gguf, json_of, mag, object, oinf, options, safetensors, tensor, try_convert,
+    all, apr2, convert, gguf, json_of, mag, notes, object, oinf, options, safetensors, tensor, try_convert,
 };
 
 fn one() -> [crate::common::T; 1] {
@@ -39,17 +39,17 @@ fn names_come_from_what_the_source_says() {
     let found = json_of(&apr2);
     assert_eq!(found.get("model_type"), Some(&"llama".into()));
     assert_eq!((found.get("k"), found.get("general.name")), (Some(&"v".into()), Some(&"Tiny".into())));
-    assert_eq!(done.notes, Vec::<String>::new());
+    assert_eq!(notes(&done), Vec::<String>::new());
 
     let source = mag(&one(), &[]);
     let (apr2, done) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"unknown".into()));
-    assert_eq!(done.notes, ["model_type is \"unknown\", because the source does not say"]);
+    assert_eq!(notes(&done), ["model_type is \"unknown\", because the source does not say"]);
 
     let given = options(|o| o.metadata = Some(Object::from_iter([("model_type", "bert")])));
     let (apr2, done) = try_convert(&source, Format::Apr2, &given).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
-    assert_eq!(done.notes, Vec::<String>::new());
+    assert_eq!(notes(&done), Vec::<String>::new());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     );
     let manifest = aero.metadata().unwrap().path(["manifest", "model"]).unwrap().as_object().unwrap().clone();
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
-    assert_eq!(done.notes, [r#"model_name is "m", after the file"#]);
+    assert_eq!(notes(&done), [r#"model_name is "m", after the file"#]);
     let bytes = modelfmt_core::write::MemoryFile::new();
     modelfmt::convert_to_sink(
         &source,
@@ -78,7 +78,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     .unwrap();
     let (_, done) =
         try_convert(&crate::common::open("-", bytes.into_bytes()), Format::Aero, &options(|_| {})).unwrap();
-    assert_eq!(done.notes, [r#"model_name is "model", because the source does not say"#]);
+    assert_eq!(notes(&done), [r#"model_name is "model", because the source does not say"#]);
 
     let named = options(|o| o.architecture = Some("llama".to_owned()));
     let aero = convert(&mag(&one(), &[]), Format::Aero, &named);
@@ -133,9 +133,9 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
     assert_eq!(
         error,
         concat!(
-            "m.oinf: does not fit mag: 2 items; what helps: --lossy\n",
-            "  metadata key \"text\": mag holds integers below 2^63 and floats, not a str (--lossy)\n",
-            "  size variable \"D\": mag has no size variables (--lossy)"
+            "m.oinf: does not fit mag: 2 items; what helps: lossy\n",
+            "  metadata key \"text\": mag holds integers below 2^63 and floats, not a str (lossy)\n",
+            "  size variable \"D\": mag has no size variables (lossy)"
         )
     );
     let (found, done) = try_convert(&source, Format::Mag, &options(|o| o.lossy = true)).unwrap();

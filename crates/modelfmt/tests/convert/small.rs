@@ -57,7 +57,7 @@ fn widening_keeps_every_number() {
     }
     let error = try_convert(&source, Format::Aero, &options(|_| {})).unwrap_err();
     let text = all(&error);
-    assert!(text.contains("safetensors's f8_e4m3 is not in aero (--widen, which makes it f16)"), "{text}");
+    assert!(text.contains("safetensors's f8_e4m3 is not in aero (widen, which makes it f16)"), "{text}");
 }
 
 #[test]
@@ -169,7 +169,10 @@ fn numpy_has_none_of_them() {
         modelfmt::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default()).unwrap_err();
     assert!(matches!(error, Error::NotExtractable { .. }) && !path.exists());
     let text = error.to_string();
-    assert!(text.contains("numpy has no type f8_e4m3; extract to .bin, or convert --cast first"), "{text}");
+    assert!(
+        text.contains("numpy has no type f8_e4m3; extract to .bin, or convert with cast to f32 first"),
+        "{text}"
+    );
     let path = path.with_extension("bin");
     modelfmt::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
     assert_eq!(std::fs::read(path).unwrap(), model.tensor("w").unwrap().bytes());

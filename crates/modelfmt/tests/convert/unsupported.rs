@@ -3,7 +3,7 @@
 use modelfmt::convert::{Compression, Declared, MagChecksum};
 use modelfmt::{ConvertOptions, DType, Error, Format};
 
-use crate::common::{T, all, mag, oinf, options, safetensors, tensor, try_convert};
+use crate::common::{T, all, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
 /// (tensors, target, options, what the error lists)
 #[test]
@@ -14,56 +14,51 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             tensor("w", DType::BF16, &[1]),
             Format::Mag,
             nothing,
-            "tensor \"w\": safetensors's bf16 is not in mag (--widen, which makes it f32)",
+            "tensor \"w\": safetensors's bf16 is not in mag (widen, which makes it f32)",
         ),
         (
             tensor("w", DType::F64, &[1]),
             Format::Mag,
             nothing,
-            "tensor \"w\": safetensors's f64 is not in mag (--cast f32)",
+            "tensor \"w\": safetensors's f64 is not in mag (cast to f32)",
         ),
-        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "f64 is not in mag (--cast f32)"),
+        (tensor("w", DType::F64, &[1]), Format::Mag, |o| o.widen = true, "f64 is not in mag (cast to f32)"),
         (
             tensor("w", DType::U64, &[1]),
             Format::Apr2,
             nothing,
-            "safetensors's u64 is not in apr2 (--cast NAME=i64)",
+            "safetensors's u64 is not in apr2 (cast by name to i64)",
         ),
-        (
-            tensor("w", DType::C64, &[1]),
-            Format::Oinf,
-            nothing,
-            "safetensors's c64 is not in oinf (--exclude)",
-        ),
+        (tensor("w", DType::C64, &[1]), Format::Oinf, nothing, "safetensors's c64 is not in oinf (exclude)"),
         (
             tensor("a b", DType::F32, &[1]),
             Format::Oinf,
             nothing,
-            "tensor \"a b\": names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others (--exclude)",
+            "tensor \"a b\": names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others (exclude)",
         ),
         (
             tensor("", DType::F32, &[1]),
             Format::Mag,
             nothing,
-            "tensor \"\": names of mag have 1 to 65,535 bytes (--exclude)",
+            "tensor \"\": names of mag have 1 to 65,535 bytes (exclude)",
         ),
         (
             tensor("w", DType::F32, &[1; 9]),
             Format::Apr2,
             nothing,
-            "has more dimensions than the 8 of apr2 (--exclude)",
+            "has more dimensions than the 8 of apr2 (exclude)",
         ),
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
             |o| o.cast = vec![DType::BF16.into()],
-            "--cast bf16: mag has no bf16",
+            "cast bf16: mag has no bf16",
         ),
         (
             tensor("w", DType::F32, &[1]),
             Format::Mag,
             |o| o.quantize = vec![DType::Q8_0.into()],
-            "--quantize q8_0: mag has no q8_0",
+            "quantize q8_0: mag has no q8_0",
         ),
     ] {
         let source = safetensors(&[tensor], "{}");
@@ -80,7 +75,7 @@ fn all_unsupported_items_stand_in_one_error_whose_first_line_says_how_many_and_w
         [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
     let error =
         try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
-    let expected = "m.safetensors: does not fit mag: 3 items; what helps: --cast f32, --lossy, --widen";
+    let expected = "m.safetensors: does not fit mag: 3 items; what helps: cast to f32, lossy, widen";
     assert_eq!(error.to_string(), expected);
     let Error::Unsupported { unsupported, .. } = error else { panic!() };
     assert_eq!(unsupported.len(), 3);
@@ -108,20 +103,20 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     let declared = || Declared { name: "y".to_owned(), dtype: DType::F32, shape: vec![] };
     let rows: [(&str, &[Format], Change); 14] = [
-        ("--sizevar", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
-        ("--declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
-        ("--model-name", CARRIERS, Box::new(|o| o.model_name = Some("n".to_owned()))),
-        ("--architecture", CARRIERS, Box::new(|o| o.architecture = Some("n".to_owned()))),
-        ("--model-type", CARRIERS, Box::new(|o| o.model_type = Some("n".to_owned()))),
-        ("--shard-size", SHARDED, Box::new(|o| o.shard_size = Some(1 << 20))),
-        ("--control-hash", AEROS, Box::new(|o| o.control_hash = true)),
-        ("--page-hashes", AEROS, Box::new(|o| o.page_hashes = Some(4096))),
-        ("--tensor-hashes", AEROS, Box::new(|o| o.tensor_hashes = true)),
-        ("--uuid", AEROS, Box::new(|o| o.uuid = Some([1; 16]))),
-        ("--no-zstd", AEROS, Box::new(|o| o.no_zstd = true)),
-        ("--compress", APRS, Box::new(|o| o.compress = Some(Compression::Lz4))),
-        ("--align", APRS, Box::new(|o| o.align = Some(32))),
-        ("--checksum", &[Format::Mag], Box::new(|o| o.checksum = Some(MagChecksum::Crc32c))),
+        ("sizevars", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
+        ("declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
+        ("model_name", CARRIERS, Box::new(|o| o.model_name = Some("n".to_owned()))),
+        ("architecture", CARRIERS, Box::new(|o| o.architecture = Some("n".to_owned()))),
+        ("model_type", CARRIERS, Box::new(|o| o.model_type = Some("n".to_owned()))),
+        ("shard_size", SHARDED, Box::new(|o| o.shard_size = Some(1 << 20))),
+        ("control_hash", AEROS, Box::new(|o| o.control_hash = true)),
+        ("page_hashes", AEROS, Box::new(|o| o.page_hashes = Some(4096))),
+        ("tensor_hashes", AEROS, Box::new(|o| o.tensor_hashes = true)),
+        ("uuid", AEROS, Box::new(|o| o.uuid = Some([1; 16]))),
+        ("no_zstd", AEROS, Box::new(|o| o.no_zstd = true)),
+        ("compress", APRS, Box::new(|o| o.compress = Some(Compression::Lz4))),
+        ("align", APRS, Box::new(|o| o.align = Some(32))),
+        ("checksum", &[Format::Mag], Box::new(|o| o.checksum = Some(MagChecksum::Crc32c))),
     ];
     for (option, targets, change) in &rows {
         for &target in Format::ALL.iter().filter(|format| format.is_writable()) {
@@ -156,17 +151,17 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (
             Format::Apr2,
             |o| o.dequantize = vec![DType::F64.into()],
-            "--dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
+            "dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
         ),
-        (Format::Apr2, |o| o.quantize = vec![DType::Q4K.into()], "--quantize: there is no encoder for q4_k"),
-        (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "--cast: values cannot be cast to q8_0"),
-        (Format::Safetensors, |o| o.cast = vec![DType::C64.into()], "--cast: values cannot be cast to c64"),
-        (Format::Apr2, |o| o.align = Some(16), "--align: tensors are aligned to 32 or 64 bytes, not to 16"),
-        (Format::Apr2, |o| o.shard_size = Some(0), "--shard-size: is 0"),
-        (Format::Mag, |o| o.include = vec!["[".to_owned()], "--include: "),
-        (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "--exclude: "),
-        (Format::Gguf, |_| {}, "--to: gguf is read and never written"),
-        (Format::Apr1, |_| {}, "--to: apr1 is read and never written; apr2 is what follows it"),
+        (Format::Apr2, |o| o.quantize = vec![DType::Q4K.into()], "quantize: there is no encoder for q4_k"),
+        (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "cast: values cannot be cast to q8_0"),
+        (Format::Safetensors, |o| o.cast = vec![DType::C64.into()], "cast: values cannot be cast to c64"),
+        (Format::Apr2, |o| o.align = Some(16), "align: tensors are aligned to 32 or 64 bytes, not to 16"),
+        (Format::Apr2, |o| o.shard_size = Some(0), "shard_size: is 0"),
+        (Format::Mag, |o| o.include = vec!["[".to_owned()], "include: "),
+        (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "exclude: "),
+        (Format::Gguf, |_| {}, "target: gguf is read and never written"),
+        (Format::Apr1, |_| {}, "target: apr1 is read and never written; apr2 is what follows it"),
     ];
     for (target, change, expected) in rows {
         let error = try_convert(&source, target, &options(change)).unwrap_err();
@@ -180,7 +175,7 @@ fn a_choice_that_leaves_nothing_is_an_error_of_the_job() {
     let options = options(|o| o.include = vec!["x*".to_owned()]);
     let error = try_convert(&source, Format::Mag, &options).unwrap_err();
     assert!(
-        !error.is_usage() && error.to_string().contains("--include leaves none of its 1 tensors"),
+        !error.is_usage() && error.to_string().contains("include leaves none of its 1 tensors"),
         "{error}"
     );
 }
@@ -201,10 +196,11 @@ fn names_are_chosen_by_globs() {
             o.exclude = exclude.iter().map(|&glob| glob.to_owned()).collect();
         });
         let (found, done) = try_convert(&source, Format::Mag, &options).unwrap();
-        let said = done.notes.iter().filter(|note| note.contains("--include") || note.contains("--exclude"));
-        assert_eq!(said.count(), 1, "{:?}", done.notes);
+        let notes = notes(&done);
+        let said = notes.iter().filter(|note| note.starts_with("include") || note.starts_with("exclude"));
+        assert_eq!(said.count(), 1, "{notes:?}");
         let left_out = format!(" out {} of {} tensors", names.len() - expected.len(), names.len());
-        assert!(done.notes.iter().any(|note| note.ends_with(&left_out)), "{:?}", done.notes);
+        assert!(notes.iter().any(|note| note.ends_with(&left_out)), "{notes:?}");
         assert!(found.tensors().map(|t| t.name).eq(expected.iter().copied()), "{include:?} {exclude:?}");
     }
 }

@@ -3,7 +3,7 @@
 use modelfmt::{DType, Format};
 use modelfmt_core::{bf16, f16};
 
-use crate::common::{T, convert, floats, gguf, options, safetensors, tensor, tensors, try_convert};
+use crate::common::{T, convert, floats, gguf, notes, options, safetensors, tensor, tensors, try_convert};
 
 fn dtypes(model: &modelfmt::Model) -> Vec<DType> {
     model.tensors().map(|t| t.dtype).collect()
@@ -18,7 +18,7 @@ fn widening_keeps_every_value_and_touches_nothing_that_fits() {
     let options = options(|o| o.widen = true);
     let (mag, done) = try_convert(&source, Format::Mag, &options).unwrap();
     assert_eq!(dtypes(&mag), [F32, I16, F16, Bool, U16, U32]);
-    assert_eq!(done.notes, ["1 tensor: u8 becomes i16", "1 tensor: bf16 becomes f32"]);
+    assert_eq!(notes(&done), ["1 tensor: u8 becomes i16", "1 tensor: bf16 becomes f32"]);
     let apr2 = convert(&source, Format::Apr2, &options);
     assert_eq!(dtypes(&apr2), [BF16, U8, F16, U8, I32, I64]);
     for (position, _) in all.iter().enumerate() {
@@ -103,12 +103,12 @@ fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
     };
     assert_eq!(
         fails(|o| o.cast = vec!["*.weight=f16".parse().unwrap()]),
-        "m.safetensors: --cast *.weight: no tensor has such a name; `modelfmt inspect` lists them"
+        "m.safetensors: cast *.weight: no tensor has such a name; Model::tensors lists them"
     );
-    assert!(fails(|o| o.dequantize = vec!["x=f16".parse().unwrap()]).contains("--dequantize x: "));
-    assert!(fails(|o| o.quantize = vec!["x=q8_0".parse().unwrap()]).contains("--quantize x: "));
-    assert!(fails(|o| o.include = vec!["w".into(), "x*".into()]).contains("--include x*: "));
-    assert!(fails(|o| o.exclude = vec!["*".into()]).contains("--exclude leaves none of its 1 tensors"));
+    assert!(fails(|o| o.dequantize = vec!["x=f16".parse().unwrap()]).contains("dequantize x: "));
+    assert!(fails(|o| o.quantize = vec!["x=q8_0".parse().unwrap()]).contains("quantize x: "));
+    assert!(fails(|o| o.include = vec!["w".into(), "x*".into()]).contains("include x*: "));
+    assert!(fails(|o| o.exclude = vec!["*".into()]).contains("exclude leaves none of its 1 tensors"));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn values_beyond_the_range_are_noted() {
     let (cast, done) =
         try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::F16.into()])).unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [f32::INFINITY, 1.0]);
-    assert_eq!(done.notes, ["2 tensors: f32 becomes f16"]);
+    assert_eq!(notes(&done), ["2 tensors: f32 becomes f16"]);
     assert_eq!(done.clipped, ["tensor \"big\" has values beyond the range of f16"]);
     let (cast, _) = try_convert(&source, Format::Mag, &options(|o| o.cast = vec![DType::I8.into()])).unwrap();
     assert_eq!(modelfmt::to_f32(&cast.tensor("big").unwrap()).unwrap(), [127.0, 1.0]);
@@ -174,7 +174,7 @@ fn only_matrices_of_whole_blocks_are_quantized() {
     assert_eq!(dtypes(&small), [DType::Q4_0, DType::F32, DType::F32, DType::I32]);
     let note =
         "not quantized, because the rank is below 2 or a row is not whole blocks of q4_0: \"bias\", \"odd\"";
-    assert!(done.notes.iter().any(|found| found == note), "{:?}", done.notes);
+    assert!(notes(&done).iter().any(|found| found == note), "{:?}", notes(&done));
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
     assert_eq!(
         modelfmt_core::value::json::to_string(&quantization).unwrap(),

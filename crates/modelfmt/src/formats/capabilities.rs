@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use modelfmt_core::DType::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use modelfmt_core::{Kind, Small};
 
-use crate::format::Format;
+use super::Format;
 
 /// What a format can hold.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Capabilities {
         }
     }
 
-    /// The first type that the format has and that holds every value of `dtype` (DECISIONS, "--widen").
+    /// The first type that the format has and that holds every value of `dtype`.
     #[must_use]
     pub fn widened(&self, dtype: DType) -> Option<DType> {
         const INTEGERS: &[DType] = &[I8, U8, I16, U16, I32, U32, I64, U64];

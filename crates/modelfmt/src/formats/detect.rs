@@ -7,54 +7,12 @@ use std::str::FromStr;
 use modelfmt_core::Source;
 use modelfmt_core::value::{Value, json};
 
-use crate::capabilities::{Access, Capabilities};
-use crate::formats::{Entry, Tells, entry};
-
-/// A file format, or the form of a model of many files. All are always listed, whatever features are on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Format {
-    /// AERO 0.1.
-    Aero,
-    /// Many AERO files and their index JSON.
-    AeroSet,
-    /// MAG 1.
-    Mag,
-    /// OINF 1.
-    Oinf,
-    /// APR2 2.0.
-    Apr2,
-    /// Many APR2 files and their manifest JSON.
-    Apr2Sharded,
-    /// APR1; read only.
-    Apr1,
-    /// safetensors.
-    Safetensors,
-    /// Many safetensors files and their index JSON.
-    SafetensorsSharded,
-    /// GGUF; read only.
-    Gguf,
-}
+use super::Format;
+use super::capabilities::{Access, Capabilities};
+use super::entry::Tells;
+use crate::choice::Choice;
 
 impl Format {
-    /// Every format.
-    pub const ALL: &'static [Self] = &[
-        Self::Aero,
-        Self::AeroSet,
-        Self::Mag,
-        Self::Oinf,
-        Self::Apr2,
-        Self::Apr2Sharded,
-        Self::Apr1,
-        Self::Safetensors,
-        Self::SafetensorsSharded,
-        Self::Gguf,
-    ];
-
-    const fn entry(self) -> &'static Entry {
-        entry(self)
-    }
-
     /// The name that the program prints and takes, such as `apr2-sharded`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -97,15 +55,30 @@ impl Format {
         &self.entry().capabilities
     }
 
+    /// The ending of the names of its files, if it has one of its own.
+    #[must_use]
+    pub const fn ending(self) -> Option<&'static str> {
+        self.entry().ending
+    }
+
     /// The format that a file name asks for when a model is written: by its ending, the longest that fits.
     #[must_use]
     pub fn of_output(name: &str) -> Option<Self> {
-        let ends = |format: &Self| Some(format.entry().ending?).filter(|ending| name.ends_with(ending));
-        Self::ALL
-            .iter()
-            .copied()
-            .max_by_key(|format| ends(format).map_or(0, str::len))
-            .filter(|format| ends(format).is_some())
+        Self::of_name(name).filter(|format| format.is_writable())
+    }
+
+    /// The format whose files have such names: by the ending, the longest that fits. What a file holds, only its content
+    /// says: see [`detect`](Self::detect).
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let len = |format: &Self| Some(format.ending().filter(|ending| name.ends_with(ending))?.len());
+        let fits = Self::ALL.iter().copied().filter_map(|format| Some((len(&format)?, format)));
+        fits.max_by_key(|(len, _)| *len).map(|(_, format)| format)
+    }
+
+    /// Whether a writer of the format understands what is chosen.
+    pub(crate) fn takes(self, choice: Choice) -> bool {
+        self.entry().choices.contains(&choice)
     }
 
     /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE`] of them are enough for all but

@@ -1,0 +1,75 @@
+//! Refuses what no file could change: options that the target does not understand, and values that no option takes.
+
+use std::fmt;
+
+use modelfmt_core::DType;
+
+use super::options::{ConvertOptions, TypeRule};
+use crate::choice::Choice;
+use crate::error::{Error, Result};
+use crate::formats::Format;
+
+impl ConvertOptions {
+    /// Refuses what no file could change: options that the target does not understand, and values that no option takes.
+    pub(super) fn check(&self, target: Format) -> Result<()> {
+        if let Some(choice) = self.chosen().find(|choice| !target.takes(*choice)) {
+            let is_for: Vec<Format> =
+                Format::ALL.iter().copied().filter(|format| format.takes(choice)).collect();
+            let why = format!("{target} has no such choice; it is for {}", List(&is_for, "and"));
+            return Err(Error::usage(choice, why));
+        }
+        self.check_types()?;
+        if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
+            let why = format!("tensors are aligned to 32 or 64 bytes, not to {align}");
+            return Err(Error::usage(Choice::Align, why));
+        }
+        if self.shard_size == Some(0) {
+            return Err(Error::usage(Choice::ShardSize, "is 0; give a number of bytes, such as 2GiB"));
+        }
+        if self.page_hashes == Some(0) {
+            return Err(Error::usage(Choice::PageHashes, "pages have 1 byte or more; 4MiB is usual"));
+        }
+        Ok(())
+    }
+
+    /// Refuses types that values cannot be changed to.
+    fn check_types(&self) -> Result<()> {
+        let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {
+            rules.iter().map(|rule| rule.dtype).find(|&dtype| !is_good(dtype))
+        };
+        if let Some(dtype) =
+            first(&self.dequantize, |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
+        {
+            let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
+            return Err(Error::usage(Choice::Dequantize, why));
+        }
+        if let Some(dtype) = first(&self.quantize, ggml_quant::can_encode) {
+            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
+            return Err(Error::usage(Choice::Quantize, why));
+        }
+        if let Some(dtype) = first(&self.cast, super::cast::is_target) {
+            let why = format!(
+                "values cannot be cast to {dtype}; they can to bool, integers such as i8 and floats such as bf16"
+            );
+            return Err(Error::usage(Choice::Cast, why));
+        }
+        Ok(())
+    }
+}
+
+/// Prints `a, b and c`.
+struct List<'a, T>(&'a [T], &'static str);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(items, and) = self;
+        for (i, item) in items.iter().enumerate() {
+            match (i, i + 1 == items.len()) {
+                (0, _) => write!(f, "{item}")?,
+                (_, true) => write!(f, " {and} {item}")?,
+                (_, false) => write!(f, ", {item}")?,
+            }
+        }
+        Ok(())
+    }
+}

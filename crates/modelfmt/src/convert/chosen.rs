@@ -1,0 +1,90 @@
+//! The tensors that were chosen to be written.
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::write::TensorSpec;
+use modelfmt_core::{Container, DType};
+
+use super::options::Declared;
+
+/// Where a tensor comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The tensor of the model at this position.
+    Model(usize),
+    /// The declared tensor of this number, which has no values.
+    Declared(usize),
+}
+
+/// A tensor that is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) origin: Origin,
+    /// The type that it has.
+    pub(crate) from: DType,
+    /// The type that it gets.
+    pub(crate) to: DType,
+    pub(crate) shape: Shape,
+}
+
+/// What becomes of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// It stays.
+    Same,
+    /// A scalar that is written as `[1]`.
+    One,
+    /// A `[1]` that was a scalar, and is one again.
+    Scalar,
+}
+
+/// The tensors that are written, and those that the target's metadata lists because it cannot declare them.
+#[derive(Default)]
+pub(crate) struct Tensors {
+    pub(crate) items: Vec<Item>,
+    /// The tensors that [`Origin::Declared`] numbers.
+    pub(crate) declared: Vec<Declared>,
+    /// Tensors without values, by their place among all, that travel in the reserved key.
+    pub(crate) listed: Vec<(u64, Declared)>,
+    /// Names of scalars that are written as `[1]`.
+    pub(crate) scalars: Vec<String>,
+    /// The elements that are written as blocks of each type.
+    pub(crate) blocks: BTreeMap<DType, u64>,
+}
+
+impl Tensors {
+    /// What the writer of the target is told of an item.
+    pub(crate) fn spec<'s>(
+        &'s self,
+        source: &'s (impl Container + ?Sized),
+        item: &Item,
+    ) -> Option<TensorSpec<'s>> {
+        let (name, shape, has_data, nbytes) = match item.origin {
+            Origin::Model(position) => {
+                let info = source.info(position)?;
+                (info.name, info.shape, info.has_data, info.nbytes)
+            }
+            Origin::Declared(number) => {
+                let Declared { name, shape, .. } = self.declared.get(number)?;
+                (name.as_str(), shape.as_slice(), false, 0)
+            }
+        };
+        let shape: &[u64] = match item.shape {
+            Shape::Same => shape,
+            Shape::One => &[1],
+            Shape::Scalar => &[],
+        };
+        let mut spec = TensorSpec::new(name, item.to, shape);
+        spec.has_data = has_data;
+        spec.packed_nbytes = if item.to == DType::Packed { nbytes } else { 0 };
+        Some(spec)
+    }
+
+    /// The name of an item, for messages.
+    pub(crate) fn name<'s>(&'s self, source: &'s (impl Container + ?Sized), item: &Item) -> &'s str {
+        match item.origin {
+            Origin::Model(position) => source.info(position).map_or("", |info| info.name),
+            Origin::Declared(number) => self.declared.get(number).map_or("", |declared| &declared.name),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The metadata of a model as one flat list, and what differs between those of two.
+
+use modelfmt_core::value::{Object, Value};
+
+use super::names::{self, Said, is_added};
+use super::plain;
+use super::reserved;
+use super::source::Content;
+use crate::error::Result;
+use crate::model::Model;
+
+/// A metadata key whose values differ; `None` where a model lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataDiff {
+    /// The key.
+    pub key: String,
+    /// Its value in the first model.
+    pub a: Option<Value>,
+    /// Its value in the second.
+    pub b: Option<Value>,
+}
+
+impl Model {
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, a
+    /// number of MAG is a number, and what a conversion carries in a JSON object under its reserved key stands beside the
+    /// keys of that object. So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff)
+    /// compares this.
+    ///
+    /// Size variables of OINF have the prefix `sizevars.`, keys of an AERO manifest `manifest.`. What the reserved key says
+    /// under a key that has another value has the prefix `modelfmt.`, and hides nothing.
+    ///
+    /// # Errors
+    /// If the metadata does not decode, or a file of a set is missing.
+    pub fn flat_metadata(&self) -> Result<Object> {
+        Ok(flat(self)?.0)
+    }
+}
+
+/// The metadata as one flat list, and where the names of the model come from.
+fn flat(model: &Model) -> Result<(Object, Said)> {
+    let Content { mut keys, reserved, manifest, said, config, .. } = Content::read(model)?;
+    let mut put = |key: &str, value: Value| match keys.get(key) {
+        None => _ = keys.insert(key, value),
+        Some(known) if *known == value => {}
+        Some(_) => _ = keys.insert(format!("{}.{key}", reserved::KEY), value),
+    };
+    manifest.iter().for_each(|(key, value)| put(&format!("manifest.{key}"), value.clone()));
+    if let Some(reserved) = reserved {
+        reserved.metadata.iter().for_each(|(key, value)| put(key, plain::unwrapped(value)));
+        reserved.sizevars.iter().for_each(|(name, value)| put(&format!("sizevars.{name}"), value.clone()));
+        reserved
+            .other()
+            .iter()
+            .for_each(|(key, value)| put(&format!("{}.{key}", reserved::KEY), value.clone()));
+    }
+    let stem = names::stem(model.path()).to_owned();
+    Ok((keys, Said { own: said, config, stem }))
+}
+
+/// The keys under which two models say something else, with what they say. A key that only one of them has does not count
+/// where a conversion of the other puts it, because its target asks for it.
+pub(crate) fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
+    let ((of_a, said_a), (of_b, said_b)) = (flat(a)?, flat(b)?);
+    let mut found = Vec::new();
+    for (key, value) in &of_a {
+        match of_b.get(key) {
+            Some(other) if other == value => {}
+            None if is_added(key, value, &of_b, &said_b) => {}
+            other => {
+                found.push(MetadataDiff { key: key.to_owned(), a: Some(value.clone()), b: other.cloned() });
+            }
+        }
+    }
+    let new =
+        of_b.iter().filter(|(key, value)| !of_a.contains_key(key) && !is_added(key, value, &of_a, &said_a));
+    found.extend(new.map(|(key, value)| MetadataDiff {
+        key: key.to_owned(),
+        a: None,
+        b: Some(value.clone()),
+    }));
+    Ok(found)
+}

@@ -1,0 +1,101 @@
+//! The keys that formats ask for, and where the names of a model come from.
+
+use std::path::Path;
+
+use modelfmt_core::value::{Object, Value};
+
+use crate::formats::Format;
+
+/// Keys that AERO and APR2 ask for, of which a model that came from elsewhere knows nothing.
+pub(super) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
+pub(super) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
+
+/// The formats with JSON that ask for the same keys.
+pub(super) fn family(format: Format) -> Option<(Format, &'static [&'static str])> {
+    match format {
+        Format::Aero | Format::AeroSet => Some((Format::Aero, AERO_KEYS)),
+        Format::Apr2 | Format::Apr2Sharded | Format::Apr1 => Some((Format::Apr2, APR2_KEYS)),
+        _ => None,
+    }
+}
+
+/// Whether the key is one that some format asks for, which a conversion may add or replace.
+pub(super) fn is_asked_for(key: &str) -> bool {
+    AERO_KEYS.iter().chain(APR2_KEYS).any(|asked| *asked == key)
+}
+
+pub(super) fn is_same_family(a: Format, b: Format) -> bool {
+    a == b || family(a).zip(family(b)).is_some_and(|((a, _), (b, _))| a == b)
+}
+
+/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better.
+pub(super) fn is_filler(key: &str, value: &Value) -> bool {
+    match key {
+        "apr_version" => value.as_str() == Some(APR_VERSION),
+        "architecture" if value.as_object().is_some_and(Object::is_empty) => true,
+        "architecture" | "model_type" => value.as_str() == Some(UNKNOWN),
+        "model_name" => value.as_str() == Some(NO_STEM),
+        _ => false,
+    }
+}
+
+/// Whether a conversion puts this value under a key that a format asks for, of a model that does not have the key.
+pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> bool {
+    if is_filler(key, value) {
+        return true;
+    }
+    let Some(text) = value.as_str() else { return false };
+    let of_key = |key: &str| keys.get(key).and_then(Value::as_str);
+    let is_said = |names: [Option<&str>; 5]| names.contains(&Some(text));
+    let Said { own, config, stem } = said;
+    match key {
+        "model_name" => {
+            is_said([own.name.as_deref(), config.name.as_deref(), of_key("general.name"), Some(stem), None])
+        }
+        "architecture" | "model_type" => is_said([
+            own.architecture.as_deref(),
+            config.architecture.as_deref(),
+            of_key("general.architecture"),
+            of_key("architecture"),
+            of_key("model_type"),
+        ]),
+        _ => false,
+    }
+}
+
+/// What stands where a source does not say what a format asks for.
+pub(super) const UNKNOWN: &str = "unknown";
+/// Why it does.
+pub(super) const SILENT: &str = "because the source does not say";
+pub(super) const APR_VERSION: &str = "2.0.0";
+
+/// The names of a model that formats ask for.
+#[derive(Clone, Debug)]
+pub(super) struct ModelNames {
+    pub(crate) name: Option<String>,
+    pub(crate) architecture: Option<String>,
+}
+
+/// Where the names of a model come from.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    /// What it says itself.
+    pub(crate) own: ModelNames,
+    /// What a config.json beside it says.
+    pub(crate) config: ModelNames,
+    /// The name of its file, without the ending.
+    pub(crate) stem: String,
+}
+
+/// The name of a model whose file has none.
+pub(super) const NO_STEM: &str = "model";
+
+/// The name of a file without its ending.
+pub(super) fn stem(path: &Path) -> &str {
+    const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.filter(|&name| name != "-").unwrap_or(NO_STEM); // standard input has no name
+    let known = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let stem = || Path::new(name).file_stem().and_then(|stem| stem.to_str());
+    known.filter(|stem| !stem.is_empty()).or_else(stem).unwrap_or(NO_STEM)
+}

@@ -1,0 +1,173 @@
+//! What an entry of the list of formats says.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt_core::value::Value;
+use modelfmt_core::write::{AnyNewFiles, Sink, TensorData, TensorSpec};
+use modelfmt_core::{AnyError, Container, Execution, FileIndex, FormatReader, Reader, SetReader, ShardMap};
+
+use super::Format;
+use super::capabilities::Capabilities;
+use crate::choice::Choice;
+use crate::convert::chosen::Tensors;
+use crate::convert::fit::Unsupported;
+use crate::convert::mapped::Metadata;
+use crate::convert::options::ConvertOptions;
+use crate::open::OpenOptions;
+
+/// A format, or the form of a model of many files.
+pub(crate) struct Entry {
+    /// What the program prints and takes.
+    pub(crate) name: &'static str,
+    /// The cargo feature that it needs.
+    pub(crate) feature: &'static str,
+    pub(crate) tells: Tells,
+    /// The ending of the names of its files; it asks for the format when a model is written.
+    pub(crate) ending: Option<&'static str>,
+    /// What is written instead where the size of a file is capped.
+    pub(crate) sharded: Option<Format>,
+    /// Whether a model consists of several files.
+    pub(crate) is_set: bool,
+    pub(crate) capabilities: Capabilities,
+    /// What can be chosen for it, of what not every target understands.
+    pub(crate) choices: &'static [Choice],
+    /// None if the feature is off.
+    pub(crate) driver: Option<Driver>,
+}
+
+/// What tells a file of the format from others.
+pub(crate) enum Tells {
+    /// Its first bytes.
+    Magic(&'static [u8]),
+    /// What its first bytes and its length say, where it has no magic.
+    FirstBytes(fn(&[u8], u64) -> bool),
+    /// The keys of its index, a JSON object.
+    Index(fn(&Value) -> bool),
+}
+
+/// How it is read and written.
+pub(crate) struct Driver {
+    pub(crate) open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>,
+    pub(crate) write: Write,
+    /// What a source of the format has that other formats cannot hold.
+    pub(crate) losses: Option<Losses>,
+    /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
+    pub(crate) value: Option<OwnValue>,
+}
+
+impl Driver {
+    /// That of a format which is only read.
+    #[allow(dead_code, reason = "with no format switched on there is none")]
+    pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
+        Self { open, write: Write::Never, losses: None, value: None }
+    }
+}
+
+/// Lists what only a file of the same format can hold, and what is lost whatever the target.
+pub(crate) type Losses =
+    fn(&dyn Opened, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<(), AnyError>;
+
+/// The form of a value under a key, or why there is none.
+type OwnValue = fn(&str, Value) -> Result<Value, String>;
+
+/// How it is written.
+#[allow(dead_code, reason = "with few formats switched on not every way is used")]
+pub(crate) enum Write {
+    /// Not at all.
+    Never,
+    /// As one file.
+    File(WriteFile),
+    /// As several, whose index has a name.
+    Set(WriteSet),
+}
+
+type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), AnyError>;
+type WriteSet = fn(&Job<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Execution<'_>) -> Result<(), AnyError>;
+
+/// The driver, if its feature is on: how the format is opened, and what there is beyond reading.
+macro_rules! driver {
+    ($feature:literal, $open:path $(, $field:ident: $value:expr)*) => {{
+        #[cfg(feature = $feature)]
+        #[allow(clippy::needless_update, reason = "some formats have all fields")]
+        let driver = Some(super::entry::Driver { $($field: $value,)* ..super::entry::Driver::reads($open) });
+        #[cfg(not(feature = $feature))]
+        let driver = None;
+        driver
+    }};
+}
+pub(super) use driver;
+
+/// The reader of a file or set of any format.
+pub(crate) trait Opened: Container + Any + Send + Sync {}
+
+impl<R: Container + Any + Send + Sync> Opened for R {}
+
+/// The reader itself, if it is of that type.
+pub(crate) fn reader_of<R: Any>(opened: &dyn Opened) -> Option<&R> {
+    (opened as &dyn Any).downcast_ref()
+}
+
+/// What there is to open.
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+pub(crate) struct ToOpen<'a> {
+    pub(crate) source: BoxSource,
+    /// The files beside it, which a set has.
+    pub(crate) files: SharedFiles,
+    pub(crate) options: &'a OpenOptions,
+}
+
+#[allow(dead_code, reason = "with no format switched on nothing is opened")]
+impl ToOpen<'_> {
+    /// Opens it as a file of a format with that format's reader.
+    pub(super) fn open_file<R>(self) -> Result<Box<dyn Opened>, AnyError>
+    where
+        R: FormatReader<Source = BoxSource> + Send + Sync + 'static,
+    {
+        let reader = Reader::open_source(self.source, &own_options::<R::Index>(self.options));
+        Ok(Box::new(R::from_shared(reader.map_err(modelfmt_core::Error::erase)?)))
+    }
+
+    /// Opens it as the index of a set with the shared reader.
+    pub(super) fn open_set<M: ShardMap + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>, AnyError>
+    where
+        M::Index: Send + Sync + 'static,
+    {
+        let options = own_options::<M::Index>(self.options);
+        let reader = SetReader::<M, _>::from_source(&self.source, self.files, &options);
+        Ok(Box::new(reader.map_err(modelfmt_core::Error::erase)?))
+    }
+}
+
+/// The options of a format's own reader; its own default limits, unless the caller has chosen others.
+fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
+    let limits = options.limits.clone().unwrap_or_else(I::default_limits);
+    modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum)
+}
+
+/// What is to be written, all of it chosen and in the terms of the target.
+#[derive(Clone, Copy)]
+#[allow(dead_code, reason = "with few formats switched on not all of it is used")]
+pub(crate) struct Job<'a> {
+    /// The reader of the source, for what only a target of the same format can hold.
+    pub(crate) source: &'a dyn Opened,
+    pub(crate) tensors: &'a Tensors,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) options: &'a ConvertOptions,
+    /// By the number of a tensor, that of the one whose bytes it shares in the target too.
+    pub(crate) tied: &'a BTreeMap<usize, usize>,
+}
+
+impl<'a> Job<'a> {
+    /// The descriptions of what is written, in order.
+    pub(crate) fn specs(self) -> impl Iterator<Item = TensorSpec<'a>> {
+        self.tensors.items.iter().filter_map(move |item| self.tensors.spec(self.source, item))
+    }
+
+    /// The name of the tensor of that number.
+    #[allow(dead_code, reason = "with few formats switched on nobody asks")]
+    pub(crate) fn name(self, number: usize) -> Option<&'a str> {
+        self.tensors.items.get(number).map(|item| self.tensors.name(self.source, item))
+    }
+}

@@ -1,0 +1,132 @@
+//! What helps, as data, and how it is said: the library names its own fields, a program its own options.
+
+use std::fmt;
+
+use modelfmt_core::DType;
+
+use crate::choice::Choice;
+
+/// What would resolve an error, or an item that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Replace the file that exists: [`Overwrite::Replace`](crate::Overwrite::Replace).
+    Overwrite,
+    /// Take values as they are: [`ConvertOptions::no_verify`](crate::ConvertOptions::no_verify).
+    SkipVerification,
+    /// Write tensors apart that share their bytes: [`ConvertOptions::allow_ties`](crate::ConvertOptions::allow_ties).
+    AllowTies,
+    /// Drop it: [`ConvertOptions::lossy`](crate::ConvertOptions::lossy).
+    Lossy,
+    /// Leave the tensor out: [`ConvertOptions::exclude`](crate::ConvertOptions::exclude).
+    Exclude,
+    /// Take a wider type: [`ConvertOptions::widen`](crate::ConvertOptions::widen).
+    Widen(DType),
+    /// Cast to a type: [`ConvertOptions::cast`](crate::ConvertOptions::cast).
+    Cast {
+        /// The type.
+        to: DType,
+        /// Whether the rule has to name the tensor: without a name it takes floats only.
+        by_name: bool,
+    },
+    /// Decode blocks to a type: [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
+    Dequantize(DType),
+    /// Look up the names of the tensors: [`Model::tensors`](crate::Model::tensors).
+    ListNames,
+    /// Allow more, if the file is trusted: [`Limits`](crate::Limits).
+    RaiseLimit,
+}
+
+/// How a program calls what can be chosen, and what helps.
+///
+/// `Display` of errors, items and notes speaks of fields and methods of this crate. A program whose users know them by other
+/// names implements this, and asks [`Error::in_words`](crate::Error::in_words) and its siblings for their text.
+pub trait Words {
+    /// What can be chosen.
+    fn choice(&self, choice: Choice) -> &str;
+
+    /// What helps.
+    fn remedy(&self, remedy: Remedy) -> String;
+}
+
+/// The names of fields and methods.
+pub(crate) struct Own;
+
+impl Words for Own {
+    fn choice(&self, choice: Choice) -> &str {
+        choice.name()
+    }
+
+    fn remedy(&self, remedy: Remedy) -> String {
+        match remedy {
+            Remedy::Overwrite => "Overwrite::Replace".to_owned(),
+            Remedy::SkipVerification => "no_verify".to_owned(),
+            Remedy::AllowTies => "allow_ties".to_owned(),
+            Remedy::Lossy => "lossy".to_owned(),
+            Remedy::Exclude => "exclude".to_owned(),
+            Remedy::Widen(_) => "widen".to_owned(),
+            Remedy::Cast { to, by_name: true } => format!("cast by name to {to}"),
+            Remedy::Cast { to, by_name: false } => format!("cast to {to}"),
+            Remedy::Dequantize(to) => format!("dequantize to {to}"),
+            Remedy::ListNames => "Model::tensors".to_owned(),
+            Remedy::RaiseLimit => "Limits".to_owned(),
+        }
+    }
+}
+
+impl Remedy {
+    /// What it would do, beside its name.
+    pub(crate) fn effect(self) -> String {
+        match self {
+            Self::Widen(to) => format!(", which makes it {to}"),
+            _ => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Own.remedy(*self))
+    }
+}
+
+/// What a conversion has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What was chosen that it is about; its text goes on from there.
+    pub choices: Vec<Choice>,
+    /// The rest of its text.
+    pub text: String,
+}
+
+impl Note {
+    pub(crate) fn of(choices: &[Choice], text: impl Into<String>) -> Self {
+        Self { choices: choices.to_vec(), text: text.into() }
+    }
+
+    /// The text, in the words of a program.
+    #[must_use]
+    pub fn in_words(&self, words: &dyn Words) -> String {
+        match &*self.choices {
+            [] => self.text.clone(),
+            choices => format!("{} {}", joined(choices, words), self.text),
+        }
+    }
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        Self { choices: Vec::new(), text }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(&Own))
+    }
+}
+
+/// `include and exclude`
+pub(crate) fn joined(choices: &[Choice], words: &dyn Words) -> String {
+    choices.iter().map(|choice| words.choice(*choice)).collect::<Vec<_>>().join(" and ")
+}
