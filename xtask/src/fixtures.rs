@@ -10,6 +10,7 @@
 )]
 
 mod aero;
+mod apr;
 mod apr2;
 mod gguf;
 mod mag;
@@ -36,6 +37,7 @@ type Maker = (&'static str, fn() -> Result<Vec<Fixture>>);
 
 const MAKERS: &[Maker] = &[
     ("aero", aero::fixtures),
+    ("apr", apr::fixtures),
     ("apr2", apr2::fixtures),
     ("gguf", gguf::fixtures),
     ("mag", mag::fixtures),

@@ -175,7 +175,6 @@ mod blocks;
 mod claims;
 #[cfg(feature = "lz4")]
 mod compress;
-mod crc;
 mod error;
 mod index;
 mod layout;

@@ -1,12 +1,11 @@
 //! The metadata section: JSON, with typed access to the keys that the specification names.
 
 use std::fmt;
-use std::sync::OnceLock;
 
-use modelfmt_core::value::{CheckSeed, KeyError, Object, ParseOptions, Value, json};
-use modelfmt_core::{Limits, Part};
+use modelfmt_core::Limits;
+use modelfmt_core::value::{JsonObject, KeyError, Object, ParseOptions, Value};
 
-use crate::error::{Result, malformed};
+use crate::error::Result;
 
 /// What we write where `apr_version` is missing.
 pub(crate) const APR_VERSION: &str = "2.0.0";
@@ -18,12 +17,8 @@ pub(crate) const APR_VERSION: &str = "2.0.0";
 ///
 /// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
 /// times the memory of its text.
-#[derive(Clone, Default)]
-pub struct Metadata {
-    /// An object that has been checked; empty if there was no text.
-    text: Box<str>,
-    tree: OnceLock<Object>,
-}
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Metadata(JsonObject);
 
 /// A mel filterbank: `shape[0]` rows of `shape[1]` weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,35 +53,20 @@ impl Metadata {
 
     /// Parses the section, which stands at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
-        let part = || Part::new("metadata");
-        let metadata = modelfmt_core::CommonFault::Metadata;
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
-        let bad = |error: json::JsonError| {
-            let offset = at.saturating_add(error.offset().unwrap_or(0) as u64);
-            malformed(part(), offset, metadata(format!("is not good JSON: {error}")))
-        };
-        let options = ParseOptions::new().with_max_depth(depth);
-        match json::parse_seed(text, CheckSeed::new(options)).map_err(bad)? {
-            "an object" => {
-                let text = String::from_utf8_lossy(text).into_owned(); // it has been checked
-                Ok(Self { text: text.into_boxed_str(), tree: OnceLock::new() })
-            }
-            kind => Err(malformed(part(), at, metadata(format!("expected a JSON object, found {kind}")))),
-        }
+        Ok(Self(JsonObject::parse(text, at, ParseOptions::new().with_max_depth(depth))?))
     }
 
     /// All keys, in the order of the file.
     #[must_use]
     pub fn object(&self) -> &Object {
-        // It has been checked: there is no text that does not parse but none at all.
-        self.tree.get_or_init(|| json::parse_object(self.text.as_bytes()).unwrap_or_default())
+        self.0.object()
     }
 
     /// The object itself.
     #[must_use]
     pub fn into_object(self) -> Object {
-        let _ = self.object();
-        self.tree.into_inner().unwrap_or_default()
+        self.0.into_object()
     }
 
     /// The version that the metadata states, such as `2.0.0`.
@@ -207,17 +187,9 @@ impl Metadata {
 
 impl From<Object> for Metadata {
     fn from(object: Object) -> Self {
-        Self { text: Box::default(), tree: object.into() }
+        Self(object.into())
     }
 }
-
-impl PartialEq for Metadata {
-    fn eq(&self, other: &Self) -> bool {
-        self.object() == other.object()
-    }
-}
-
-impl Eq for Metadata {}
 
 impl fmt::Debug for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

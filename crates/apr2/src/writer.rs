@@ -1,9 +1,9 @@
 //! Streams a plan into a sink.
 
+use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Extent};
 
-use crate::crc::Crc;
 use crate::error::Result;
 use crate::layout::{Compression, Plan};
 use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};

@@ -1,8 +1,8 @@
 //! What has been written of a file.
 
+use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::Sink;
 
-use crate::crc::Crc;
 use crate::error::{Error, Result};
 
 /// Where a tensor came to lie.

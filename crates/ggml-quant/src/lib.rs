@@ -1,4 +1,4 @@
-//! ggml's block quantization: blocks to `f32` and back.
+//! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
 //!
 //! Results equal those of the Python package `gguf` 0.19 (`gguf.quants`) bit for bit, but for the payload and sign of a
 //! NaN, which no processor promises. All functions use one thread; blocks are independent of each other, so a caller
@@ -20,6 +20,7 @@
 //! [`to_f32`] gives the values of a [`TensorView`], blocks or not.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod apr;
 mod k;
 mod legacy;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub fn decode(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<(), QuantE
         DType::Q5K => decode_blocks::<k::Q5K, _>(dtype, blocks, out),
         DType::Q6K => decode_blocks::<k::Q6K, _>(dtype, blocks, out),
         DType::Q8K => decode_blocks::<k::Q8K, _>(dtype, blocks, out),
+        DType::AprQ4 | DType::AprQ8 => apr::decode(dtype, blocks, out),
         _ => Err(QuantError::NoDecoder { dtype }),
     }
 }
@@ -73,8 +75,42 @@ pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
     let nbytes = tensor.bytes().len();
     let too_many = |_| QuantError::Length { dtype, elements: usize::MAX, nbytes };
     let mut out = vec![0.0; usize::try_from(tensor.info().elements()).map_err(too_many)?];
-    decode(dtype, tensor.bytes(), &mut out)?;
+    match tensor.shape() {
+        // Blocks that are more than the elements ask for: each row of a matrix is filled up (APR's q4_k).
+        &[_, columns] if dtype.nbytes(tensor.shape()) != Some(nbytes as u64) => {
+            decode_rows(dtype, tensor.bytes(), usize::try_from(columns).map_err(too_many)?, &mut out)?;
+        }
+        _ => decode(dtype, tensor.bytes(), &mut out)?,
+    }
     Ok(out)
+}
+
+/// Decodes the rows of a matrix, each of which is filled up to whole blocks, and leaves out what fills them up.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32]) -> Result<(), QuantError> {
+    let mismatch = QuantError::Length { dtype, elements: out.len(), nbytes: blocks.len() };
+    let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    let Some(Block { elements, nbytes }) = dtype.block() else { return Err(mismatch) };
+    if columns == 0 || out.is_empty() {
+        return if out.is_empty() && blocks.is_empty() { Ok(()) } else { Err(mismatch) };
+    }
+    let per_row = columns.div_ceil(size(elements));
+    let row_len = per_row.checked_mul(size(nbytes)).filter(|&len| len > 0);
+    let Some(row_len) = row_len.filter(|len| Some(blocks.len()) == (out.len() / columns).checked_mul(*len)) else {
+        return Err(mismatch);
+    };
+    if !out.len().is_multiple_of(columns) {
+        return Err(mismatch);
+    }
+    let mut row = vec![0.0; per_row.saturating_mul(size(elements))];
+    for (blocks, out) in blocks.chunks_exact(row_len).zip(out.chunks_exact_mut(columns)) {
+        decode(dtype, blocks, &mut row)?;
+        out.copy_from_slice(row.get(..columns).unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// The values of a tensor as `f64`: exact but for 64-bit integers beyond 2^53.
@@ -103,6 +139,7 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantE
         DType::Q5_0 => encode_blocks::<legacy::Q5_0, _>(dtype, values, out),
         DType::Q5_1 => encode_blocks::<legacy::Q5_1, _>(dtype, values, out),
         DType::Q8_0 => encode_blocks::<legacy::Q8_0, _>(dtype, values, out),
+        DType::AprQ4 | DType::AprQ8 => apr::encode(dtype, values, out),
         _ => Err(QuantError::NoEncoder { dtype }),
     }
 }
@@ -117,7 +154,7 @@ pub const fn can_decode(dtype: DType) -> bool {
 /// Whether [`encode`] knows this type.
 #[must_use]
 pub const fn can_encode(dtype: DType) -> bool {
-    matches!(dtype, DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0)
+    matches!(dtype, DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0) || apr::is_apr(dtype)
 }
 
 /// Why blocks were not decoded, or values not encoded.

@@ -107,6 +107,7 @@
 //! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
 //! - `json`: [`value::json`], metadata from and to JSON text.
+//! - `crc32`: `crc32`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
 //! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
@@ -116,6 +117,8 @@
 mod async_reader;
 pub mod claims;
 mod container;
+#[cfg(feature = "crc32")]
+pub mod crc32;
 mod cursor;
 mod error;
 mod execution;

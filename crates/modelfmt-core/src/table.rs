@@ -16,15 +16,18 @@ pub enum Encoding {
     Raw,
     /// In LZ4 blocks.
     Lz4,
+    /// In a zstd stream.
+    Zstd,
 }
 
 impl Encoding {
-    /// `raw` or `lz4`.
+    /// `raw`, `lz4` or `zstd`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
         }
     }
 
@@ -104,9 +107,27 @@ impl TensorTable {
         tensor: NewTensor<'_>,
         dims: impl IntoIterator<Item = u64>,
     ) -> Result<u64, CommonFault> {
+        self.push_with(tensor, dims, |shape| match tensor.dtype {
+            DType::Packed => Ok(tensor.packed_nbytes),
+            dtype => Ok(implied_nbytes(dtype, shape)?),
+        })
+    }
+
+    /// As [`push`](Self::push), for a format with a rule of its own for the number of bytes that a shape takes.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), and those of `nbytes`.
+    #[inline]
+    pub fn push_with(
+        &mut self,
+        tensor: NewTensor<'_>,
+        dims: impl IntoIterator<Item = u64>,
+        nbytes: impl FnOnce(&[u64]) -> Result<u64, CommonFault>,
+    ) -> Result<u64, CommonFault> {
         let dims_start = self.dims.len();
         self.dims.extend(dims);
-        let pushed = self.push_entry(tensor, dims_start);
+        let pushed = nbytes(self.dims.get(dims_start..).unwrap_or_default())
+            .and_then(|nbytes| self.push_entry(tensor, dims_start, nbytes));
         if pushed.is_err() {
             self.dims.truncate(dims_start);
         }
@@ -114,12 +135,13 @@ impl TensorTable {
     }
 
     #[inline]
-    fn push_entry(&mut self, tensor: NewTensor<'_>, dims_start: usize) -> Result<u64, CommonFault> {
+    fn push_entry(
+        &mut self,
+        tensor: NewTensor<'_>,
+        dims_start: usize,
+        nbytes: u64,
+    ) -> Result<u64, CommonFault> {
         let shape = self.dims.get(dims_start..).unwrap_or_default();
-        let nbytes = match tensor.dtype {
-            DType::Packed => tensor.packed_nbytes,
-            dtype => implied_nbytes(dtype, shape)?,
-        };
         let entry = Entry {
             offset: tensor.offset.unwrap_or(NO_DATA),
             nbytes,

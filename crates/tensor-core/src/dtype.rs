@@ -27,7 +27,7 @@ pub enum Kind {
     UInt,
     /// A binary floating-point number of 4 to 64 bits.
     Float,
-    /// ggml's block quantization.
+    /// Quantized values with their scales: ggml's block types, and aprender's two.
     Quantized,
     /// Something that is carried and not interpreted.
     Opaque,
@@ -64,7 +64,8 @@ macro_rules! dtypes {
                 match self { $(Self::$variant => Kind::$kind,)* }
             }
 
-            /// How many elements share how many bytes; `None` for [`DType::Packed`], whose size only the file knows.
+            /// How many elements share how many bytes; `None` for [`DType::AprQ8`], whose tensors are one block each, and for
+            /// [`DType::Packed`], whose size only the file knows.
             #[must_use]
             #[inline]
             pub const fn block(self) -> Option<Block> {
@@ -129,6 +130,8 @@ dtypes! {
     Mxfp4 "mxfp4" Quantized 32 17 Some(39), "4-bit floats with a shared exponent.";
     Nvfp4 "nvfp4" Quantized 64 36 Some(40), "4-bit floats with scales of 8 bits.";
     Q1_0 "q1_0" Quantized 128 18 Some(41), "1 bit, scale in f16.";
+    AprQ4 "apr_q4" Quantized 32 18 None, "aprender's 4 bits, scale in f16; the last block of a tensor may have fewer elements.";
+    AprQ8 "apr_q8" Quantized 0 0 None, "aprender's 8 bits: one scale in f32 before all values of a tensor.";
     F8E4M3 "f8_e4m3" Float 1 1 None, "8 bits, 4 of exponent and 3 of mantissa, no infinities: OCP's E4M3.";
     F8E5M2 "f8_e5m2" Float 1 1 None, "8 bits, 5 of exponent and 2 of mantissa: OCP's E5M2.";
     F8E8M0 "f8_e8m0" Float 1 1 None, "8 bits of exponent: powers of two, as scales of blocks.";
@@ -150,8 +153,8 @@ dtypes! {
 }
 
 impl DType {
-    /// Bytes of one element for types whose blocks are single elements; `None` for block types, elements narrower than a byte and
-    /// [`DType::Packed`].
+    /// Bytes of one element for types whose blocks are single elements; `None` for quantized types, elements narrower than a byte
+    /// and [`DType::Packed`].
     #[must_use]
     pub const fn size(self) -> Option<u32> {
         match self.block() {
@@ -166,7 +169,7 @@ impl DType {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// Whether this is one of ggml's block-quantized types.
+    /// Whether the values are quantized: one of ggml's block types, or of aprender's two.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(self.kind(), Kind::Quantized)
@@ -179,10 +182,14 @@ impl DType {
     #[must_use]
     #[inline]
     pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
-        let Block { elements, nbytes } = self.block()?;
         let count = crate::shape::element_count(shape)?;
+        if self == Self::AprQ8 {
+            const SCALE: u64 = 4;
+            return if count == 0 { Some(0) } else { count.checked_add(SCALE) };
+        }
+        let Block { elements, nbytes } = self.block()?;
         let elements = u64::from(elements);
-        let fills_up = matches!(self.kind(), Kind::Int | Kind::UInt);
+        let fills_up = matches!(self.kind(), Kind::Int | Kind::UInt) || self == Self::AprQ4;
         if count % elements != 0 && !fills_up {
             return None;
         }
@@ -333,6 +340,9 @@ mod tests {
         assert_eq!(DType::I4.nbytes(&[3, 3]), Some(5));
         assert_eq!(DType::T1.nbytes(&[17]), Some(3));
         assert_eq!(DType::U2.nbytes(&[0]), Some(0));
+        assert_eq!([0, 1, 32, 33].map(|n| DType::AprQ4.nbytes(&[n])), [0, 18, 18, 36].map(Some));
+        assert_eq!([0, 1, 32].map(|n| DType::AprQ8.nbytes(&[n])), [0, 5, 36].map(Some));
+        assert_eq!(DType::AprQ8.nbytes(&[u64::MAX]), None);
         assert_eq!(DType::Packed.nbytes(&[3]), None);
         assert_eq!(DType::F64.nbytes(&[u64::MAX / 4]), None);
         assert_eq!(DType::F64.nbytes(&[0, u64::MAX]), Some(0));

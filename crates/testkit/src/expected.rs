@@ -3,7 +3,7 @@
 use std::fs;
 
 use modelfmt_core::value::{Value, json};
-use modelfmt_core::{Container, Execution, VerifyLevel};
+use modelfmt_core::{Container, Execution, Status, VerifyLevel};
 
 use crate::workspace::testdata;
 
@@ -25,6 +25,11 @@ pub fn as_expected(file: &str, container: &dyn Container) -> Value {
     }
     let report = container.verify(VerifyLevel::Full, &Execution::default());
     assert!(report.is_ok(), "{file}: {:?}", report.errors);
+    let absent = expected.get("absent").and_then(Value::as_array);
+    for name in absent.into_iter().flat_map(|names| names.iter()) {
+        let check = report.check(name.as_str().expect("a name")).expect("a check");
+        assert_eq!(check.status, Status::Absent, "{file}, {}", check.name);
+    }
     expected
 }
 
@@ -40,6 +45,10 @@ fn compare(file: &str, container: &dyn Container, number: usize, expected: &Valu
         info.shape
     );
     assert_eq!(Some(info.nbytes), expected.get("nbytes").and_then(Value::as_u64), "{what}");
+    if let Some(offset) = expected.get("offset").and_then(Value::as_u64) {
+        let location = container.location(number).unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(location.offset, Some(offset), "{what}");
+    }
     let has_data = expected.get("has_data").and_then(Value::as_bool).unwrap_or(true);
     assert_eq!(info.has_data, has_data, "{what}");
     if has_data {

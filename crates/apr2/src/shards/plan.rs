@@ -3,6 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
+use modelfmt_core::crc32::Crc;
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
@@ -10,7 +11,6 @@ use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, NameTable, Part, align_up};
 
-use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, unfit};
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::{APR_VERSION, Metadata};

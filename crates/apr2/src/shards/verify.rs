@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use modelfmt_core::crc32::Crc;
 use modelfmt_core::source::Files;
 use modelfmt_core::{Execution, PIECE, Reader, Report, Shortened, Source, VerifyLevel, poll_once};
 
 use super::{Manifest, SetReader, Shard};
-use crate::crc::Crc;
 use crate::index::Index;
 use crate::verify::{self, message};
 use crate::wire::Flags;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
+use modelfmt_core::crc32::Crc;
 use modelfmt_core::{Bytes, Cursor, Execution, Fetch, Part, Scan};
 
 use super::message;
 use crate::blocks::{BLOCK, Compressed};
-use crate::crc::Crc;
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Generation, Index};
 use crate::stored::Stored;

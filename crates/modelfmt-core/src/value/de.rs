@@ -9,6 +9,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 
 use super::object::DuplicateKey;
 use super::{Integer, List, MAX_DEPTH, Object, Value};
+use crate::error::CommonFault;
 use crate::names::NameTable;
 
 /// Under its feature `arbitrary_precision`, which any crate of a build may switch on, serde_json hands over every
@@ -20,13 +21,14 @@ const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
 pub struct ParseOptions {
     max_depth: u32,
     max_nodes: u64,
+    last_of_repeated: bool,
 }
 
 impl ParseOptions {
     /// [`MAX_DEPTH`] levels, and as many nodes as the input has.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_depth: MAX_DEPTH, max_nodes: u64::MAX }
+        Self { max_depth: MAX_DEPTH, max_nodes: u64::MAX, last_of_repeated: false }
     }
 
     /// Refuses containers below level `levels`: 0 allows scalars only. More than [`MAX_DEPTH`] means that.
@@ -40,6 +42,14 @@ impl ParseOptions {
     #[must_use]
     pub const fn with_max_nodes(mut self, nodes: u64) -> Self {
         self.max_nodes = nodes;
+        self
+    }
+
+    /// Keeps the last value of a key that an object has several times, instead of refusing it: for formats whose own tools
+    /// write such objects and read them so.
+    #[must_use]
+    pub const fn with_last_of_repeated(mut self) -> Self {
+        self.last_of_repeated = true;
         self
     }
 }
@@ -195,7 +205,9 @@ trait Make {
     fn leaf(value: Value) -> Self::Value;
     fn push(list: &mut Self::List, item: Self::Value);
     fn list(list: Self::List) -> Self::Value;
-    fn insert(map: &mut Self::Map, key: String, item: Self::Value) -> Result<(), DuplicateKey>;
+    /// An earlier value of the key is replaced if `replace` says so, else an error.
+    fn insert(map: &mut Self::Map, key: String, item: Self::Value, replace: bool)
+    -> Result<(), DuplicateKey>;
     fn map(map: Self::Map) -> Self::Value;
 }
 
@@ -219,7 +231,11 @@ impl Make for Tree {
         Value::Array(list)
     }
 
-    fn insert(map: &mut Object, key: String, item: Value) -> Result<(), DuplicateKey> {
+    fn insert(map: &mut Object, key: String, item: Value, replace: bool) -> Result<(), DuplicateKey> {
+        if replace {
+            map.insert(key, item);
+            return Ok(());
+        }
         map.try_insert(key, item)
     }
 
@@ -247,9 +263,12 @@ impl Make for Nothing {
         Value::Array(List::new()).kind()
     }
 
-    fn insert(map: &mut NameTable, key: String, _: &'static str) -> Result<(), DuplicateKey> {
-        // Keys that are too many for the table are beyond what a tree could hold.
-        map.push(&key).map(drop).map_err(|_| DuplicateKey::new(key))
+    fn insert(map: &mut NameTable, key: String, _: &'static str, replace: bool) -> Result<(), DuplicateKey> {
+        match map.push(&key) {
+            Err(CommonFault::Duplicate(_)) if replace => Ok(()),
+            // Keys that are too many for the table are beyond what a tree could hold.
+            pushed => pushed.map(drop).map_err(|_| DuplicateKey::new(key)),
+        }
     }
 
     fn map(_: NameTable) -> &'static str {
@@ -401,7 +420,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
         let mut members = M::Map::default();
         while let Some(Key { text, .. }) = key {
             let value = map.next_value_seed(inside)?;
-            M::insert(&mut members, text, value).map_err(A::Error::custom)?;
+            M::insert(&mut members, text, value, self.options.last_of_repeated).map_err(A::Error::custom)?;
             key = map.next_key_seed(KeySeed)?;
         }
         Ok(M::map(members))

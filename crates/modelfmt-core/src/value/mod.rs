@@ -35,6 +35,8 @@ mod integer;
 #[cfg(feature = "json")]
 pub mod json;
 mod keys;
+#[cfg(feature = "json")]
+mod lazy;
 mod list;
 mod object;
 mod ser;
@@ -46,6 +48,8 @@ use std::fmt;
 pub use de::{CheckSeed, ParseOptions, TextSeed, ValueSeed};
 pub use integer::Integer;
 pub use keys::KeyError;
+#[cfg(feature = "json")]
+pub use lazy::JsonObject;
 pub use list::{Items, List};
 pub use object::{DuplicateKey, Iter, Object};
 

@@ -1,0 +1,58 @@
+//! The CRC of the footer, which covers every byte before it, as a claim.
+
+use modelfmt_core::claims::{Claim, FileClaims, merged};
+use modelfmt_core::crc32::{Crc, Crc32};
+use modelfmt_core::{Cursor, Extent, Fetch, Part};
+
+use crate::error::{Error, Fault, Result, malformed};
+use crate::index::Index;
+
+/// The CRC that the footer states. It is read now: the index may be older than the file.
+pub(crate) async fn stated(footer: Extent, source: &impl Fetch) -> Result<u32> {
+    let (at, len) = (footer.offset(), footer.len());
+    let bytes = source.fetch(footer.range()).await.map_err(|source| Error::Io { at, len, source })?;
+    Ok(Cursor::new(&bytes, at).u32("crc32")?)
+}
+
+/// The error of a CRC that is not that of the bytes before `footer`.
+pub(crate) fn differs(footer: Extent, found: u32, stated: u32) -> Error {
+    let part = Part::new("footer").with_field("crc32");
+    malformed(part, footer.offset(), Fault::Crc { found, stated })
+}
+
+/// Whether what a compressed file expands to has the CRC that it states, if it states one.
+pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
+    let (Some(image), Some(footer)) = (&index.image, index.sections().footer) else { return Ok(None) };
+    let cut = usize::try_from(footer.offset()).unwrap_or(usize::MAX);
+    let (before, bytes) = image.bytes().split_at_checked(cut).unwrap_or_default();
+    let (found, stated) = (Crc::of(before), Cursor::new(bytes, footer.offset()).u32("crc32")?);
+    if found.value == stated { Ok(Some(found)) } else { Err(differs(footer, found.value, stated)) }
+}
+
+/// Adds the CRC, if enough of what it covers is read with the tensors at these positions.
+pub(crate) async fn claims(
+    index: &Index,
+    source: &impl Fetch,
+    positions: &[usize],
+    out: &mut FileClaims<'_>,
+) -> Result<()> {
+    if index.image.is_some() {
+        return check_image(index).map(drop); // it is in memory
+    }
+    let Some(footer) = index.sections().footer else { return Ok(()) };
+    let end = footer.offset();
+    let range = |&position: &usize| index.tensors().extent(position, index.file_len());
+    // What stands before the tensors was read when the file was opened.
+    let head = 0..index.sections().data.offset();
+    let read = merged(positions.iter().filter_map(range).map(Extent::range).chain([head]).collect());
+    let nbytes = read.iter().map(|range| range.end - range.start).sum();
+    if out.is_worth("the CRC of the file", end, nbytes) {
+        let whole = Extent::new(0, end, index.file_len())
+            .map_err(|fault| malformed(Part::new("footer"), end, fault))?;
+        let claim = Claim { extent: whole, expected: stated(footer, source).await?, what: () };
+        out.add::<Crc32, ()>(vec![claim], 1, move |claim: &Claim<u32, ()>, found| {
+            differs(footer, found, claim.expected).erase()
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Descriptions to a plan: everything checked, every offset fixed, nothing written.
+
+use modelfmt_core::value::json;
+use modelfmt_core::write::{Segment, TensorSpec};
+use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
+
+use crate::error::{Fault, Result, unfit};
+use crate::metadata::Metadata;
+use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header, Magic};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    flags: Flags,
+}
+
+impl WriteOptions {
+    /// The defaults: no flag but `LAYOUT_ROW_MAJOR`, which every file has.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets those of these flags that say something of the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
+    /// `HAS_MODEL_CARD`, `STREAMING`, `HAS_VOCAB`. Others are not set: nothing is compressed, encrypted or signed.
+    #[must_use]
+    pub const fn flags(mut self, flags: Flags) -> Self {
+        self.flags = flags.of(Flags::OF_CONTENT);
+        self
+    }
+}
+
+/// A file that is ready to be written: all checks are done, and nothing is written yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// In the order of their descriptions, in which their values stand too.
+    pub(crate) tensors: TensorTable,
+    /// Header, metadata and index, with their padding.
+    pub(crate) head: Vec<u8>,
+    pub(crate) segments: Vec<Segment>,
+    /// Where the padding of the last tensor ends, and the footer stands.
+    pub(crate) data_end: u64,
+}
+
+/// No file ends beyond this; the footer still fits behind it.
+const MAX_LEN: u64 = (1 << 63) - 128;
+
+impl Plan {
+    /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools ask; the
+    /// values stand in the order of the descriptions.
+    ///
+    /// `metadata` must have `model_type`, and nothing that aprender's tools could not read
+    /// ([`Metadata::unreadable_keys`]).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for the first thing that APR cannot hold: a dtype, a name, a rank, a
+    /// tensor without values, metadata.
+    pub fn new<'a>(
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Metadata,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        let mut tensors = TensorTable::default();
+        let mut index_len = 0u64;
+        for (number, spec) in specs.into_iter().enumerate() {
+            index_len = index_len.saturating_add(list(&mut tensors, number, &spec)?);
+        }
+        metadata.check()?;
+        let refuse = |text: String| unfit(Part::new("metadata"), CommonFault::Metadata(text));
+        let text = json::to_string(metadata.object()).map_err(|error| refuse(error.to_string()))?;
+        let index_offset = (HEADER_LEN + text.len() as u64).next_multiple_of(ALIGNMENT); // it is in memory
+        let data_offset = index_offset.checked_add(index_len).and_then(|end| align_up(end, ALIGNMENT));
+        let data_offset = data_offset
+            .filter(|&offset| offset < MAX_LEN)
+            .ok_or_else(|| unfit(Part::new("tensor index"), Fault::TooLong))?;
+        let (segments, data_end) = lay_out(&mut tensors, data_offset)?;
+        let header = Header {
+            magic: Magic::Apr,
+            version: (2, 0),
+            flags: Flags::LAYOUT_ROW_MAJOR.with(options.flags),
+            tensor_count: count("the number of tensors", tensors.len())?,
+            metadata_size: count("the length of the metadata", text.len())?,
+            index_offset,
+            data_offset,
+            crc: 0,
+            reserved: [0; 20],
+        };
+        let head = encode(&header, &text, &tensors)?;
+        Ok(Self { tensors, head, segments, data_end })
+    }
+
+    /// What will be written, in the order of the descriptions.
+    #[must_use]
+    pub const fn tensors(&self) -> &TensorTable {
+        &self.tensors
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub const fn file_len(&self) -> u64 {
+        self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63
+    }
+}
+
+/// Whether APR has a code for a dtype.
+#[must_use]
+pub fn can_hold(dtype: DType) -> bool {
+    wire::code_of(dtype).is_some()
+}
+
+/// The bytes that a tensor takes in a file: what dtype and shape imply, but that each row of a matrix of q4_k is filled up
+/// to whole blocks.
+///
+/// # Errors
+/// If they are more than 2^63 − 1, or no whole blocks.
+pub fn nbytes(dtype: DType, shape: &[u64]) -> Result<u64, CommonFault> {
+    wire::nbytes(dtype, shape)
+}
+
+/// Checks one tensor, lists it, and returns the length of its entry.
+fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64> {
+    let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
+    check(spec).map_err(refuse)?;
+    let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
+    let pushed =
+        tensors.push_with(tensor, spec.shape.iter().copied(), |dims| wire::nbytes(spec.dtype, dims));
+    let size = pushed.map_err(|fault| refuse(fault.into()))?;
+    let entry = Entry { name: &spec.name, dtype: spec.dtype, dims: &*spec.shape, offset: 0, size };
+    Ok(entry.encoded_len())
+}
+
+/// The rules that concern one tensor alone.
+fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
+    if !(1..=wire::MAX_NAME_LEN).contains(&spec.name.len()) {
+        return Err(Fault::NameLen(spec.name.len() as u64));
+    }
+    if !can_hold(spec.dtype) {
+        return Err(Fault::NoDTypeCode(spec.dtype));
+    }
+    if !spec.has_data {
+        return Err(Fault::NoValues);
+    }
+    if spec.shape.len() as u64 > wire::MAX_RANK {
+        return Err(Fault::Rank(spec.shape.len() as u64));
+    }
+    Ok(())
+}
+
+/// Places each tensor at a multiple of 64; returns them with the end of the last one's padding.
+fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>, u64)> {
+    let mut segments = Vec::with_capacity(tensors.len());
+    let mut end = data_offset;
+    for position in 0..tensors.len() {
+        let Some(info) = tensors.info(position) else { continue };
+        let next = end.checked_add(info.nbytes).and_then(|end| align_up(end, ALIGNMENT));
+        let extent = Extent::new(end, info.nbytes, MAX_LEN).ok();
+        let Some((extent, next)) = extent.zip(next.filter(|&next| next < MAX_LEN)) else {
+            let part = Part::entry("tensor", position as u64).with_name(info.name);
+            return Err(unfit(part, Fault::TooLong));
+        };
+        if !extent.is_empty() {
+            segments.push(Segment { tensor: position, extent });
+        }
+        tensors.set_offset(position, end);
+        end = next;
+    }
+    Ok((segments, end))
+}
+
+/// Everything before the first tensor.
+fn encode(header: &Header, metadata: &str, tensors: &TensorTable) -> Result<Vec<u8>> {
+    let fill = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(64), 0);
+    let mut out = header.encode();
+    out.extend(metadata.as_bytes());
+    fill(&mut out);
+    let mut order: Vec<u32> = (0..count("the number of tensors", tensors.len())?).collect();
+    let info = |number: u32| tensors.info(number as usize);
+    order.sort_unstable_by(|&a, &b| info(a).map(|info| info.name).cmp(&info(b).map(|info| info.name)));
+    for number in order {
+        let Some(info) = info(number) else { continue };
+        let start = tensors.offset(number as usize).unwrap_or(header.data_offset); // every tensor has one
+        let entry = Entry {
+            name: info.name,
+            dtype: info.dtype,
+            dims: info.shape,
+            offset: start - header.data_offset,
+            size: info.nbytes,
+        };
+        entry.encode(&mut out);
+    }
+    fill(&mut out);
+    Ok(out)
+}
+
+fn count(what: &'static str, count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| unfit(Part::new(what), Fault::TooMany(count as u64)))
+}

@@ -1,0 +1,180 @@
+//! Reads, writes and verifies APR files, the model format of aprender and its tools (version 2.0).
+//!
+//! An APR file is a header, metadata as a JSON object, an index of the tensors that is sorted by name, their values at
+//! multiples of 64 bytes, and the CRC of all before it. All numbers are little-endian. Do not confuse it with APR2's draft
+//! (the crate `modelfmt-apr2`), which no published tool writes: aprender 0.20 to 0.24 began files of this format with the
+//! same four letters.
+//!
+//! ```text
+//! ┌──────────────────────────────┐ 0
+//! │ header (64 bytes)            │ magic "APR\0" (once "APR2"), version, flags, counts, offsets, CRC-32 of the header
+//! ├──────────────────────────────┤ 64
+//! │ metadata                     │ a JSON object
+//! ├──────────────────────────────┤ zeros to a multiple of 64
+//! │ tensor index                 │ name, dtype, dims, offset, size of each
+//! ├──────────────────────────────┤ zeros to a multiple of 64
+//! │ values of a tensor           │
+//! ├──────────────────────────────┤ zeros to a multiple of 64, behind the last one too
+//! │ …                            │
+//! ├──────────────────────────────┤
+//! │ footer (4 bytes)             │ CRC-32 of all before it; some files lack it
+//! └──────────────────────────────┘
+//! ```
+//!
+//! # Reading
+//!
+//! Opening reads header, metadata and index, and checks all that they claim; one tensor is one read.
+//!
+//! ```
+//! # let path = "../../testdata/apr/dtypes.apr";
+//! use apr::Reader;
+//!
+//! let model = Reader::open(path)?;    // "model.apr"
+//! assert_eq!(model.index().metadata().model_type()?, "llama");
+//! for tensor in model.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! let w = model.tensor("t.f32")?;     // reads one range
+//! assert_eq!(w.shape(), [2, 256]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts
+//! assert_eq!(values.len(), 512);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Quantized types (`apr_q4`, `apr_q8`, `q4_k`, `q6_k`) are decoded by the crate `ggml-quant`. Each row of a matrix of `q4_k`
+//! is filled up to whole blocks, so such a tensor can have more bytes than elements ask for; [`nbytes`] says how many.
+//!
+//! # Without a copy
+//!
+//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in the
+//! file. A map is a promise about what other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//!
+//! ```
+//! # let path = "../../testdata/apr/dtypes.apr";
+//! use apr::Reader;
+//! use apr::modelfmt_core::AlignedBuf;
+//!
+//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let model = Reader::from_source(bytes)?;
+//! let w = model.tensor("t.f32")?;                          // a part of `bytes`
+//! # #[cfg(target_endian = "little")]
+//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same part; or an error that says why not
+//! assert!(w.into_bytes().is_borrowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Ranges
+//!
+//! Anything that answers "give me this range" is a [`Source`]; `modelfmt_core` has an example of one over HTTP. A part of a
+//! tensor is a range of the file:
+//!
+//! ```
+//! # let path = "../../testdata/apr/dtypes.apr";
+//! use apr::Reader;
+//!
+//! let model = Reader::open(path)?;
+//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
+//! let mut row = [0; 1024];                     // the second row of 256 f32
+//! model.read_into(position, 1024, &mut row)?;  // and no other byte of the file
+//! assert_eq!(row, model.tensor("t.f32")?.bytes()[1024..]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next ([`Parser`]).
+//!
+//! # Verifying
+//!
+//! Opening checks the structure. [`Reader::verify`] also computes the CRC of every byte, and looks at padding, overlaps, and
+//! what aprender's tools would refuse.
+//!
+//! ```
+//! # let path = "../../testdata/apr/dtypes.apr";
+//! use apr::{Reader, VerifyLevel};
+//!
+//! let model = Reader::open(path)?;
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! for check in &report.checks {
+//!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
+//! }
+//! report.into_result()?;                        // an error if anything was found
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Writing
+//!
+//! Describe all tensors first; the [`Plan`] checks everything, then values are pulled in pieces, so memory does not depend on
+//! the model's size. Values come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same
+//! bytes, which aprender's tools read.
+//!
+//! ```
+//! use apr::modelfmt_core::write::MemoryFile;
+//! use apr::{DType, Execution, Metadata, Plan, Reader, TensorSpec, WriteOptions};
+//!
+//! let metadata = Metadata::new("llama", [("hidden_size", 80)].into_iter().collect());
+//! let specs = [TensorSpec::new("b", DType::F32, vec![256]), TensorSpec::new("a", DType::I8, vec![3])];
+//! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
+//!
+//! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
+//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Execution::default())?;
+//! let file = MemoryFile::new();
+//! plan.write(&values, &file, &Execution::default())?;
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! assert!(model.tensors().iter().map(|tensor| tensor.name).eq(["a", "b"])); // the index is sorted
+//! assert_eq!(model.tensor("a")?.to_vec::<i8>()?, [1, 2, 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Files that are not to be trusted
+//!
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
+//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]). A file whose content is
+//! compressed as a whole is expanded when it is opened, by at most [`Limits::expansion`].
+//!
+//! # Features
+//!
+//! - `lz4`, `zstd` (default): files whose content is compressed as a whole. Without them opening one is an error.
+//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `parallel` (default): CRCs on more than one core. Results and bytes never depend on it.
+//!
+//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod claims;
+mod error;
+mod index;
+mod layout;
+mod metadata;
+mod parser;
+mod payload;
+mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
+mod verify;
+mod wire;
+mod writer;
+
+pub use error::{Error, Fault, Result};
+pub use index::{Index, Sections};
+pub use layout::{Plan, WriteOptions, can_hold, nbytes};
+pub use metadata::Metadata;
+pub use parser::IndexParser;
+pub use reader::{OpenOptions, Reader};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
+pub use wire::{Flags, Magic, dtypes};
+
+// What every format crate has of modelfmt-core.
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
+pub use modelfmt_core::{
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
+    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,128 @@
+//! Opens APR files: what [`modelfmt_core::Reader`] asks of the format.
+
+use std::sync::Arc;
+
+use modelfmt_core::claims::FileClaims;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
+    AlignedBuf, Bytes, Execution, Extent, Fetch, FileIndex, Limits, Location, Part, Report, TensorInfo,
+    TensorTable, VerifyLevel, parse_source,
+};
+
+use crate::error::{Error, Fault, Result, malformed};
+use crate::index::Index;
+use crate::parser::IndexParser;
+
+/// How a file is opened: limits, and whether its header must match its checksum.
+pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+
+/// An open APR file: its [`Index`] and the source of its bytes.
+pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+
+impl Index {
+    /// Parses a whole file in memory, with the default [`Limits`].
+    ///
+    /// # Errors
+    /// The first rule that the file breaks.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        parse_source(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
+    }
+
+    fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Extent)> {
+        let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+        let offset = self.tensors().offset(position).unwrap_or(0); // every tensor here has one
+        let extent = Extent::new(offset, info.nbytes, self.len());
+        extent
+            .map(|extent| (info, extent))
+            .map_err(|fault| malformed(Part::named("tensor", info.name), offset, fault))
+    }
+
+    /// The bytes of an extent of what a compressed file expands to.
+    fn in_image(&self, extent: Extent) -> Option<&[u8]> {
+        let cut = |n| usize::try_from(n).unwrap_or(usize::MAX);
+        self.image.as_ref()?.bytes().get(cut(extent.offset())..)?.get(..cut(extent.len()))
+    }
+}
+
+impl FileIndex for Index {
+    type Fault = Fault;
+    type Parser = IndexParser;
+
+    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+        IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
+    }
+
+    fn file_len(&self) -> u64 {
+        self.file_len()
+    }
+
+    fn tensors(&self) -> &TensorTable {
+        self.tensors()
+    }
+
+    fn location(&self, position: usize) -> Option<Location> {
+        self.location(position)
+    }
+
+    async fn read<'s, S: Fetch>(
+        &self,
+        source: &'s S,
+        position: usize,
+        _: Option<&Execution<'_>>,
+    ) -> Result<Bytes<'s>> {
+        let (_, extent) = self.placed(position)?;
+        let failed = |source| Error::Io { at: extent.offset(), len: extent.len(), source };
+        match self.in_image(extent) {
+            Some(bytes) => Ok(Bytes::Owned(AlignedBuf::copy_of(bytes).map_err(failed)?)),
+            None => source.fetch(extent.range()).await.map_err(failed),
+        }
+    }
+
+    async fn read_into<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (info, extent) = self.placed(position)?;
+        let len = out.len() as u64;
+        let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
+        if let Some(bytes) = self.in_image(part) {
+            out.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let at = part.offset();
+        source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+    }
+
+    async fn claims<S: Fetch>(
+        index: &Arc<Self>,
+        source: &S,
+        positions: &[usize],
+        claims: &mut FileClaims<'_>,
+    ) -> Result<()> {
+        crate::claims::claims(index, source, positions, claims).await
+    }
+
+    fn version_text(&self) -> Option<String> {
+        let (major, minor) = self.version();
+        Some(format!("{major}.{minor}"))
+    }
+
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(self.metadata().object().clone().into())
+    }
+
+    /// Flags, and which of the two magics the file has.
+    fn details(&self) -> Object {
+        let mut details = Object::new();
+        details.insert("flags", self.flags().names().map(String::from).collect::<Value>());
+        details.insert("magic", self.magic().name());
+        details
+    }
+
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        crate::verify::report(self, source, level, work).await
+    }
+}

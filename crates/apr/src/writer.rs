@@ -1,0 +1,49 @@
+//! Streams a [`Plan`] into a sink.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+use modelfmt_core::crc32::Crc;
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::write::{Region, Sink, TensorData};
+use modelfmt_core::{Execution, Extent, Part};
+
+use crate::error::{Error, Result, unfit};
+use crate::layout::Plan;
+
+impl Plan {
+    /// Pulls every tensor's values, in order and in pieces, and writes the file; `data` numbers tensors as their
+    /// descriptions were given. Memory does not depend on the model's size.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink refuses bytes, [`Error::Cancelled`]; what has
+    /// been written by then is for the sink's owner to discard.
+    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
+        let failed = |source| Error::Write { path: sink.name(), source };
+        sink.write_at(0, &self.head).map_err(failed)?;
+        let begin = self.head.len() as u64;
+        let extent = Extent::new(begin, self.data_end.saturating_sub(begin), self.data_end)
+            .map_err(|fault| unfit(Part::new("data"), fault))?;
+        let region = Region { extent, fill: 0, segments: &self.segments };
+        let mut crc = Crc::of(&self.head);
+        let written = region.write(data, sink, work, |_, bytes| Crc::of(bytes), |next| crc = crc.then(next));
+        written.map_err(|error| error.named(&self.tensors))?;
+        sink.write_at(self.data_end, &crc.value.to_le_bytes()).map_err(failed)
+    }
+
+    /// Writes a file that appears at `path` when it is complete, or not at all.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); also if the file exists and may not be replaced.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_file(
+        &self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Execution<'_>,
+    ) -> Result<()> {
+        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
+    }
+}

@@ -1,0 +1,233 @@
+//! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
+#![allow(dead_code, unreachable_pub, reason = "each suite uses its part")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
+
+use apr::write::MemoryFile;
+use apr::{DType, Execution, Metadata, Plan, TensorSpec, WriteOptions};
+
+pub const METADATA: &str = r#"{"model_type":"tiny","license":null}"#;
+
+/// An APR file, to be put together byte by byte; what a test damages it sets before.
+#[derive(Clone)]
+pub struct File {
+    pub magic: [u8; 4],
+    pub version: u8,
+    pub flags: u16,
+    /// The number of tensors, if it is not that of the entries.
+    pub count: Option<u32>,
+    pub metadata: Vec<u8>,
+    pub metadata_offset: u64,
+    pub metadata_size: Option<u32>,
+    /// Where the index begins, if not behind the padding of the metadata.
+    pub index_offset: Option<u64>,
+    /// Where the data section begins, if not behind the padding of the index.
+    pub data_offset: Option<u64>,
+    pub reserved: [u8; 20],
+    pub entries: Vec<Entry>,
+    pub data: Vec<u8>,
+    pub has_footer: bool,
+}
+
+#[derive(Clone)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub dtype: u8,
+    pub dims: Vec<u64>,
+    pub offset: u64,
+    pub size: u64,
+}
+
+impl Entry {
+    pub fn u8s(name: &str, offset: u64, size: u64) -> Self {
+        Self { name: name.as_bytes().to_vec(), dtype: 7, dims: vec![size], offset, size }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = u16::try_from(self.name.len()).unwrap().to_le_bytes().to_vec();
+        out.extend(&self.name);
+        out.extend([self.dtype, u8::try_from(self.dims.len()).unwrap()]);
+        for number in self.dims.iter().chain([&self.offset, &self.size]) {
+            out.extend(number.to_le_bytes());
+        }
+        out
+    }
+}
+
+impl File {
+    /// Two tensors of bytes: `a` of 5, `b` of 3.
+    pub fn two() -> Self {
+        let mut data = vec![1, 2, 3, 4, 5];
+        data.resize(64, 0);
+        data.extend([6, 7, 8]);
+        data.resize(128, 0);
+        Self {
+            magic: *b"APR\0",
+            version: 2,
+            flags: 0x400,
+            count: None,
+            metadata: METADATA.as_bytes().to_vec(),
+            metadata_offset: 64,
+            metadata_size: None,
+            index_offset: None,
+            data_offset: None,
+            reserved: [0; 20],
+            entries: vec![Entry::u8s("a", 0, 5), Entry::u8s("b", 64, 3)],
+            data,
+            has_footer: true,
+        }
+    }
+
+    /// Where the index begins.
+    pub fn index_at(&self) -> usize {
+        (64 + self.metadata.len()).next_multiple_of(64)
+    }
+
+    /// Where the entry of that number begins.
+    pub fn entry_at(&self, number: usize) -> usize {
+        self.index_at() + self.entries[..number].iter().map(|entry| entry.bytes().len()).sum::<usize>()
+    }
+
+    /// Where the data section begins.
+    pub fn data_at(&self) -> usize {
+        self.entry_at(self.entries.len()).next_multiple_of(64)
+    }
+
+    /// The file without its footer, as if it had none.
+    pub fn content(&self) -> Vec<u8> {
+        let mut file = self.header();
+        file.extend(&self.metadata);
+        file.resize(self.index_at(), 0);
+        self.entries.iter().for_each(|entry| file.extend(entry.bytes()));
+        file.resize(self.data_at(), 0);
+        file.extend(&self.data);
+        file
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut out = self.magic.to_vec();
+        out.extend([self.version, 0]);
+        out.extend(self.flags.to_le_bytes());
+        out.extend(self.count.unwrap_or(u32::try_from(self.entries.len()).unwrap()).to_le_bytes());
+        out.extend(self.metadata_offset.to_le_bytes());
+        let size = self.metadata_size.unwrap_or(u32::try_from(self.metadata.len()).unwrap());
+        out.extend(size.to_le_bytes());
+        out.extend(self.index_offset.unwrap_or(self.index_at() as u64).to_le_bytes());
+        out.extend(self.data_offset.unwrap_or(self.data_at() as u64).to_le_bytes());
+        let crc = testkit::crc32(&[&out[..], &self.reserved].concat());
+        out.extend(crc.to_le_bytes());
+        out.extend(self.reserved);
+        out
+    }
+
+    pub fn build(&self) -> Vec<u8> {
+        let content = self.content();
+        if self.has_footer { footed(content) } else { content }
+    }
+
+    /// The file with everything behind its header as one LZ4 block of literals, behind its length.
+    pub fn lz4(&self) -> Vec<u8> {
+        let file = Self { flags: self.flags | 1, ..self.clone() }.build();
+        let (header, content) = file.split_at(64);
+        let mut out = header.to_vec();
+        out.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
+        out.extend(literals(content));
+        out
+    }
+
+    /// The file with everything behind its header as a zstd frame of raw blocks.
+    pub fn zstd(&self) -> Vec<u8> {
+        let file = Self { flags: self.flags | 2, ..self.clone() }.build();
+        let (header, content) = file.split_at(64);
+        [header, &zstd_frame(content)].concat()
+    }
+}
+
+/// LZ4: one sequence that is all literals.
+pub fn literals(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    if content.len() < 15 {
+        out.push(u8::try_from(content.len()).unwrap() << 4);
+    } else {
+        out.push(0xf0);
+        let mut left = content.len() - 15;
+        while left >= 255 {
+            out.push(255);
+            left -= 255;
+        }
+        out.push(u8::try_from(left).unwrap());
+    }
+    out.extend(content);
+    out
+}
+
+/// RFC 8878: a frame with one raw block, without checksum, with its size in four bytes.
+pub fn zstd_frame(content: &[u8]) -> Vec<u8> {
+    let mut out = 0xFD2F_B528_u32.to_le_bytes().to_vec();
+    out.push(0b1010_0000); // content size of four bytes, single segment
+    let len = u32::try_from(content.len()).unwrap();
+    out.extend(len.to_le_bytes());
+    out.extend(&((len << 3) | 1).to_le_bytes()[..3]); // last block, raw
+    out.extend(content);
+    out
+}
+
+/// The bytes with a footer that is right.
+pub fn footed(mut file: Vec<u8>) -> Vec<u8> {
+    let crc = testkit::crc32(&file);
+    file.extend(crc.to_le_bytes());
+    file
+}
+
+/// The bytes with the CRCs of header and footer made right again after a change.
+pub fn sealed(file: &[u8]) -> Vec<u8> {
+    let mut file = file[..file.len() - 4].to_vec();
+    let crc = testkit::crc32(&[&file[..40], &file[44..64]].concat());
+    file[40..44].copy_from_slice(&crc.to_le_bytes());
+    footed(file)
+}
+
+/// A tensor to be written.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub name: String,
+    pub dtype: DType,
+    pub shape: Vec<u64>,
+    pub values: Vec<u8>,
+}
+
+impl Tensor {
+    pub fn new(name: &str, dtype: DType, shape: &[u64], seed: u64) -> Self {
+        let len = usize::try_from(apr::nbytes(dtype, shape).unwrap()).unwrap();
+        Self { name: name.to_owned(), dtype, shape: shape.to_vec(), values: noise(len, seed) }
+    }
+
+    pub fn spec(&self) -> TensorSpec<'_> {
+        TensorSpec::new(&*self.name, self.dtype, &*self.shape)
+    }
+}
+
+/// Bytes without a pattern.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[5]
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+pub fn metadata() -> Metadata {
+    Metadata::new("tiny", [("epoch", 7)].into_iter().collect())
+}
+
+pub fn write(tensors: &[Tensor], metadata: &Metadata, options: &WriteOptions, threads: usize) -> Vec<u8> {
+    let plan = Plan::new(tensors.iter().map(Tensor::spec), metadata, options).unwrap();
+    let values: Vec<&[u8]> = tensors.iter().map(|tensor| &*tensor.values).collect();
+    let file = MemoryFile::new();
+    plan.write(&values, &file, &Execution { threads, progress: None }).unwrap();
+    let bytes = file.into_bytes();
+    assert_eq!(bytes.len() as u64, plan.file_len());
+    bytes
+}

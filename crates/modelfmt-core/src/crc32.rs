@@ -1,0 +1,87 @@
+//! CRC-32 (IEEE) of pieces, joined to that of the whole.
+
+use crc32fast::Hasher;
+
+use crate::claims::DigestKind;
+
+/// The CRC-32 (IEEE) of some bytes, and how many they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crc {
+    /// The CRC.
+    pub value: u32,
+    /// The number of bytes.
+    pub len: u64,
+}
+
+impl Crc {
+    /// The CRC of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { value: crc32fast::hash(bytes), len: bytes.len() as u64 }
+    }
+
+    /// The CRC of these bytes followed by others.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        if next.len == 0 {
+            return self;
+        }
+        let mut hasher = Hasher::new_with_initial_len(self.value, self.len);
+        hasher.combine(&Hasher::new_with_initial_len(next.value, next.len));
+        Self { value: hasher.finalize(), len: self.len + next.len }
+    }
+}
+
+/// CRC-32 of bytes whose pieces come in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct Crc32;
+
+impl DigestKind for Crc32 {
+    type Digest = u32;
+    type Run = Crc;
+
+    fn hash(_: u64, _: u64, bytes: &[u8]) -> Crc {
+        Crc::of(bytes)
+    }
+
+    fn join(_: u64, first: Crc, second: Crc) -> Crc {
+        first.then(second)
+    }
+
+    fn finish(_: u64, run: Crc) -> u32 {
+        run.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn runs_make_the_crc_however_they_are_joined(
+            bytes in proptest::collection::vec(any::<u8>(), 0..2000),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..10),
+            order in proptest::collection::vec(0usize..100, 1..12),
+        ) {
+            let total = bytes.len() as u64;
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|c| Crc32::hash(total, c[0] as u64, &bytes[c[0]..c[1]]));
+            let mut runs: Vec<Crc> = pieces.collect();
+            for pick in order.iter().cycle() {
+                if runs.len() < 2 {
+                    break;
+                }
+                let at = pick % (runs.len() - 1);
+                let second = runs.remove(at + 1);
+                runs[at] = Crc32::join(total, runs[at], second);
+            }
+            let crc = runs.first().copied().unwrap_or_default();
+            prop_assert_eq!(Crc32::finish(total, crc), crc32fast::hash(&bytes));
+        }
+    }
+}
