@@ -122,8 +122,7 @@ fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Resu
     let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
     check(spec).map_err(refuse)?;
     let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
-    let pushed =
-        tensors.push_with(tensor, spec.shape.iter().copied(), |dims| wire::nbytes(spec.dtype, dims));
+    let pushed = tensors.push_with(tensor, spec.shape.iter().copied(), |dims| wire::nbytes(spec.dtype, dims));
     let size = pushed.map_err(|fault| refuse(fault.into()))?;
     let entry = Entry { name: &spec.name, dtype: spec.dtype, dims: &*spec.shape, offset: 0, size };
     Ok(entry.encoded_len())

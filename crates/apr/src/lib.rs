@@ -160,7 +160,7 @@ pub use index::{Index, Sections};
 pub use layout::{Plan, WriteOptions, can_hold, nbytes};
 pub use metadata::Metadata;
 pub use parser::IndexParser;
-pub use reader::{OpenOptions, Reader};
+pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use wire::{Flags, Magic, dtypes};

@@ -105,7 +105,10 @@ impl IndexParser {
         let image = Image::expand(&self.header, content, header.flags, &self.limits)?;
         let bytes = image.bytes();
         let part = |extent: Extent| {
-            bytes.get(cut(extent.offset())..).and_then(|rest| rest.get(..cut(extent.len()))).unwrap_or_default()
+            bytes
+                .get(cut(extent.offset())..)
+                .and_then(|rest| rest.get(..cut(extent.len())))
+                .unwrap_or_default()
         };
         let head = Head::new(&header, bytes.len() as u64, &self.limits)?;
         let metadata = Metadata::parse(part(head.metadata), head.metadata.offset(), &self.limits)?;

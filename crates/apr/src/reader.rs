@@ -11,13 +11,30 @@ use modelfmt_core::{
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Index;
+use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How a file is opened: limits, and whether its header must match its checksum.
-pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
+modelfmt_core::reader! {
+    "APR", Index, Result, &Metadata;
 
-/// An open APR file: its [`Index`] and the source of its bytes.
-pub type Reader<S> = modelfmt_core::Reader<Index, S>;
+    /// How an APR file is opened: limits, and whether its header must match its checksum.
+    pub struct OpenOptions;
+
+    /// An open APR file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open APR file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
+
+impl OpenOptions {
+    /// Opens a file whose header does not match its checksum, to see what is left of it. `verify` reports it all the same.
+    #[must_use]
+    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+        self.shared = self.shared.ignore_checksum(ignore);
+        self
+    }
+}
 
 impl Index {
     /// Parses a whole file in memory, with the default [`Limits`].
@@ -47,8 +64,9 @@ impl Index {
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
+    type Metadata<'a> = &'a Metadata;
 
-    fn parser(file_len: u64, options: &OpenOptions) -> IndexParser {
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
     }
 
@@ -108,6 +126,10 @@ impl FileIndex for Index {
     fn version_text(&self) -> Option<String> {
         let (major, minor) = self.version();
         Some(format!("{major}.{minor}"))
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
+        Ok(self.metadata())
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {

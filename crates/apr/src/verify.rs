@@ -78,7 +78,8 @@ fn structure(index: &Index) -> Vec<String> {
     sections(index, &mut found);
     if let Some(position) = index.tensors.unsorted {
         let name = index.tensors().info(position).map_or("", |info| info.name);
-        let what = "does not follow the name before it, and aprender's tools refuse an index that is not sorted";
+        let what =
+            "does not follow the name before it, and aprender's tools refuse an index that is not sorted";
         let at = index.sections().index.offset();
         found.push(finding(&wire::entry_part(position, name).with_field("name"), at, what));
     }
@@ -95,7 +96,8 @@ fn sections(index: &Index, found: &mut Vec<String>) {
     ] {
         let expected = end.next_multiple_of(ALIGNMENT); // within the file
         if begin != expected {
-            let what = format!("is {begin}, but the section before it ends at byte {end}: {expected} is right");
+            let what =
+                format!("is {begin}, but the section before it ends at byte {end}: {expected} is right");
             found.push(finding(&Part::new("header").with_field(field), at, what));
         }
     }

@@ -171,7 +171,8 @@ impl Header {
     /// Decodes the header, and checks what can be checked without the rest of the file, the checksum too if `check_crc`.
     pub(crate) fn decode(c: &mut Cursor<'_>, check_crc: bool) -> Result<Self> {
         c.record("header", None);
-        let bytes: [u8; HEADER_LEN as usize] = c.clone().bytes(HEADER_LEN, "header")?.try_into().unwrap_or([0; _]);
+        let bytes: [u8; HEADER_LEN as usize] =
+            c.clone().bytes(HEADER_LEN, "header")?.try_into().unwrap_or([0; _]);
         let magic = match c.u32("magic")?.to_le_bytes() {
             MAGIC => Magic::Apr,
             MAGIC_OLD => Magic::Apr2,
@@ -198,7 +199,17 @@ impl Header {
             return Err(malformed(c.part("flags"), 6, Fault::ColumnMajor));
         }
         let reserved = c.bytes(20, "reserved")?.try_into().unwrap_or([0; 20]);
-        Ok(Self { magic, version, flags, tensor_count, metadata_size, index_offset, data_offset, crc, reserved })
+        Ok(Self {
+            magic,
+            version,
+            flags,
+            tensor_count,
+            metadata_size,
+            index_offset,
+            data_offset,
+            crc,
+            reserved,
+        })
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

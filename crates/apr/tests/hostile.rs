@@ -66,23 +66,51 @@ fn headers_that_break_a_rule_are_refused_at_open() {
         ("metadata_offset", changed(|f| f.metadata_offset = 65), fault!(Fault::PrivateLayout(65), 12)),
         ("header checksum", patched(&good, 40, &[good[40] ^ 1]), fault!(Fault::HeaderCrc { .. }, 40)),
         ("reserved bytes", patched(&good, 60, &[1]), fault!(Fault::HeaderCrc { .. }, 40)),
-        ("no metadata", changed(|f| f.metadata_size = Some(0)), fault!(Fault::Common(CommonFault::Metadata(_)), 64)),
+        (
+            "no metadata",
+            changed(|f| f.metadata_size = Some(0)),
+            fault!(Fault::Common(CommonFault::Metadata(_)), 64),
+        ),
         (
             "metadata past the end",
             changed(|f| f.metadata_size = Some(u32::MAX)),
             fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 20),
         ),
-        ("metadata over the index", changed(|f| f.metadata_size = Some(200)), fault!(Fault::SectionOrder { .. }, 24)),
-        ("metadata cut", changed(|f| f.metadata_size = Some(5)), fault!(Fault::Common(CommonFault::Metadata(_)), 68)),
+        (
+            "metadata over the index",
+            changed(|f| f.metadata_size = Some(200)),
+            fault!(Fault::SectionOrder { .. }, 24),
+        ),
+        (
+            "metadata cut",
+            changed(|f| f.metadata_size = Some(5)),
+            fault!(Fault::Common(CommonFault::Metadata(_)), 68),
+        ),
         (
             "metadata not an object",
             changed(|f| f.metadata = b"[1]".to_vec()),
             fault!(Fault::Common(CommonFault::Metadata(_)), 64),
         ),
-        ("index in the metadata", changed(|f| f.index_offset = Some(65)), fault!(Fault::SectionOrder { .. }, 24)),
-        ("index past the data", changed(|f| f.index_offset = Some(data + 1)), fault!(Fault::SectionOrder { .. }, 32)),
-        ("index of 2^64", changed(|f| f.index_offset = Some(u64::MAX)), fault!(Fault::SectionOrder { .. }, 32)),
-        ("data before the index", changed(|f| f.data_offset = Some(index - 1)), fault!(Fault::SectionOrder { .. }, 32)),
+        (
+            "index in the metadata",
+            changed(|f| f.index_offset = Some(65)),
+            fault!(Fault::SectionOrder { .. }, 24),
+        ),
+        (
+            "index past the data",
+            changed(|f| f.index_offset = Some(data + 1)),
+            fault!(Fault::SectionOrder { .. }, 32),
+        ),
+        (
+            "index of 2^64",
+            changed(|f| f.index_offset = Some(u64::MAX)),
+            fault!(Fault::SectionOrder { .. }, 32),
+        ),
+        (
+            "data before the index",
+            changed(|f| f.data_offset = Some(index - 1)),
+            fault!(Fault::SectionOrder { .. }, 32),
+        ),
         (
             "data past the end",
             changed(|f| f.data_offset = Some(len + 1)),
@@ -94,7 +122,11 @@ fn headers_that_break_a_rule_are_refused_at_open() {
             fault!(Fault::Common(CommonFault::OutOfBounds { .. }), 32),
         ),
         ("tensors that are not there", changed(|f| f.count = Some(u32::MAX)), Truncated(index)),
-        ("a tensor more", changed(|f| f.count = Some(3)), fault!(Fault::Common(CommonFault::Duplicate(_)), 0)),
+        (
+            "a tensor more",
+            changed(|f| f.count = Some(3)),
+            fault!(Fault::Common(CommonFault::Duplicate(_)), 0),
+        ),
     ];
     for (name, file, refused) in &rows[..rows.len() - 1] {
         check_refused(name, file, refused);
@@ -115,14 +147,22 @@ fn entries_that_break_a_rule_are_refused_at_open() {
         truncated @ Truncated(_) => truncated,
     };
     let rows = [
-        ("name twice", b(|e| e.name = b"a".to_vec()), fault!(Fault::Common(CommonFault::Duplicate(_)), second)),
+        (
+            "name twice",
+            b(|e| e.name = b"a".to_vec()),
+            fault!(Fault::Common(CommonFault::Duplicate(_)), second),
+        ),
         ("name not UTF-8", b(|e| e.name = vec![0xff]), fault!(Fault::Common(CommonFault::Utf8), second + 2)),
         ("dtype 10", b(|e| e.dtype = 10), fault!(Fault::UnknownDType(10), second + 3)),
         ("dtype 255", b(|e| e.dtype = 255), fault!(Fault::UnknownDType(255), second + 3)),
         ("dtype 13", b(|e| e.dtype = 13), fault!(Fault::UnknownDType(13), second + 3)),
         ("rank 9", b(|e| e.dims = vec![1; 9]), fault!(Fault::Rank(9), second + 4)),
         ("rank 255", b(|e| e.dims = vec![1; 255]), fault!(Fault::Rank(255), second + 4)),
-        ("size too small", b(|e| e.size = 2), fault!(Fault::Common(CommonFault::Nbytes { found: 2, expected: 3 }), second)),
+        (
+            "size too small",
+            b(|e| e.size = 2),
+            fault!(Fault::Common(CommonFault::Nbytes { found: 2, expected: 3 }), second),
+        ),
         ("size too large", b(|e| e.size = 4), fault!(Fault::Common(CommonFault::Nbytes { .. }), second)),
         (
             "q4_k with rows that are not filled up",
@@ -156,7 +196,8 @@ fn entries_that_break_a_rule_are_refused_at_open() {
 
 fn findings(file: &[u8]) -> Vec<String> {
     let reader = OpenOptions::new().ignore_checksum(true).open_source(file).unwrap();
-    let far = OpenOptions::new().ignore_checksum(true).open_source(CountingSource::new(file.to_vec())).unwrap();
+    let far =
+        OpenOptions::new().ignore_checksum(true).open_source(CountingSource::new(file.to_vec())).unwrap();
     let report = reader.verify(VerifyLevel::Full);
     assert_eq!(report, far.verify(VerifyLevel::Full));
     assert_eq!(report.is_ok(), report.errors.is_empty());
@@ -174,12 +215,20 @@ fn what_is_for_verify_opens_and_is_reported() {
         ("header checksum", whole(&patched(&good, 40, &[good[40] ^ 1])), "header, crc32 at byte 40"),
         ("reserved", changed(|f| f.reserved[3] = 1), "header, reserved at byte 44: is not zero"),
         ("no model_type", changed(|f| f.metadata = b"{}".to_vec()), "model_type"),
-        ("names out of order", changed(|f| f.entries.swap(0, 1)), "tensor entry 1 \"a\", name at byte 128: does not follow"),
-        ("an index elsewhere", changed(|f| {
-            // The metadata takes less than it says on paper: the index stands 64 bytes too late.
-            f.metadata.extend([b' '; 40]);
-            f.metadata_size = Some(u32::try_from(common::METADATA.len()).unwrap());
-        }), "header, index_offset at byte 24"),
+        (
+            "names out of order",
+            changed(|f| f.entries.swap(0, 1)),
+            "tensor entry 1 \"a\", name at byte 128: does not follow",
+        ),
+        (
+            "an index elsewhere",
+            changed(|f| {
+                // The metadata takes less than it says on paper: the index stands 64 bytes too late.
+                f.metadata.extend([b' '; 40]);
+                f.metadata_size = Some(u32::try_from(common::METADATA.len()).unwrap());
+            }),
+            "header, index_offset at byte 24",
+        ),
         ("a byte in the padding", sealed(&patched(&good, data + 5, &[9])), "is not zero"),
         ("a byte behind the index", sealed(&patched(&good, data - 1, &[9])), "is not zero"),
         ("a value", patched(&good, data, &[9]), "footer, crc32"),
@@ -246,7 +295,9 @@ fn every_length_of_a_file_that_was_cut_is_an_error_or_a_finding() {
         match bounded(len, || Reader::from_source(cut)) {
             Err(Error::Truncated { .. } | Error::Malformed { .. }) => assert!(len < good.len() - 64, "{len}"),
             Err(error) => panic!("{len}: {error}"),
-            Ok(_) if len == good.len() - 4 => assert!(findings(cut).is_empty(), "files without a footer exist"),
+            Ok(_) if len == good.len() - 4 => {
+                assert!(findings(cut).is_empty(), "files without a footer exist")
+            }
             Ok(_) => assert!(!findings(cut).is_empty(), "{len}"),
         }
     }
@@ -308,7 +359,8 @@ fn compressed_content_that_lies_is_refused() {
         [&whole[..64], content].concat()
     };
     let inner = two.build()[64..].to_vec();
-    let lz4 = |len: usize, block: &[u8]| file(1, &[&u32::try_from(len).unwrap().to_le_bytes(), block].concat());
+    let lz4 =
+        |len: usize, block: &[u8]| file(1, &[&u32::try_from(len).unwrap().to_le_bytes(), block].concat());
     let good = literals(&inner);
     for (name, file) in [
         ("a length too large", lz4(inner.len() + 1, &good)),
@@ -401,7 +453,8 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
     let source = CountingSource::new(far.clone());
     let reader = Reader::from_source(source).unwrap();
     assert!(reader.source().nbytes() < 40_000, "{}", reader.source().nbytes());
-    let parsed = parse_source(IndexParser::new(far.len() as u64, Limits::default(), true), &&far[..]).unwrap();
+    let parsed =
+        parse_source(IndexParser::new(far.len() as u64, Limits::default(), true), &&far[..]).unwrap();
     assert!(parsed.tensors().iter().eq(reader.tensors().iter()));
     assert!(Index::parse(&far).is_ok());
 }

@@ -76,7 +76,12 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor]) {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Default::default() }
+    ProptestConfig {
+        cases: 150,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..Default::default()
+    }
 }
 
 proptest! {

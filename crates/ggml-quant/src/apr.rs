@@ -58,7 +58,9 @@ pub(crate) fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(),
         return Err(QuantError::NotFinite { element });
     }
     if dtype == DType::AprQ4 {
-        for (number, (values, block)) in values.chunks(ELEMENTS).zip(out.as_chunks_mut::<BLOCK>().0).enumerate() {
+        for (number, (values, block)) in
+            values.chunks(ELEMENTS).zip(out.as_chunks_mut::<BLOCK>().0).enumerate()
+        {
             if !encode_block(values, block) {
                 return Err(QuantError::ScaleOverflow { element: number * ELEMENTS });
             }

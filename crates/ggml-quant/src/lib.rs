@@ -99,7 +99,8 @@ pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32])
     }
     let per_row = columns.div_ceil(size(elements));
     let row_len = per_row.checked_mul(size(nbytes)).filter(|&len| len > 0);
-    let Some(row_len) = row_len.filter(|len| Some(blocks.len()) == (out.len() / columns).checked_mul(*len)) else {
+    let Some(row_len) = row_len.filter(|len| Some(blocks.len()) == (out.len() / columns).checked_mul(*len))
+    else {
         return Err(mismatch);
     };
     if !out.len().is_multiple_of(columns) {

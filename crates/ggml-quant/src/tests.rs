@@ -83,8 +83,9 @@ fn decodes_k_quants_as_gguf_does() {
 #[test]
 fn only_the_documented_types_are_known() {
     for &dtype in DType::ALL {
-        assert_eq!(can_encode(dtype), ENCODED.contains(&dtype), "{dtype}");
-        assert_eq!(can_decode(dtype), ENCODED.contains(&dtype) || DECODED_ONLY.contains(&dtype), "{dtype}");
+        let encoded = ENCODED.contains(&dtype) || matches!(dtype, DType::AprQ4 | DType::AprQ8);
+        assert_eq!(can_encode(dtype), encoded, "{dtype}");
+        assert_eq!(can_decode(dtype), encoded || DECODED_ONLY.contains(&dtype), "{dtype}");
         assert_eq!(decode(dtype, &[], &mut []).is_ok(), can_decode(dtype), "{dtype}");
         assert_eq!(encode(dtype, &[], &mut []).is_ok(), can_encode(dtype), "{dtype}");
     }
@@ -102,11 +103,11 @@ fn only_the_documented_types_are_known() {
 fn messages_say_what_to_do() {
     assert_eq!(
         QuantError::NoEncoder { dtype: DType::Q4K }.to_string(),
-        "no encoder for q4_k; there are encoders for q4_0, q4_1, q5_0, q5_1, q8_0"
+        "no encoder for q4_k; there are encoders for q4_0, q4_1, q5_0, q5_1, q8_0, apr_q4, apr_q8"
     );
     assert_eq!(
         QuantError::NoDecoder { dtype: DType::Mxfp4 }.to_string(),
-        "no decoder for mxfp4; there are decoders for q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, q8_k"
+        "no decoder for mxfp4; there are decoders for q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, q8_k, apr_q4, apr_q8"
     );
     assert_eq!(
         QuantError::Length { dtype: DType::Q8_0, elements: 33, nbytes: 34 }.to_string(),
@@ -286,4 +287,21 @@ fn tensors_give_numbers_of_blocks_and_of_plain_types() {
     assert_eq!(to_f64(&tensor(DType::U8, &[2], &[1, 7])).unwrap(), [1.0, 7.0]);
     let opaque = to_f32(&tensor(DType::C64, &[1], &[0; 8])).unwrap_err();
     assert_eq!(opaque, QuantError::View(ViewError::NotNumeric(DType::C64)));
+}
+
+#[test]
+fn rows_that_are_filled_up_are_decoded_without_what_fills_them() {
+    let row = decoded(DType::Q8_0, &[&[0, 0x3c][..], &[5; 32]].concat());
+    let blocks = [&[0, 0x3c][..], &[5; 32], &[0, 0x3c], &[6; 32]].concat();
+    let shape = [2, 20];
+    let info = tensor_core::TensorInfo::with_nbytes("w", DType::Q8_0, &shape, 68, true);
+    let view = TensorView::new(info, tensor_core::Bytes::Borrowed(&blocks)).unwrap();
+    let values = to_f32(&view).unwrap();
+    assert_eq!(values, [&row[..20], &[6.0; 20]].concat());
+    let rows = |columns, out: usize| decode_rows(DType::Q8_0, &blocks, columns, &mut vec![0.0; out]);
+    assert!(rows(20, 40).is_ok() && rows(32, 64).is_ok() && rows(40, 40).is_ok());
+    for (columns, out) in [(20, 39), (33, 66), (0, 40), (20, 0), (20, 60), (usize::MAX, 40)] {
+        assert!(rows(columns, out).is_err(), "{columns} {out}");
+    }
+    assert!(decode_rows(DType::AprQ8, &blocks, 20, &mut [0.0; 40]).is_err());
 }

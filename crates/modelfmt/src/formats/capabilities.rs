@@ -95,7 +95,7 @@ impl Capabilities {
         match (dtype.kind(), self.blocks) {
             (Kind::Quantized, Blocks::None) => false,
             (Kind::Quantized, Blocks::Some(types)) => types.contains(&dtype),
-            (Kind::Quantized, Blocks::All) => true,
+            (Kind::Quantized, Blocks::All) => dtype.ggml_type().is_some(),
             _ if dtype == DType::Packed => self.packed,
             (Kind::Opaque, _) => self.complex,
             _ => self.numbers.contains(&dtype),
