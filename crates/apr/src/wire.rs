@@ -171,8 +171,7 @@ impl Header {
     /// Decodes the header, and checks what can be checked without the rest of the file, the checksum too if `check_crc`.
     pub(crate) fn decode(c: &mut Cursor<'_>, check_crc: bool) -> Result<Self> {
         c.record("header", None);
-        let bytes: [u8; HEADER_LEN as usize] =
-            c.clone().bytes(HEADER_LEN, "header")?.try_into().unwrap_or([0; _]);
+        let bytes = c.clone().bytes(HEADER_LEN, "header")?;
         let magic = match c.u32("magic")?.to_le_bytes() {
             MAGIC => Magic::Apr,
             MAGIC_OLD => Magic::Apr2,
@@ -190,7 +189,7 @@ impl Header {
         }
         let (metadata_size, index_offset) = (c.u32("metadata_size")?, c.u64("index_offset")?);
         let (data_offset, crc) = (c.u64("data_offset")?, c.u32("crc32")?);
-        let found = header_crc(&bytes);
+        let found = header_crc(bytes);
         if check_crc && found != crc {
             let fault = Fault::HeaderCrc { found, stated: crc };
             return Err(malformed(c.part("crc32"), Self::CRC_AT as u64, fault));

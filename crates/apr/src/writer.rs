@@ -1,11 +1,6 @@
 //! Streams a [`Plan`] into a sink.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-
 use modelfmt_core::crc32::Crc;
-#[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::write::Overwrite;
 use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{Execution, Extent, Part};
 
@@ -30,20 +25,5 @@ impl Plan {
         let written = region.write(data, sink, work, |_, bytes| Crc::of(bytes), |next| crc = crc.then(next));
         written.map_err(|error| error.named(&self.tensors))?;
         sink.write_at(self.data_end, &crc.value.to_le_bytes()).map_err(failed)
-    }
-
-    /// Writes a file that appears at `path` when it is complete, or not at all.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write); also if the file exists and may not be replaced.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn write_file(
-        &self,
-        path: impl AsRef<Path>,
-        overwrite: Overwrite,
-        data: &dyn TensorData,
-        work: &Execution<'_>,
-    ) -> Result<()> {
-        modelfmt_core::write::write_file(path, overwrite, |file| self.write(data, file, work))
     }
 }

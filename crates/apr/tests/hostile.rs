@@ -296,7 +296,7 @@ fn every_length_of_a_file_that_was_cut_is_an_error_or_a_finding() {
             Err(Error::Truncated { .. } | Error::Malformed { .. }) => assert!(len < good.len() - 64, "{len}"),
             Err(error) => panic!("{len}: {error}"),
             Ok(_) if len == good.len() - 4 => {
-                assert!(findings(cut).is_empty(), "files without a footer exist")
+                assert!(findings(cut).is_empty(), "files without a footer exist");
             }
             Ok(_) => assert!(!findings(cut).is_empty(), "{len}"),
         }
