@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes testdata/quant/: blocks of ggml's quantized types as the Python package gguf encodes and decodes them.
 
-Usage: python3 xtask/oracles/quant_vectors.py [folder]      (needs numpy 2 and gguf 0.19.0)
+Usage: target/oracles/bin/python xtask/oracles/quant_vectors.py [folder]      (after `cargo xtask oracles`)
 
 Each file belongs to the type that it is named for and holds n blocks, all little-endian:
 
@@ -9,9 +9,11 @@ Each file belongs to the type that it is named for and holds n blocks, all littl
     blocks   bytes                   their encoding; for the K-quants random bytes with sound scales
     decoded  f32                     the decoding of these blocks
 
-gguf does not decode Q8_K; its values are the product d * q, computed here.
+gguf does not decode Q8_1 and Q8_K; their values are the product d * q, computed here. Q1_0 and Q2_0, which it does not
+know yet, are decoded by ggml's C.
 """
 
+import ctypes
 import pathlib
 import sys
 
@@ -22,6 +24,30 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, quants
 ENCODED = {Type.Q4_0: (8, False), Type.Q4_1: (15, True), Type.Q5_0: (16, False), Type.Q5_1: (31, True), Type.Q8_0: (127, False)}
 # Type -> where f16 (or, for Q8_K, f32) scales lie in a block
 DECODED = {Type.Q2_K: (80, 82), Type.Q3_K: (108,), Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,), Type.Q8_K: (0,)}
+# The same for the types whose edges are among the blocks: an infinite, NaN, subnormal and zero scale.
+EDGED = {
+    "q8_1": (32, 36, 0),
+    "q1_0": (128, 18, 0),
+    "q2_0": (64, 18, 0),
+    **{
+        kind.name.lower(): (*GGML_QUANT_SIZES[kind], offset)
+        for kind, offset in {
+            Type.TQ1_0: 52,
+            Type.TQ2_0: 64,
+            Type.MXFP4: None,
+            Type.NVFP4: None,
+            Type.IQ4_NL: 0,
+            Type.IQ4_XS: 0,
+            Type.IQ2_XXS: 0,
+            Type.IQ2_XS: 0,
+            Type.IQ2_S: 0,
+            Type.IQ3_XXS: 0,
+            Type.IQ3_S: 0,
+            Type.IQ1_S: 0,
+            Type.IQ1_M: None,
+        }.items()
+    },
+}
 
 
 def cases(rng, levels, has_minimum):
@@ -64,6 +90,36 @@ def random_blocks(rng, kind, offsets, count):
     return blocks
 
 
+def edged_blocks(rng, name):
+    _, nbytes, offset = EDGED[name]
+    blocks = rng.integers(0, 256, (6, nbytes), dtype=np.uint8)
+    scales = np.array([0.0123, -1.5, np.inf, np.nan, 3e-6, -0.0], "<f2").view(np.uint8).reshape(6, 2)
+    if offset is not None:
+        blocks[:, offset : offset + 2] = scales
+    elif name == "iq1_m":  # its nibbles are the upper ones of four words
+        for byte, nibble in ((49, scales[:, 0] & 15), (51, scales[:, 0] >> 4), (53, scales[:, 1] & 15), (55, scales[:, 1] >> 4)):
+            blocks[:, byte] = (blocks[:, byte] & 15) | (nibble << 4)
+    elif name == "mxfp4":
+        blocks[:, 0] = 0, 1, 2, 120, 254, 255
+    else:
+        blocks[:, :4] = np.reshape([0, 1, 7, 8, 0x38, 0x7E, 0x7F, 0x80, 0x87, 0xB8, 0xFE, 0xFF, *range(0x20, 0x50, 4)], (6, 4))
+    return blocks
+
+
+def decode_edged(name, blocks):
+    elements = EDGED[name][0]
+    if name == "q8_1":
+        d = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
+        return d * blocks[:, 4:].view(np.int8).astype(np.float32)
+    if name in ("q1_0", "q2_0"):
+        library = ctypes.CDLL(pathlib.Path(sys.executable).parents[1] / "libggml-quants.so")
+        values = np.empty((len(blocks), elements), "<f4")
+        pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)
+        getattr(library, f"dequantize_row_{name}")(pointer(blocks), pointer(values), ctypes.c_int64(values.size))
+        return values
+    return quants.dequantize(blocks, Type[name.upper()])
+
+
 def decode(kind, blocks):
     if kind != Type.Q8_K:
         return quants.dequantize(blocks, kind)
@@ -87,6 +143,11 @@ def main():
         rng = np.random.default_rng(int(kind))
         blocks = random_blocks(rng, kind, offsets, 2)
         (folder / f"{kind.name.lower()}.bin").write_bytes(blocks.tobytes() + decode(kind, blocks).tobytes())
+    for name in EDGED:
+        blocks = edged_blocks(np.random.default_rng(sum(name.encode())), name)
+        with np.errstate(all="ignore"):
+            values = decode_edged(name, blocks)
+        (folder / f"{name}.bin").write_bytes(blocks.tobytes() + values.tobytes())
 
 
 if __name__ == "__main__":

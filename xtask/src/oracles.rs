@@ -24,6 +24,13 @@ const PACKAGES: &[&str] = &[
 /// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
 const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
 
+/// The package that has ggml's sources in it. Only these are used: nothing of it is installed.
+const GGML: &str = "llama-cpp-python==0.3.36 \
+    --hash=sha256:832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
+
+/// As a release of ggml is built (without assertions), but for the fused operations, which not every processor has.
+const CC_FLAGS: &[&str] = &["-O2", "-ffp-contract=off", "-DNDEBUG", "-w", "-fPIC", "-shared"];
+
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
@@ -41,8 +48,9 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE].concat().join("\n");
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && loads(&python) {
+    let wanted = [PACKAGES, PACKAGES_ALONE, &[GGML], CC_FLAGS].concat().join("\n");
+    let is_there = || loads(&python) && dir.join(LIBRARY).exists();
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
         return Ok(python);
     }
 
@@ -63,8 +71,30 @@ pub(crate) fn install() -> Result<PathBuf> {
     if !loads(&python) {
         return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
     }
+    ggml(&python, &dir)?;
     fs::write(stamp, wanted)?;
     Ok(python)
+}
+
+/// ggml's reference of its block types, as a library that Python loads.
+const LIBRARY: &str = "libggml-quants.so";
+
+fn ggml(python: &Path, dir: &Path) -> Result {
+    let sources = dir.join("ggml");
+    fs::create_dir_all(&sources)?;
+    let wanted = sources.join("package.txt");
+    fs::write(&wanted, GGML)?;
+    let mut download = workspace::command(python);
+    download.args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    download.args(["--no-deps", "--no-binary", "llama-cpp-python"]);
+    exec(download.arg("--dest").arg(&sources).arg("--requirement").arg(&wanted))?;
+    let unpack = workspace::root().join("xtask/oracles/unpack_ggml.py");
+    exec(workspace::command(python).arg(unpack).arg(&sources))?;
+    let src = sources.join("src");
+    let mut cc = workspace::command("cc");
+    cc.args(CC_FLAGS).arg("-I").arg(sources.join("include")).arg("-I").arg(&src);
+    cc.arg("-o").arg(dir.join(LIBRARY)).arg(src.join("ggml-quants.c"));
+    exec(cc.arg(workspace::root().join("xtask/oracles/ggml_missing.c")).arg("-lm"))
 }
 
 fn loads(python: &Path) -> bool {

@@ -22,19 +22,6 @@ fn main() {
 const ELEMENTS: usize = 1 << 20;
 const NAMES: usize = 10_000;
 const NUMBERS: [DType; 6] = [DType::I8, DType::F16, DType::BF16, DType::F32, DType::I32, DType::F64];
-const DECODED: [DType; 11] = [
-    DType::Q4_0,
-    DType::Q4_1,
-    DType::Q5_0,
-    DType::Q5_1,
-    DType::Q8_0,
-    DType::Q2K,
-    DType::Q3K,
-    DType::Q4K,
-    DType::Q5K,
-    DType::Q6K,
-    DType::Q8K,
-];
 const ENCODED: [DType; 5] = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
 
 /// Values of a tensor: any bits are numbers of any type.
@@ -88,8 +75,8 @@ fn to_f32(bencher: Bencher<'_, '_>, dtype: DType) {
     bencher.counter(BytesCount::of_slice(&values[..])).bench(|| view.to_f32().unwrap());
 }
 
-#[divan::bench(args = DECODED)]
-fn decode(bencher: Bencher<'_, '_>, dtype: DType) {
+#[divan::bench(args = DType::ALL.iter().filter(|&&dtype| ggml_quant::can_decode(dtype)))]
+fn decode(bencher: Bencher<'_, '_>, &dtype: &DType) {
     let blocks = values(dtype);
     let mut out = vec![0.0; ELEMENTS];
     bencher

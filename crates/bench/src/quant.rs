@@ -10,32 +10,58 @@ use crate::race::{Race, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure};
 
-/// The types, and how far a value between −1 and 1 may be off.
-const TYPES: [(DType, f32); 2] = [(DType::Q8_0, 0.005), (DType::Q4_0, 0.13)];
+/// The types that are measured both ways, and how far a value between −1 and 1 may be off.
+const ENCODED: [(DType, f32); 2] = [(DType::Q8_0, 0.005), (DType::Q4_0, 0.13)];
+
+/// Types whose blocks are arithmetic or a short table, and must be as fast as [`ENCODED`].
+const SIMPLE: [DType; 11] = [
+    DType::Q4K,
+    DType::Q5K,
+    DType::Q6K,
+    DType::Tq1_0,
+    DType::Tq2_0,
+    DType::Mxfp4,
+    DType::Nvfp4,
+    DType::Q1_0,
+    DType::Q2_0,
+    DType::Iq4Nl,
+    DType::Iq4Xs,
+];
+
+/// Types whose elements come from tables of up to 16 KiB.
+const GRIDS: [DType; 7] =
+    [DType::Iq2Xxs, DType::Iq2Xs, DType::Iq2S, DType::Iq3Xxs, DType::Iq3S, DType::Iq1S, DType::Iq1M];
+
+fn encode_id(dtype: DType) -> String {
+    format!("quant/encode-{dtype}")
+}
+
+fn decode_id(dtype: DType) -> String {
+    format!("quant/decode-{dtype}")
+}
 
 /// Both ways for each type.
 pub(crate) fn run(bench: &mut Bench) -> Result {
-    let ids = |dtype: DType| [format!("quant/encode-{dtype}"), format!("quant/decode-{dtype}")];
-    if !TYPES.iter().any(|(dtype, _)| ids(*dtype).iter().any(|id| bench.wants(id))) {
+    let ways = ENCODED.iter().flat_map(|&(dtype, _)| [encode_id(dtype), decode_id(dtype)]);
+    let decoded = SIMPLE.iter().chain(&GRIDS).map(|&dtype| decode_id(dtype));
+    if !ways.chain(decoded).any(|id| bench.wants(&id)) {
         return Ok(());
     }
     let mut values = vec![0.0; (bench.sizes.quant_mib << 20) / size_of::<f32>()];
     Noise::new(Values::F32).read(0, 0, bytemuck::cast_slice_mut(&mut values))?;
     let mut out = values.clone(); // warm memory
-    for (dtype, tolerance) in TYPES {
-        let [encode_id, decode_id] = ids(dtype);
-        let nbytes = dtype.nbytes(&[values.len() as u64]).ok_or("whole blocks")?;
-        let mut blocks = vec![0; nbytes as usize];
+    for (dtype, tolerance) in ENCODED {
+        let mut blocks = vec![0; nbytes(dtype, &values)?];
         ggml_quant::encode(dtype, &values, &mut blocks)?;
         ggml_quant::decode(dtype, &blocks, &mut out)?;
         let off = values.iter().zip(&out).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         ensure(off > 0.0 && off <= tolerance, || format!("{dtype} is off by {off}"))?;
-        if bench.wants(&encode_id) {
+        if bench.wants(&encode_id(dtype)) {
             let encode =
                 |blocks: &mut Vec<u8>| seconds(|| Ok(ggml_quant::encode(dtype, &values, black_box(blocks))?));
             let race = race(bench.rounds(15), || encode(&mut blocks), || copy(&values, &mut out))?;
             bench.add(Row {
-                id: encode_id,
+                id: encode_id(dtype),
                 work: format!("quantize {} MiB of f32 on one core", bench.sizes.quant_mib),
                 case: dtype.to_string(),
                 samples: race.rates(size_of_val(&values[..])),
@@ -44,22 +70,39 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
                 note: times(&race),
             });
         }
-        if bench.wants(&decode_id) {
-            let mut copied = values.clone();
-            let decode =
-                |out: &mut Vec<f32>| seconds(|| Ok(ggml_quant::decode(dtype, &blocks, black_box(out))?));
-            let race = race(bench.rounds(15), || decode(&mut out), || copy(&values, &mut copied))?;
-            bench.add(Row {
-                id: decode_id,
-                work: format!("decode to {} MiB of f32 on one core: speed of memcpy", bench.sizes.quant_mib),
-                case: dtype.to_string(),
-                samples: race.speedups(),
-                unit: Unit::Times,
-                target: Target::AtLeast(0.5),
-                note: times(&race),
-            });
-        }
+        decode(bench, dtype, &blocks, &values, Target::AtLeast(0.5))?;
     }
+    let targets = SIMPLE.map(|dtype| (dtype, Target::AtLeast(0.5)));
+    for (dtype, target) in targets.into_iter().chain(GRIDS.map(|dtype| (dtype, Target::None))) {
+        // Any bytes are blocks, and no decoder has a way that depends on them.
+        let mut blocks = vec![0; nbytes(dtype, &values)?];
+        Noise::new(Values::F32).read(0, 0, &mut blocks)?;
+        decode(bench, dtype, &blocks, &values, target)?;
+    }
+    Ok(())
+}
+
+fn nbytes(dtype: DType, values: &[f32]) -> Result<usize> {
+    Ok(dtype.nbytes(&[values.len() as u64]).ok_or("whole blocks")? as usize)
+}
+
+/// Decodes blocks of as many elements as there are values, beside a copy of these.
+fn decode(bench: &mut Bench, dtype: DType, blocks: &[u8], values: &[f32], target: Target) -> Result {
+    if !bench.wants(&decode_id(dtype)) {
+        return Ok(());
+    }
+    let (mut out, mut copied) = (values.to_vec(), values.to_vec());
+    let ours = |out: &mut Vec<f32>| seconds(|| Ok(ggml_quant::decode(dtype, blocks, black_box(out))?));
+    let race = race(bench.rounds(15), || ours(&mut out), || copy(values, &mut copied))?;
+    bench.add(Row {
+        id: decode_id(dtype),
+        work: format!("decode to {} MiB of f32 on one core: speed of memcpy", bench.sizes.quant_mib),
+        case: dtype.to_string(),
+        samples: race.speedups(),
+        unit: Unit::Times,
+        target,
+        note: times(&race),
+    });
     Ok(())
 }
 

@@ -1,9 +1,8 @@
 //! The K-quants: blocks of 256 elements, in sub-blocks of 16 or 32 with scales of their own.
 
 use bytemuck::AnyBitPattern;
-use half::f16;
 
-use super::Decode;
+use super::{Decode, wide};
 
 /// 2 bits; sub-blocks of 16, with a scale in the low and a minimum in the high nibble of `scales`.
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -175,11 +174,6 @@ impl Decode<256> for Q8K {
             *out = d * f32::from(q.cast_signed());
         }
     }
-}
-
-#[inline]
-fn wide(bytes: [u8; 2]) -> f32 {
-    f16::from_le_bytes(bytes).to_f32()
 }
 
 /// The sixteen scales of [`Q3K`], less 32: low nibbles of 0 to 7, then high nibbles, and two more bits of each in the

@@ -6,7 +6,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use half::f16;
 
-use super::{Decode, Encode, Refusal};
+use super::{Decode, Encode, Refusal, wide};
 
 /// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high ones the other 16.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
@@ -49,6 +49,15 @@ pub(super) struct Q5_1 {
 #[repr(C)]
 pub(super) struct Q8_0 {
     d: [u8; 2],
+    qs: [u8; 32],
+}
+
+/// Like [`Q8_0`], with the sum of the elements for ggml's products, which the values do not need.
+#[derive(Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub(super) struct Q8_1 {
+    d: [u8; 2],
+    _sum: [u8; 2],
     qs: [u8; 32],
 }
 
@@ -148,6 +157,16 @@ impl Decode<32> for Q8_0 {
     }
 }
 
+impl Decode<32> for Q8_1 {
+    #[inline]
+    fn decode(&self, out: &mut [f32; 32]) {
+        let d = wide(self.d);
+        for (out, q) in out.iter_mut().zip(&self.qs) {
+            *out = f32::from(q.cast_signed()) * d;
+        }
+    }
+}
+
 impl Encode<32> for Q8_0 {
     #[inline]
     fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
@@ -180,11 +199,6 @@ fn above_minimum<const MAX: u8>(
     let scale = (max - min) / f32::from(MAX);
     let inverse = inverse(scale).unwrap_or(0.0);
     Ok((narrow(scale)?, narrow(min)?, move |x| truncate((x - min) * inverse + 0.5, MAX)))
-}
-
-#[inline]
-fn wide(bytes: [u8; 2]) -> f32 {
-    f16::from_le_bytes(bytes).to_f32()
 }
 
 /// Rounds a scale to `f16`, ties to even.

@@ -1,6 +1,7 @@
 //! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
 //!
-//! Results equal those of the Python package `gguf` 0.19 (`gguf.quants`) bit for bit, but for the payload and sign of a
+//! Every type is decoded, and some are encoded ([`can_encode`]). Results equal those of the Python package `gguf` 0.19
+//! (`gguf.quants`), and of ggml's plain C where that package has none, bit for bit but for the payload and sign of a
 //! NaN, which no processor promises. All functions use one thread; blocks are independent of each other, so a caller
 //! with more threads hands each of them a run of whole blocks.
 //!
@@ -21,12 +22,17 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr;
+mod bits;
+mod fp4;
+mod grids;
+mod iq;
 mod k;
 mod legacy;
 #[cfg(test)]
 mod tests;
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use half::f16;
 
 pub use tensor_core::DType;
 use tensor_core::{Block, TensorView, ViewError};
@@ -51,12 +57,28 @@ pub fn decode(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<(), QuantE
         DType::Q5_0 => decode_blocks::<legacy::Q5_0, _>(dtype, blocks, out),
         DType::Q5_1 => decode_blocks::<legacy::Q5_1, _>(dtype, blocks, out),
         DType::Q8_0 => decode_blocks::<legacy::Q8_0, _>(dtype, blocks, out),
+        DType::Q8_1 => decode_blocks::<legacy::Q8_1, _>(dtype, blocks, out),
         DType::Q2K => decode_blocks::<k::Q2K, _>(dtype, blocks, out),
         DType::Q3K => decode_blocks::<k::Q3K, _>(dtype, blocks, out),
         DType::Q4K => decode_blocks::<k::Q4K, _>(dtype, blocks, out),
         DType::Q5K => decode_blocks::<k::Q5K, _>(dtype, blocks, out),
         DType::Q6K => decode_blocks::<k::Q6K, _>(dtype, blocks, out),
         DType::Q8K => decode_blocks::<k::Q8K, _>(dtype, blocks, out),
+        DType::Iq2Xxs => decode_blocks::<iq::Iq2Xxs, _>(dtype, blocks, out),
+        DType::Iq2Xs => decode_blocks::<iq::Iq2Xs, _>(dtype, blocks, out),
+        DType::Iq3Xxs => decode_blocks::<iq::Iq3Xxs, _>(dtype, blocks, out),
+        DType::Iq1S => decode_blocks::<iq::Iq1S, _>(dtype, blocks, out),
+        DType::Iq4Nl => decode_blocks::<iq::Iq4Nl, _>(dtype, blocks, out),
+        DType::Iq3S => decode_blocks::<iq::Iq3S, _>(dtype, blocks, out),
+        DType::Iq2S => decode_blocks::<iq::Iq2S, _>(dtype, blocks, out),
+        DType::Iq4Xs => decode_blocks::<iq::Iq4Xs, _>(dtype, blocks, out),
+        DType::Iq1M => decode_blocks::<iq::Iq1M, _>(dtype, blocks, out),
+        DType::Tq1_0 => decode_blocks::<bits::Tq1_0, _>(dtype, blocks, out),
+        DType::Tq2_0 => decode_blocks::<bits::Tq2_0, _>(dtype, blocks, out),
+        DType::Mxfp4 => decode_blocks::<fp4::Mxfp4, _>(dtype, blocks, out),
+        DType::Nvfp4 => decode_blocks::<fp4::Nvfp4, _>(dtype, blocks, out),
+        DType::Q1_0 => decode_blocks::<bits::Q1_0, _>(dtype, blocks, out),
+        DType::Q2_0 => decode_blocks::<bits::Q2_0, _>(dtype, blocks, out),
         DType::AprQ4 | DType::AprQ8 => apr::decode(dtype, blocks, out),
         _ => Err(QuantError::NoDecoder { dtype }),
     }
@@ -148,8 +170,7 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantE
 /// Whether [`decode`] knows this type.
 #[must_use]
 pub const fn can_decode(dtype: DType) -> bool {
-    use DType::{Q2K, Q3K, Q4K, Q5K, Q6K, Q8K};
-    can_encode(dtype) || matches!(dtype, Q2K | Q3K | Q4K | Q5K | Q6K | Q8K)
+    dtype.is_quantized()
 }
 
 /// Whether [`encode`] knows this type.
@@ -163,7 +184,7 @@ pub const fn can_encode(dtype: DType) -> bool {
 #[non_exhaustive]
 pub enum QuantError {
     /// There is no decoder for this type.
-    #[error("no decoder for {dtype}; there are decoders for {}", Known(can_decode))]
+    #[error("no decoder for {dtype}, which is no type of blocks")]
     NoDecoder {
         /// The type asked for.
         dtype: DType,
@@ -199,6 +220,30 @@ pub enum QuantError {
         /// The index of the block's first element among the values.
         element: usize,
     },
+}
+
+/// A scale in f16.
+#[inline]
+fn wide(bytes: [u8; 2]) -> f32 {
+    f16::from_le_bytes(bytes).to_f32()
+}
+
+/// An entry of a table that has one for every index: the index has no more bits than that.
+#[inline]
+fn pick<T, const N: usize>(table: &[T; N], index: usize) -> &T {
+    const { assert!(N.is_power_of_two(), "every index that is masked is in the table") };
+    #[expect(clippy::indexing_slicing, reason = "the mask is below N, a power of two")]
+    &table[index & (N - 1)]
+}
+
+/// `d * level` of the nibbles of some bytes: first the low ones, then the high ones.
+#[inline]
+fn by_nibble(d: f32, levels: &[f32; 16], qs: &[u8], out: &mut [f32]) {
+    let (low, high) = out.split_at_mut(qs.len());
+    for ((low, high), &q) in low.iter_mut().zip(high).zip(qs) {
+        *low = d * pick(levels, (q & 0xf).into());
+        *high = d * pick(levels, (q >> 4).into());
+    }
 }
 
 /// A block as it lies in memory, holding `N` elements.

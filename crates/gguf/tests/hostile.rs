@@ -238,8 +238,8 @@ fn rows() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         (
             "an unknown type",
-            with_tensor(42, &[32], 0),
-            "tensor 0 \"w\", type at byte 24: ggml type 42 is unknown",
+            with_tensor(43, &[32], 0),
+            "tensor 0 \"w\", type at byte 24: ggml type 43 is unknown",
         ),
         (
             "a type near 2^32",

@@ -143,14 +143,14 @@ fn patterns_that_exclude_nothing_and_tensors_without_data_are_noted() {
 }
 
 #[test]
-fn blocks_that_nothing_decodes_can_be_left_out() {
+fn blocks_that_the_target_lacks_can_be_decoded() {
     let path = testdata("gguf/types.gguf");
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.mag");
     let run = modelfmt(["convert".as_ref(), path.as_os_str(), out.as_os_str()]);
     let line = run.stderr.lines().find(|line| line.contains("iq2_xxs")).unwrap_or_default();
     assert_eq!(
-        line, "caused by: tensor \"iq2_xxs\": gguf's iq2_xxs is not in mag (--exclude)",
+        line, "caused by: tensor \"iq2_xxs\": gguf's iq2_xxs is not in mag (--dequantize f32)",
         "{}",
         run.stderr
     );

@@ -130,6 +130,7 @@ dtypes! {
     Mxfp4 "mxfp4" Quantized 32 17 Some(39), "4-bit floats with a shared exponent.";
     Nvfp4 "nvfp4" Quantized 64 36 Some(40), "4-bit floats with scales of 8 bits.";
     Q1_0 "q1_0" Quantized 128 18 Some(41), "1 bit, scale in f16.";
+    Q2_0 "q2_0" Quantized 64 18 Some(42), "2 bits, scale in f16.";
     AprQ4 "apr_q4" Quantized 32 18 None, "aprender's 4 bits, scale in f16; the last block of a tensor may have fewer elements.";
     AprQ8 "apr_q8" Quantized 0 0 None, "aprender's 8 bits: one scale in f32 before all values of a tensor.";
     F8E4M3 "f8_e4m3" Float 1 1 None, "8 bits, 4 of exponent and 3 of mantissa, no infinities: OCP's E4M3.";

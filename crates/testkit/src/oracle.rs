@@ -24,6 +24,18 @@ pub fn python(script: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
 }
 
+/// ggml's reference of its block types in C, as a shared library.
+///
+/// # Panics
+/// If it is not there.
+#[must_use]
+pub fn ggml_library() -> PathBuf {
+    let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
+    let path = environment.join("libggml-quants.so");
+    assert!(path.exists(), "no {}: run `cargo xtask oracles`", path.display());
+    path
+}
+
 fn interpreter() -> PathBuf {
     if let Some(path) = std::env::var_os(VARIABLE) {
         return path.into();

@@ -192,7 +192,6 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
     let source = gguf(&[blocks.clone(), k], &[]);
     let apr2 = convert(&source, Format::Apr2, &options(|o| o.exclude = vec!["k".to_owned()]));
     assert_eq!(tensors(&apr2)[0], ("w".to_owned(), DType::Q8_0, vec![2, 32], Some(blocks.bytes)));
-    let decode = options(|o| o.dequantize = vec![DType::F32.into()]);
     let decoded = convert(
         &source,
         Format::Mag,
@@ -205,9 +204,26 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
         let values = |model: &modelfmt::Model| modelfmt::to_f32(&model.tensor_at(position).unwrap()).unwrap();
         assert_eq!(values(&source), values(&decoded));
     }
-    let none = gguf(&[tensor("x", DType::Iq1S, &[256])], &[]);
-    let error = try_convert(&none, Format::Mag, &decode).unwrap_err();
-    assert!(crate::common::all(&error).contains("there is no decoder for iq1_s"), "{error}");
+}
+
+#[test]
+fn every_block_type_of_ggml_is_decoded() {
+    let types = DType::ALL.iter().filter(|dtype| dtype.is_quantized() && dtype.ggml_type().is_some());
+    for &dtype in types {
+        let source = gguf(&[tensor("x", dtype, &[2, 256])], &[]);
+        let decode = options(|o| {
+            o.dequantize = vec![DType::F32.into()];
+            o.lossy = true;
+        });
+        let decoded = convert(&source, Format::Safetensors, &decode);
+        assert_eq!(dtypes(&decoded), [DType::F32], "{dtype}");
+        let bits = |model: &modelfmt::Model| -> Vec<u32> {
+            let values = modelfmt::to_f32(&model.tensor("x").unwrap()).unwrap();
+            values.iter().map(|value| value.to_bits()).collect()
+        };
+        assert_eq!(bits(&source), bits(&decoded), "{dtype}");
+        assert_eq!(bits(&source).len(), 512);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Input, Model, Tensor, float, nbytes, part};
 
 /// ggml's number of a type, its name, and how many elements take how many bytes.
-const TYPES: [(u32, &str, u64, u64); 34] = [
+const TYPES: [(u32, &str, u64, u64); 35] = [
     (0, "f32", 1, 4),
     (1, "f16", 1, 2),
     (2, "q4_0", 32, 18),
@@ -40,6 +40,7 @@ const TYPES: [(u32, &str, u64, u64); 34] = [
     (39, "mxfp4", 32, 17),
     (40, "nvfp4", 64, 36),
     (41, "q1_0", 128, 18),
+    (42, "q2_0", 64, 18),
 ];
 
 /// Name, and how many elements take how many bytes, of the type to which ggml gave a number.
