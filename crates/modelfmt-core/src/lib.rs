@@ -106,7 +106,8 @@
 //!
 //! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
-//! - `json`: [`value::json`], metadata from and to JSON text.
+//! - `serde`: [`value::Value`] and [`Report`] from and to what serde knows.
+//! - `json`: [`value::json`], metadata from and to JSON text; switches `serde` on.
 //! - `crc32`: `crc32`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// How deep a verifier looks.
@@ -143,6 +144,7 @@ impl fmt::Display for VerifyError {
 
 impl std::error::Error for VerifyError {}
 
+#[cfg(feature = "serde")]
 impl Serialize for Check {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut check = serializer.serialize_struct("Check", 3)?;
@@ -153,6 +155,7 @@ impl Serialize for Check {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut report = serializer.serialize_struct("Report", 4)?;
@@ -177,6 +180,14 @@ mod tests {
         report.add("crc", vec!["a".to_owned(), "b".to_owned()], "");
         assert_eq!(report.check("crc").unwrap().detail, "a (and 1 more)");
         assert_eq!(report.clone().into_result().unwrap_err().to_string(), "a (and 1 more findings)");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_report_is_what_verify_prints() {
+        let mut report = Report::new(VerifyLevel::Full);
+        report.add("structure", Vec::new(), "3 tensors");
+        report.add("crc", vec!["a".to_owned(), "b".to_owned()], "");
         let json = serde_json::to_string(&report).unwrap();
         let start =
             r#"{"level":"full","ok":false,"checks":[{"name":"structure","status":"ok","detail":"3 tensors"}"#;

@@ -30,6 +30,7 @@
 //! that for a moment as it grows.
 //! [`ParseOptions::with_max_nodes`] puts an absolute cap on it.
 
+#[cfg(feature = "serde")]
 mod de;
 mod integer;
 #[cfg(feature = "json")]
@@ -39,12 +40,15 @@ mod keys;
 mod lazy;
 mod list;
 mod object;
+#[cfg(feature = "serde")]
 mod ser;
 #[cfg(test)]
+#[cfg(feature = "serde")]
 mod tests;
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 pub use de::{CheckSeed, ParseOptions, TextSeed, ValueSeed};
 pub use integer::Integer;
 pub use keys::KeyError;

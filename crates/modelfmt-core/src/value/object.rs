@@ -154,6 +154,7 @@ impl Object {
     }
 
     /// Gives back the memory that growing took in advance.
+    #[cfg(feature = "serde")]
     pub(super) fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
     }
@@ -187,6 +188,7 @@ pub struct DuplicateKey {
 }
 
 impl DuplicateKey {
+    #[cfg(feature = "serde")]
     pub(super) const fn new(key: String) -> Self {
         Self { key }
     }
