@@ -8,6 +8,7 @@ mod features;
 mod outcomes;
 mod package;
 mod sources;
+mod toy;
 
 use std::time::Instant;
 
@@ -27,6 +28,7 @@ const STEPS: &[Step] = &[
     ("test", || test::all(&[])),
     ("features", features::check),
     ("outcomes", outcomes::check),
+    ("toy", toy::check),
     ("doc", doc),
     ("fixtures", fixtures::check),
     ("docs", docs::check),

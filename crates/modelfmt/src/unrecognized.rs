@@ -1,8 +1,11 @@
 //! What a file that is no model looks like, so that an error can say what to do about it.
 
 use std::io;
+use std::sync::LazyLock;
 
 use modelfmt_core::Source;
+
+use crate::formats::Format;
 
 /// What a file is that [`Format::detect`](crate::Format::detect) does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,11 @@ const fn other(hint: &'static str) -> Stranger {
 
 const PICKLE: &str =
     "it is a pickle of Python, as PyTorch and joblib write; save the tensors as safetensors first";
+static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
+    let files = Format::ALL.iter().filter(|format| !format.is_set()).map(|format| format.name());
+    let files = files.collect::<Vec<_>>().join(", ");
+    format!("its content is of no format that modelfmt knows ({files}, indexes of sets)")
+});
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
 /// How files begin, in lower case, as what they are compared with.
@@ -71,9 +79,7 @@ fn of_first_bytes(first: &[u8]) -> Stranger {
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short",
         ),
-        _ => other(
-            "its content is of no format that modelfmt knows (aero, mag, oinf, apr2, apr1, safetensors, gguf, indexes of sets)",
-        ),
+        _ => other(&UNKNOWN),
     }
 }
 

@@ -1,0 +1,211 @@
+//! Adding a format as CONTRIBUTING says: a toy, in a copy of the project, which the program then reads. The lines that it
+//! takes are those of the document itself, so the document is right or this fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace;
+
+/// The crate and the entry, as their author would have written them; where they go is said below.
+const PARTS: [(&str, &str); 2] =
+    [("xtask/toy/crate/", "crates/toy/"), ("xtask/toy/formats/", "crates/modelfmt/src/formats/")];
+
+pub(super) fn check() -> Result {
+    step("toy: a format, added as CONTRIBUTING says");
+    let copy = workspace::target_dir().join("toy");
+    copy_project(&copy)?;
+    let document = fs::read_to_string(workspace::root().join("CONTRIBUTING.md"))?;
+    for (file, old, new) in patched(&document, &copy)? {
+        println!("{file}: {} lines more", new.lines().count() - old.lines().count());
+        write_if_other(&copy.join(file), new.as_bytes())?;
+    }
+    exec(cargo(&copy).args(["fmt", "--check", "--package", "modelfmt-toy"]))?;
+    let entry = "crates/modelfmt/src/formats/toy.rs";
+    exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
+    exec(cargo(&copy).args(["build", "--offline", "--quiet", "--package", "modelfmt-cli"]))?;
+    try_program(&copy)
+}
+
+fn cargo(copy: &Path) -> Command {
+    let mut cargo = Command::new("cargo");
+    // What it builds of other people's crates is there already.
+    cargo.current_dir(copy).env("CARGO_TARGET_DIR", workspace::target_dir());
+    cargo
+}
+
+/// Makes `copy` the files of the project, and the toy's. What is there already keeps its time, so cargo builds it once.
+fn copy_project(copy: &Path) -> Result {
+    let root = workspace::root();
+    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let listed = run::output(workspace::command("git").args(listed))?;
+    let mut kept = BTreeSet::new();
+    for path in listed.split('\0').filter(|path| !path.is_empty()) {
+        let Ok(bytes) = fs::read(root.join(path)) else { continue }; // deleted, but not yet in the index
+        for to in [Some(path.to_owned()), toy_path(path)].into_iter().flatten() {
+            write_if_other(&copy.join(&to), &bytes)?;
+            kept.insert(copy.join(to));
+        }
+    }
+    for path in files(copy)? {
+        if !kept.contains(&path) && path.file_name().is_some_and(|name| name != "Cargo.lock") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a file of the toy goes.
+fn toy_path(path: &str) -> Option<String> {
+    PARTS.iter().find_map(|(from, to)| Some(format!("{to}{}", path.strip_prefix(from)?)))
+}
+
+fn write_if_other(path: &Path, bytes: &[u8]) -> Result {
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            files.extend(self::files(&entry.path())?);
+        } else {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// The files that the document's lines change: path, what stands there, what is to stand there.
+fn patched(document: &str, copy: &Path) -> Result<Vec<(String, String, String)>> {
+    let section = document.split("\n## ").find(|section| section.starts_with("Adding a format"));
+    let block = section.and_then(|section| section.split_once("```diff\n")?.1.split_once("```"));
+    let (block, _) = block.ok_or("CONTRIBUTING.md, \"Adding a format\", has no ```diff block")?;
+    let mut files = Vec::new();
+    for part in block.split("--- ").skip(1) {
+        let (file, lines) = part.split_once('\n').ok_or("a file without lines")?;
+        let old = fs::read_to_string(copy.join(file))?;
+        let new = insert(&old, lines).map_err(|line| format!("{file} has no line {line:?} any more"))?;
+        files.push((file.to_owned(), old, new));
+    }
+    Ok(files)
+}
+
+/// Inserts lines that begin with `+` behind those that begin with a space, which stand in the file in this order. The error
+/// is a line that does not. What is called `new` in the document is the toy.
+fn insert(old: &str, lines: &str) -> std::result::Result<String, String> {
+    let mut new: Vec<String> = old.lines().map(str::to_owned).collect();
+    let mut at = 0;
+    for line in lines.lines() {
+        if let Some(added) = line.strip_prefix('+') {
+            new.insert(at, added.replace("new", "toy").replace("New", "Toy").replace("NEW", "TOY"));
+            at += 1;
+        } else {
+            let context = line.strip_prefix(' ').unwrap_or(line);
+            let found = new.iter().skip(at).position(|line| line == context);
+            at += found.ok_or_else(|| context.to_owned())? + 1;
+        }
+    }
+    Ok(new.join("\n") + "\n")
+}
+
+/// The values of the two tensors of [`toy_file`].
+const VALUES: [&[u8]; 2] = [&[0, 0, 0xc0, 0x3f, 0, 0, 0, 0xc0], &[7]];
+
+/// A file of the f32 tensor `w` with 1.5 and -2, and the u8 scalar `up` with 7.
+fn toy_file() -> Vec<u8> {
+    let mut file = b"TOY!\x02\0\0\0".to_vec();
+    file.extend(b"\0\x02\x01\0\x40\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0w"); // [2, 1], at 64
+    file.extend(b"\x01\0\x02\0\x48\0\0\0\0\0\0\0up"); // at 72
+    file.resize(64, 0);
+    file.extend(VALUES.concat());
+    file
+}
+
+/// The program reads the toy's files as it reads any other.
+fn try_program(copy: &Path) -> Result {
+    let folder = copy.join("tried");
+    fs::create_dir_all(&folder)?;
+    let (toy, other) = (folder.join("model.toy"), folder.join("model.safetensors"));
+    fs::write(&toy, toy_file())?;
+    let program = |args: &[&str], file: &Path| {
+        let mut run = cargo(copy);
+        run.args(["run", "--offline", "--quiet", "--package", "modelfmt-cli", "--"]).args(args).arg(file);
+        run
+    };
+    let inspect = |file| run::output(&mut program(&["inspect", "--json", "--hash"], file));
+
+    let found = inspect(&toy)?;
+    expect("inspect", &found, &[r#""format": "toy""#])?;
+    holds_the_tensors(&found)?;
+    let shown = run::output(&mut program(&["show"], &toy))?;
+    expect("show", &shown, &["w: f32[2, 1] = {", "1.5", "-2", "up: u8 = 7"])?;
+    exec(&mut program(&["verify"], &toy))?;
+    exec(program(&["convert", "--force"], &toy).arg(&other))?;
+    holds_the_tensors(&inspect(&other)?)
+}
+
+fn expect(command: &str, found: &str, texts: &[&str]) -> Result {
+    match texts.iter().find(|text| !found.contains(**text)) {
+        Some(text) => Err(format!("{command} does not print {text}, but {found}").into()),
+        None => Ok(()),
+    }
+}
+
+/// What `inspect --json --hash` prints is the two tensors, whatever the format.
+fn holds_the_tensors(printed: &str) -> Result {
+    let printed: Value = serde_json::from_str(printed)?;
+    let tensors = printed.get("tensors").and_then(Value::as_array).into_iter().flatten();
+    let of = |tensor: &Value| ["name", "dtype", "shape", "blake3"].map(|key| tensor.get(key).cloned());
+    let found: Vec<_> = tensors.map(of).collect();
+    let [w, up] = VALUES.map(|values| blake3::hash(values).to_hex().to_string());
+    let expected = [
+        [json!("w"), json!("f32"), json!([2, 1]), json!(w)],
+        [json!("up"), json!("u8"), json!([]), json!(up)],
+    ];
+    if found == expected.map(|tensor| tensor.map(Some)) {
+        Ok(())
+    } else {
+        Err(format!("inspect shows other tensors: {printed}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_go_behind_those_that_the_document_shows() {
+        let old = "a\nb\nlist = [\n]\nb\n";
+        assert_eq!(
+            insert(old, "+mod new;\n list = [\n+  New\n b\n+end\n").unwrap(),
+            "mod toy;\na\nb\nlist = [\n  Toy\n]\nb\nend\n"
+        );
+        assert_eq!(insert(old, " ]\n a\n"), Err("a".to_owned()), "in this order");
+        assert_eq!(insert(old, " list = [ \n"), Err("list = [ ".to_owned()));
+    }
+
+    #[test]
+    fn a_document_without_the_lines_is_refused() {
+        assert!(patched("## Adding a format\n\nIt is easy.\n", Path::new(".")).is_err());
+    }
+
+    #[test]
+    fn parts_of_the_toy_go_where_a_format_has_them() {
+        assert_eq!(toy_path("xtask/toy/crate/src/lib.rs").as_deref(), Some("crates/toy/src/lib.rs"));
+        assert_eq!(
+            toy_path("xtask/toy/formats/toy.rs").as_deref(),
+            Some("crates/modelfmt/src/formats/toy.rs")
+        );
+        assert_eq!(toy_path("xtask/src/main.rs"), None);
+    }
+}

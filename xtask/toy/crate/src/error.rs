@@ -1,0 +1,22 @@
+//! What can be wrong with a TOY file.
+
+/// An error of this crate.
+pub type Error = modelfmt_core::Error<Fault>;
+
+/// The result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The rules of TOY.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A rule that all formats share.
+    #[error(transparent)]
+    Common(#[from] modelfmt_core::CommonFault),
+    /// The file does not begin with `TOY!`.
+    #[error("is not `TOY!`: not a TOY file")]
+    Magic,
+    /// No dtype has this code.
+    #[error("{0} is no code of a dtype")]
+    DTypeCode(u8),
+}

@@ -1,0 +1,58 @@
+//! Opens TOY files: what [`modelfmt_core::Reader`] asks of the format.
+
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
+
+use crate::error::{Fault, Result};
+use crate::index::{Index, IndexParser};
+
+modelfmt_core::reader! {
+    "TOY", Index, Result, ();
+
+    /// How a TOY file is opened.
+    pub struct OpenOptions;
+
+    /// An open TOY file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open TOY file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
+
+impl FileIndex for Index {
+    type Fault = Fault;
+    type Parser = IndexParser;
+    type Metadata<'a> = ();
+
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
+        IndexParser::new(file_len, options.limits_ref().clone())
+    }
+
+    fn file_len(&self) -> u64 {
+        self.file_len()
+    }
+
+    fn tensors(&self) -> &TensorTable {
+        self.tensors()
+    }
+
+    fn version_text(&self) -> Option<String> {
+        None
+    }
+
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<()> {
+        Ok(())
+    }
+
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(Value::Object(Object::new()))
+    }
+
+    fn details(&self) -> Object {
+        Object::new()
+    }
+
+    async fn verify<S: Fetch>(&self, _: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
+        crate::verify::verify(self, level)
+    }
+}

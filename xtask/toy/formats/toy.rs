@@ -1,0 +1,43 @@
+//! TOY: read only.
+
+use modelfmt_core::DType::{F32, U8};
+
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+
+pub(super) static TOY: Entry = Entry {
+    name: "toy",
+    feature: "toy",
+    tells: Tells::Magic(b"TOY!"),
+    ending: Some(".toy"),
+    sharded: None,
+    is_set: false,
+    capabilities: Capabilities {
+        format: Format::Toy,
+        numbers: &[U8, F32],
+        blocks: Blocks::None,
+        complex: false,
+        packed: false,
+        min_rank: 0,
+        max_rank: 255,
+        names: Names::Any,
+        declared: false,
+        metadata: Metadata::ReadOnly,
+        access: Access::ReadOnly(None),
+    },
+    choices: &[],
+    driver: driver!("toy", on::open),
+};
+
+#[cfg(feature = "toy")]
+mod on {
+    use modelfmt_core::AnyError;
+
+    use crate::formats::entry::{Opened, ToOpen};
+
+    /// Opens one file.
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        opened.open_file::<toy::Reader<_>>()
+    }
+}
