@@ -33,7 +33,7 @@
 //! use aero::Reader;
 //!
 //! let model = Reader::open(path)?;    // "model.aero"
-//! let metadata = model.json()?.unwrap_or_default();
+//! let metadata = model.metadata()?;
 //! assert_eq!(metadata.required_str("model_name")?, "fixture");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
@@ -96,10 +96,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // at most four ranges
-//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
-//! let mut row = [0; 20];                      // the second row of 5 f32
-//! model.read_into(position, 20, &mut row)?;   // and no other byte of the file
-//! assert_eq!(row, model.tensor("t.f32")?.bytes()[20..40]);
+//! let row = model.read_range("t.f32", 20..40)?; // the second row of 5 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("t.f32")?.bytes()[20..40]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -107,8 +105,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -219,22 +216,21 @@ pub use index::Index;
 pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
-pub use parser::IndexParser;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
 pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tidx::Entry;
-pub use wire::{ChunkFlags, FourCC, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, can_hold};
+pub use wire::{ChunkFlags, FourCC, can_hold};
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Limits, Location, Part, Report, Source,
-    TensorTable, TensorView, VerifyLevel, now, parse_source,
+    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Location, Part, Report, Source, TensorTable,
+    TensorView, VerifyLevel, now,
 };
 
 use crate::chunks::Content;
@@ -30,16 +30,6 @@ modelfmt_core::reader! {
 
     /// An open AERO file over bytes that may have to be waited for, such as those of an object store.
     pub struct AsyncReader<S>;
-}
-
-impl Index {
-    /// Parses a whole file in memory.
-    ///
-    /// # Errors
-    /// If it breaks a rule of AERO 0.1, or its tensor index does not match its hash.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
-    }
 }
 
 impl FileIndex for Index {

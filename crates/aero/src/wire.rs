@@ -6,11 +6,11 @@ use crate::error::{Error, Fault, Result};
 pub use crate::fourcc::FourCC;
 
 /// AERO 0.1, "Limits": the most TOC entries of a file.
-pub const MAX_ENTRY_COUNT: u64 = 1_000_000;
+pub(crate) const MAX_ENTRY_COUNT: u64 = 1_000_000;
 /// AERO 0.1, "Limits": the most bytes of a string table.
-pub const MAX_STRING_TABLE: u64 = 1 << 29;
+pub(crate) const MAX_STRING_TABLE: u64 = 1 << 29;
 /// AERO 0.1, "Limits": the most bytes of a metadata chunk, uncompressed.
-pub const MAX_METADATA_ULEN: u64 = 1 << 31;
+pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 
 /// DECISIONS, AERO: metadata payloads that we write start at multiples of this.
 pub(crate) const METADATA_ALIGNMENT: u64 = 16;

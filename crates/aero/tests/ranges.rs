@@ -11,11 +11,10 @@ mod common;
 
 use std::sync::Arc;
 
-use aero::modelfmt_core::Parser;
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Sink, TensorData};
+use aero::modelfmt_core::{FileIndex, Parser};
 use aero::{
-    DType, Error, Execution, Fault, FourCC, Index, IndexParser, Limits, Plan, Reader, TensorSpec,
-    WriteOptions,
+    DType, Error, Execution, Fault, FourCC, Index, OpenOptions, Plan, Reader, TensorSpec, WriteOptions,
 };
 use common::{metadata, model, noise};
 use testkit::{CountingSource, FaultySource, peak};
@@ -76,7 +75,7 @@ fn opening_reads_no_weight() {
 #[test]
 fn a_parser_can_be_driven_by_anybody() {
     let file = model(&[10; 3000], &WriteOptions::new().zstd(None));
-    let mut parser = IndexParser::new(file.len() as u64, Limits::default());
+    let mut parser = Index::parser(file.len() as u64, OpenOptions::new().as_ref());
     while let Some(range) = parser.need() {
         assert!(!range.is_empty() && range.end <= file.len() as u64);
         parser.feed(&file[range.start as usize..range.end as usize]).unwrap();

@@ -30,7 +30,7 @@
 //! use apr2::Reader;
 //!
 //! let model = Reader::open(path)?;    // "model.apr"
-//! assert_eq!(model.index().metadata().model_type()?, "whisper");
+//! assert_eq!(model.metadata()?.model_type()?, "whisper");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -92,10 +92,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // header, metadata, index, footer
-//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
-//! let mut row = [0; 256];                     // the second row of 64 f32
-//! model.read_into(position, 256, &mut row)?;  // and no other byte of the file
-//! assert_eq!(row, model.tensor("t.f32")?.bytes()[256..512]);
+//! let row = model.read_range("t.f32", 256..512)?; // the second row of 64 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("t.f32")?.bytes()[256..512]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -103,9 +101,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]). [`StreamingLoader`] loads metadata alone, the index alone, one tensor, and
-//! [`prefetch()`] several tensors in few reads.
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`]. [`StreamingLoader`] loads metadata alone, the index alone, one
+//! tensor, and [`prefetch()`] several tensors in few reads.
 //!
 //! # Verifying
 //!
@@ -197,7 +194,6 @@ pub use error::{Error, Fault, Result};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};
-pub use parser::IndexParser;
 pub use prefetch::{Prefetched, prefetch};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
@@ -211,8 +207,8 @@ pub use wire::{Flags, dtypes};
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{
-    Bytes, Execution, Fetch, FileIndex, Limits, Location, Report, TensorTable, VerifyLevel, parse_source,
-};
+use modelfmt_core::{Bytes, Execution, Fetch, FileIndex, Location, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};
@@ -26,16 +24,6 @@ modelfmt_core::reader! {
 
     /// An open APR2 file over bytes that may have to be waited for, such as those of an object store.
     pub struct AsyncReader<S>;
-}
-
-impl Index {
-    /// Parses a whole file in memory, with the default [`Limits`].
-    ///
-    /// # Errors
-    /// The first rule that the file breaks.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, Limits::default()), &bytes)
-    }
 }
 
 impl FileIndex for Index {

@@ -4,9 +4,7 @@
 
 mod common;
 
-use apr2::{
-    Error, Fault, Index, IndexParser, Limits, OpenOptions, Reader, Source, StreamingLoader, VerifyLevel,
-};
+use apr2::{Error, Fault, Index, Limits, OpenOptions, Reader, Source, StreamingLoader, VerifyLevel};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
 use modelfmt_core::parse_source;
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
@@ -499,10 +497,11 @@ fn sources_that_fail_are_errors_that_say_where() {
 
 #[test]
 fn the_parser_takes_whatever_it_is_fed_at_once() {
-    use modelfmt_core::Parser;
+    use modelfmt_core::{FileIndex, Parser};
+    let parser = |len: usize| Index::parser(len as u64, OpenOptions::new().as_ref());
     let file = File::two().build();
     for extra in [0, 1, 50, 1000] {
-        let mut parser = IndexParser::new(file.len() as u64, Limits::default());
+        let mut parser = parser(file.len());
         while let Some(range) = parser.need() {
             assert!(range.start < range.end && range.end <= file.len() as u64);
             let start = usize::try_from(range.start).unwrap();
@@ -511,10 +510,7 @@ fn the_parser_takes_whatever_it_is_fed_at_once() {
         }
         assert_eq!(parser.finish().unwrap().tensors().len(), 2);
     }
-    assert!(IndexParser::new(0, Limits::default()).finish().is_err());
-    assert_eq!(
-        parse_source(IndexParser::new(file.len() as u64, Limits::default()), &file).unwrap().tensors().len(),
-        2
-    );
+    assert!(parser(0).finish().is_err());
+    assert_eq!(parse_source(parser(file.len()), &file).unwrap().tensors().len(), 2);
     assert_eq!(Index::parse(&file).unwrap().tensors().len(), 2);
 }

@@ -1,6 +1,6 @@
 //! What a file holds, checked, without I/O.
 
-use modelfmt_core::{Extent, Limits, Part, TensorTable, align_up};
+use modelfmt_core::{Extent, Part, TensorTable, align_up};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
@@ -100,14 +100,6 @@ impl Index {
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size() + self.metadata.heap_size()
     }
-}
-
-/// The limits that apply unless others are given: those of modelfmt-core, but at most 4 dimensions, as in ggml.
-#[must_use]
-pub fn default_limits() -> Limits {
-    let mut limits = Limits::default();
-    limits.rank = wire::MAX_RANK;
-    limits
 }
 
 fn alignment(metadata: &Metadata, at: u64) -> Result<u32> {

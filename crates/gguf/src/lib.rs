@@ -27,7 +27,7 @@
 //! use modelfmt_gguf::Reader;
 //!
 //! let model = Reader::open(path)?;    // "model.gguf"
-//! println!("{:?}", model.index().metadata().get("general.name"));
+//! println!("{:?}", model.metadata()?.get("general.name"));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -89,10 +89,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // what stands before the values
-//! let position = model.tensors().find("f32").ok_or("no such tensor")?;
-//! let mut row = [0; 1024];                    // the second row of 256 f32
-//! model.read_into(position, 1024, &mut row)?; // and no other byte of the file
-//! assert_eq!(row, model.tensor("f32")?.bytes()[1024..2048]);
+//! let row = model.read_range("f32", 1024..2048)?; // the second row of 256 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("f32")?.bytes()[1024..2048]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -100,8 +98,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -147,9 +144,8 @@ mod verify;
 mod wire;
 
 pub use error::{Error, Fault, Result};
-pub use index::{Index, default_limits};
+pub use index::Index;
 pub use metadata::{Array, MetaValue, Metadata};
-pub use parser::IndexParser;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use wire::ValueType;
 
@@ -157,8 +153,8 @@ pub use wire::ValueType;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
 };
 
 /// The README's example, compiled as a test.

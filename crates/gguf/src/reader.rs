@@ -1,10 +1,10 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel, parse_source};
+use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
-use crate::index::{Index, default_limits};
+use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
@@ -21,23 +21,16 @@ modelfmt_core::reader! {
     pub struct AsyncReader<S>;
 }
 
-impl Index {
-    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
-    ///
-    /// # Errors
-    /// If they break a rule of the format.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
-    }
-}
-
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
+    /// The limits that apply unless others are given: those of modelfmt-core, but at most 4 dimensions, as in ggml.
     fn default_limits() -> Limits {
-        default_limits()
+        let mut limits = Limits::default();
+        limits.rank = crate::wire::MAX_RANK;
+        limits
     }
 
     fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {

@@ -8,9 +8,8 @@
     reason = "this is test code"
 )]
 
-use modelfmt_gguf::{
-    Error, Index, IndexParser, Limits, OpenOptions, Parser, Reader, VerifyLevel, default_limits,
-};
+use modelfmt_gguf::modelfmt_core::{FileIndex, Parser};
+use modelfmt_gguf::{Error, Index, Limits, OpenOptions, Reader, VerifyLevel};
 use testkit::gguf::{Gguf, array, string};
 use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};
 
@@ -369,7 +368,7 @@ fn a_parser_can_be_fed_in_pieces_of_any_length() {
     let bytes = file.build();
     let expected = Index::parse(&bytes).unwrap().metadata().to_object();
     for more in [0, 1, 1000, 1 << 20] {
-        let mut parser = IndexParser::new(bytes.len() as u64, default_limits());
+        let mut parser = Index::parser(bytes.len() as u64, OpenOptions::new().as_ref());
         let mut fed = 0;
         while let Some(range) = parser.need() {
             assert!(range.start >= fed, "no byte twice");
@@ -406,7 +405,7 @@ fn each_limit_is_kept() {
         good().entry("list", 9, &array(9, &[array(8, &[string("abc")])])).tensor("vv", 24, &[2, 1], &[1, 2]);
     let bytes = file.build();
     let what = |lower: fn(&mut Limits)| {
-        let mut limits = default_limits();
+        let mut limits = Index::default_limits();
         lower(&mut limits);
         match OpenOptions::new().limits(limits).open_source(bytes.as_slice()) {
             Err(Error::Limit { what, found, max }) => format!("{what}: {found} > {max}"),

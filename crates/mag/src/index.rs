@@ -1,5 +1,6 @@
 //! Bytes → [`Index`]: what a MAG file holds and where, checked, owned, without I/O.
 
+use std::fmt;
 use std::ops::Range;
 
 use modelfmt_core::value::{Object, Value};
@@ -25,14 +26,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// Parses a whole file in memory.
-    ///
-    /// # Errors
-    /// If it breaks a rule of MAG 1 or does not match its checksum.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
-    }
-
     /// The tensors in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
@@ -78,7 +71,7 @@ impl Index {
 }
 
 /// Metadata: keys and numbers in file order. Also what a writer takes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Metadata {
     keys: NameTable,
     values: Vec<Number>,
@@ -129,6 +122,19 @@ impl Metadata {
     pub fn to_value(&self) -> Value {
         let pair = |(key, value): (&str, Number)| (key.to_owned(), Value::from(value));
         Value::Object(self.iter().map(pair).collect::<Object>())
+    }
+}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Two are equal if they have the same entries in the same order.
+impl PartialEq for Metadata {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
     }
 }
 

@@ -28,7 +28,7 @@
 //! use mag::{Number, Reader};
 //!
 //! let model = Reader::open(path)?;     // "model.mag"
-//! assert_eq!(model.index().metadata().get("epoch"), Some(Number::I64(7)));
+//! assert_eq!(model.metadata()?.get("epoch"), Some(Number::I64(7)));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -90,10 +90,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // little more than the records
-//! let position = model.tensors().find("fc1.weight").ok_or("no such tensor")?;
-//! let mut row = [0; 16];                      // the second row of 4 f32
-//! model.read_into(position, 16, &mut row)?;   // and no other byte of the file
-//! assert_eq!(row, model.tensor("fc1.weight")?.bytes()[16..32]);
+//! let row = model.read_range("fc1.weight", 16..32)?; // the second row of 4 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("fc1.weight")?.bytes()[16..32]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -101,8 +99,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -177,7 +174,7 @@ mod writer;
 
 pub use checksum::Checksum;
 pub use error::{Error, Fault, Result};
-pub use index::{Index, IndexParser, Metadata};
+pub use index::{Index, Metadata};
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
@@ -189,8 +186,8 @@ pub use wire::Number;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -12,8 +12,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{Tensor, metadata, write};
-use mag::modelfmt_core::{Container, Parser};
-use mag::{Checksum, DType, Error, Index, IndexParser, Limits, Number, Reader, Source};
+use mag::modelfmt_core::{Container, FileIndex, Parser};
+use mag::{Checksum, DType, Error, Index, Number, OpenOptions, Reader, Source};
 use testkit::CountingSource;
 
 const WINDOW: u64 = 64 << 10;
@@ -65,7 +65,7 @@ fn the_parser_can_be_driven_by_hand() {
     let tensors: Vec<_> = (0..20).map(|i| Tensor::counting(&name(i), DType::I8, &[2], 0)).collect();
     let file = write(&tensors, &metadata([("k", Number::I64(1))]), Checksum::Crc32c);
     for more in [0, 1, 40_000] {
-        let mut parser = IndexParser::new(file.len() as u64, Limits::default(), true);
+        let mut parser = Index::parser(file.len() as u64, OpenOptions::new().as_ref());
         let mut ranges = Vec::new();
         while let Some(range) = parser.need() {
             assert!(range.start < range.end && range.end <= file.len() as u64, "{range:?}");

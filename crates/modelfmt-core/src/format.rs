@@ -216,6 +216,20 @@ macro_rules! reader {
             }
         }
 
+        impl $Index {
+            #[doc = concat!("The index of a ", $format, " file whose bytes these are, with the default options.")]
+            ///
+            /// # Errors
+            /// As [`OpenOptions::open_source`].
+            pub fn parse(bytes: &[u8]) -> $Result<Self> {
+                let options = OpenOptions::new();
+                $crate::parse_source(
+                    <Self as $crate::FileIndex>::parser(bytes.len() as u64, &options.shared),
+                    &bytes,
+                )
+            }
+        }
+
         $(#[$reader])*
         ///
         /// Over a source in memory (a slice, a buffer, a map) tensors are views of it, without a copy; over any other, one

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable, parse_source};
+use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{Entries, Entry, MetaValue, Metadata};
@@ -31,14 +31,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// The index of a file that is in memory.
-    ///
-    /// # Errors
-    /// If the bytes are not an OINF 1 file, or one that breaks a rule which makes it unreadable or ambiguous.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, &Limits::default()), &bytes)
-    }
-
     /// The length of the file.
     #[must_use]
     pub const fn file_len(&self) -> u64 {

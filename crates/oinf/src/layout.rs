@@ -148,12 +148,6 @@ pub fn can_hold(dtype: DType) -> bool {
     ValueType::of(dtype).is_some()
 }
 
-/// Whether OINF can hold a text as a name, a key or a value: one or more of `A-Z a-z 0-9 . _ -`.
-#[must_use]
-pub fn is_string(text: &str) -> bool {
-    text_fault(text).is_none()
-}
-
 /// Lists the tensors as they are described.
 fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
     let mut table = TensorTable::default();

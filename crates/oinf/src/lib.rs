@@ -33,7 +33,7 @@
 //! for (name, value) in model.index().sizevars().iter() {
 //!     println!("{name} := {value}");
 //! }
-//! assert_eq!(model.index().value("mode").map(|mode| mode.value_type()), Some(oinf::ValueType::Str));
+//! assert_eq!(model.metadata()?.get("mode").map(|mode| mode.value_type()), Some(oinf::ValueType::Str));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -95,10 +95,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // three ranges
-//! let position = model.tensors().find("kernel").ok_or("no such tensor")?;
-//! let mut row = [0; 8];                       // the second row of 8 u8
-//! model.read_into(position, 8, &mut row)?;    // and no other byte of the file
-//! assert_eq!(row, model.tensor("kernel")?.bytes()[8..16]);
+//! let row = model.read_range("kernel", 8..16)?; // the second row of 8 u8, and no other byte of the file
+//! assert_eq!(*row, model.tensor("kernel")?.bytes()[8..16]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -106,8 +104,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -152,7 +149,7 @@
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
 //! assert_eq!(model.index().sizevars().value("D"), Some(2));
-//! assert_eq!(model.index().value("mode"), Some(MetaValue::from("clamp_up")));
+//! assert_eq!(model.metadata()?.get("mode"), Some(&MetaValue::from("clamp_up")));
 //! assert_eq!(model.tensor("w")?.to_vec::<u16>()?, [1, 2]);
 //! assert!(model.tensor("y").is_err()); // declared, without data
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -185,8 +182,8 @@ mod wire;
 mod writer;
 
 pub use error::{Error, Fault, Result};
-pub use index::{Index, IndexParser};
-pub use layout::{Plan, WriteOptions, can_hold, is_string};
+pub use index::Index;
+pub use layout::{Plan, WriteOptions, can_hold};
 pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
@@ -199,8 +196,8 @@ pub use wire::ValueType;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

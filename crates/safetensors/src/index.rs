@@ -6,9 +6,9 @@ use modelfmt_core::value::Object;
 use modelfmt_core::{Cursor, Extent, Limits, Parser, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
+use crate::header;
 use crate::metadata::Metadata;
 use crate::wire::LEN_SIZE;
-use crate::{MAX_HEADER_LEN, header};
 
 /// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
 ///
@@ -22,14 +22,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads the index of a file whose bytes these are, with the [default limits](default_limits).
-    ///
-    /// # Errors
-    /// If they break a rule of the format.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        modelfmt_core::parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &bytes)
-    }
-
     /// The tensors, in the order of the header.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
@@ -60,15 +52,6 @@ impl Index {
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()
     }
-}
-
-/// The limits that apply unless others are given: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
-/// bytes, as in the reference implementation.
-#[must_use]
-pub fn default_limits() -> Limits {
-    let mut limits = Limits::default();
-    limits.index_len = MAX_HEADER_LEN;
-    limits
 }
 
 /// Parses the index without I/O: it asks for the length of the header, then for the header.

@@ -91,10 +91,8 @@
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
 //! let model = Reader::from_source(remote())?; // two ranges: the length, the header
-//! let position = model.tensors().find("f32.x").ok_or("no such tensor")?;
-//! let mut row = [0; 16];                      // the second row of 4 f32
-//! model.read_into(position, 16, &mut row)?;   // and no other byte of the file
-//! assert_eq!(row, model.tensor("f32.x")?.bytes()[16..32]);
+//! let row = model.read_range("f32.x", 16..32)?; // the second row of 4 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("f32.x")?.bytes()[16..32]);
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
@@ -102,8 +100,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next
-//! ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -184,7 +181,7 @@ mod wire;
 mod writer;
 
 pub use error::{Error, Fault, Result};
-pub use index::{Index, IndexParser, default_limits};
+pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
@@ -197,8 +194,8 @@ pub use wire::MAX_HEADER_LEN;
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

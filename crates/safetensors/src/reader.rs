@@ -3,8 +3,9 @@
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel};
 
+use crate::MAX_HEADER_LEN;
 use crate::error::{Fault, Result};
-use crate::index::{Index, IndexParser, default_limits};
+use crate::index::{Index, IndexParser};
 
 modelfmt_core::reader! {
     "safetensors", Index, Result, Option<&Object>;
@@ -24,8 +25,12 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Option<&'a Object>;
 
+    /// The limits that apply unless others are given: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
+    /// bytes, as in the reference implementation.
     fn default_limits() -> Limits {
-        default_limits()
+        let mut limits = Limits::default();
+        limits.index_len = MAX_HEADER_LEN;
+        limits
     }
 
     fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {

@@ -12,10 +12,8 @@
 mod common;
 
 use common::{Tensor, entry, file, header, raw, strings, write};
-use modelfmt_core::parse_source;
-use modelfmt_safetensors::{
-    Error, Execution, Index, IndexParser, Limits, OpenOptions, Reader, SetIndex, VerifyLevel, default_limits,
-};
+use modelfmt_core::{FileIndex, parse_source};
+use modelfmt_safetensors::{Error, Execution, Index, Limits, OpenOptions, Reader, SetIndex, VerifyLevel};
 use safetensors_oracle::SafeTensors;
 use testkit::{CountingAllocator, CountingSource, FaultySource, peak};
 
@@ -434,7 +432,7 @@ fn what_is_legal_is_read() {
 }
 
 fn lowered(lower: impl FnOnce(&mut Limits)) -> OpenOptions {
-    let mut limits = default_limits();
+    let mut limits = Index::default_limits();
     lower(&mut limits);
     OpenOptions::new().limits(limits)
 }
@@ -467,7 +465,7 @@ fn each_limit_is_kept() {
     ));
     assert_eq!(long.nbytes(), 8);
     let limits = |max| {
-        let mut limits = default_limits();
+        let mut limits = Index::default_limits();
         limits.index_len = max;
         limits
     };
@@ -484,7 +482,7 @@ fn errors_of_the_source_say_where() {
     );
     let open = |broken| {
         let source = FaultySource::new(bytes.clone(), broken);
-        parse_source(IndexParser::new(bytes.len() as u64, default_limits()), &source).map(|_| source)
+        parse_source(Index::parser(bytes.len() as u64, OpenOptions::new().as_ref()), &source).map(|_| source)
     };
     assert_eq!(open(0..1).unwrap_err().to_string(), "cannot read 8 bytes at byte 0");
     assert_eq!(open(8..9).unwrap_err().to_string(), "cannot read 56 bytes at byte 8");

@@ -9,8 +9,9 @@
 mod common;
 
 use common::{entry, file, header};
+use modelfmt_safetensors::modelfmt_core::FileIndex;
 use modelfmt_safetensors::source::MemoryFiles;
-use modelfmt_safetensors::{Error, SetIndex, SetReader, VerifyLevel, default_limits};
+use modelfmt_safetensors::{Error, Index, SetIndex, SetReader, VerifyLevel};
 
 #[test]
 fn an_index_that_breaks_a_rule_is_refused() {
@@ -75,17 +76,17 @@ fn an_index_that_breaks_a_rule_is_refused() {
             "index at byte 18: is not good JSON: trailing characters",
         ),
     ] {
-        let error = SetIndex::parse(json.as_bytes(), &default_limits()).expect_err(name);
+        let error = SetIndex::parse(json.as_bytes(), &Index::default_limits()).expect_err(name);
         if error.to_string() != expected {
             wrong.push(format!("{name}: found {error}, expected {expected}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let not_text = SetIndex::parse(b"{\"\xff", &default_limits()).unwrap_err();
+    let not_text = SetIndex::parse(b"{\"\xff", &Index::default_limits()).unwrap_err();
     assert_eq!(not_text.to_string(), "index at byte 2: is not valid UTF-8");
     let deep = format!(r#"{{"x":{}{},"weight_map":{{}}}}"#, "[".repeat(127), "]".repeat(127));
     assert!(matches!(
-        SetIndex::parse(deep.as_bytes(), &default_limits()),
+        SetIndex::parse(deep.as_bytes(), &Index::default_limits()),
         Err(Error::Limit { found: 128, .. })
     ));
 }

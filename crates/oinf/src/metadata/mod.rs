@@ -33,6 +33,12 @@ impl<'a> Metadata<'a> {
         Self { sizevars: Vec::new(), values: Vec::new() }
     }
 
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&MetaValue<'a>> {
+        self.values.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    }
+
     /// Adds a size variable.
     #[must_use]
     pub fn sizevar(mut self, name: impl Into<Cow<'a, str>>, value: u64) -> Self {
