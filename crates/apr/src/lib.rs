@@ -30,7 +30,7 @@
 //! use apr::Reader;
 //!
 //! let model = Reader::open(path)?;    // "model.apr"
-//! assert_eq!(model.index().metadata().model_type()?, "llama");
+//! assert_eq!(model.metadata()?.model_type()?, "llama");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -73,14 +73,12 @@
 //! use apr::Reader;
 //!
 //! let model = Reader::open(path)?;
-//! let position = model.tensors().find("t.f32").ok_or("no such tensor")?;
-//! let mut row = [0; 1024];                     // the second row of 256 f32
-//! model.read_into(position, 1024, &mut row)?;  // and no other byte of the file
-//! assert_eq!(row, model.tensor("t.f32")?.bytes()[1024..]);
+//! let row = model.read_range("t.f32", 1024..2048)?; // the second row of 256 f32, and no other byte of the file
+//! assert_eq!(*row, model.tensor("t.f32")?.bytes()[1024..]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An asynchronous loader drives [`IndexParser`] itself: it says which range it needs next ([`Parser`]).
+//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -159,7 +157,6 @@ pub use error::{Error, Fault, Result};
 pub use index::{Index, Sections};
 pub use layout::{Plan, WriteOptions, can_hold, nbytes};
 pub use metadata::Metadata;
-pub use parser::IndexParser;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
@@ -170,8 +167,8 @@ pub use wire::{Flags, Magic, dtypes};
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

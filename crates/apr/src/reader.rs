@@ -5,8 +5,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::FileClaims;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AlignedBuf, Bytes, Execution, Extent, Fetch, FileIndex, Limits, Location, Part, Report, TensorInfo,
-    TensorTable, VerifyLevel, parse_source,
+    AlignedBuf, Bytes, Execution, Extent, Fetch, FileIndex, Location, Part, Report, TensorInfo, TensorTable,
+    VerifyLevel,
 };
 
 use crate::error::{Error, Fault, Result, malformed};
@@ -37,14 +37,6 @@ impl OpenOptions {
 }
 
 impl Index {
-    /// Parses a whole file in memory, with the default [`Limits`].
-    ///
-    /// # Errors
-    /// The first rule that the file breaks.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        parse_source(IndexParser::new(bytes.len() as u64, Limits::default(), true), &bytes)
-    }
-
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Extent)> {
         let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
         let offset = self.tensors().offset(position).unwrap_or(0); // every tensor here has one

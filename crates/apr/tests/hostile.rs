@@ -3,8 +3,8 @@
 
 mod common;
 
-use apr::modelfmt_core::{CommonFault, parse_source};
-use apr::{Error, Fault, Index, IndexParser, Limits, OpenOptions, Reader, Status, VerifyLevel};
+use apr::modelfmt_core::{CommonFault, FileIndex, parse_source};
+use apr::{Error, Fault, Index, Limits, OpenOptions, Reader, Status, VerifyLevel};
 use common::{Entry, File, footed, literals, sealed, zstd_frame};
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
@@ -454,7 +454,7 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
     let reader = Reader::from_source(source).unwrap();
     assert!(reader.source().nbytes() < 40_000, "{}", reader.source().nbytes());
     let parsed =
-        parse_source(IndexParser::new(far.len() as u64, Limits::default(), true), &&far[..]).unwrap();
+        parse_source(Index::parser(far.len() as u64, OpenOptions::new().as_ref()), &&far[..]).unwrap();
     assert!(parsed.tensors().iter().eq(reader.tensors().iter()));
     assert!(Index::parse(&far).is_ok());
 }

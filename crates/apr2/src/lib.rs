@@ -200,7 +200,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 pub use save::save;
 pub use shards::{Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
-pub use wire::{Flags, dtypes};
+pub use wire::{Flags, can_hold};
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

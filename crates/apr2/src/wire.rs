@@ -301,8 +301,15 @@ const DTYPES: [(u8, DType, &str); 13] = [
     (20, DType::Q5_1, "Q5_1"),
 ];
 
+/// Whether APR2 has a code for a dtype.
+#[must_use]
+pub fn can_hold(dtype: DType) -> bool {
+    code_of(dtype).is_some()
+}
+
 /// The dtypes that APR2 can hold, in the order of their codes.
-pub fn dtypes() -> impl ExactSizeIterator<Item = DType> + Clone {
+#[cfg(test)]
+fn dtypes() -> impl ExactSizeIterator<Item = DType> + Clone {
     DTYPES.iter().map(|&(_, dtype, _)| dtype)
 }
 

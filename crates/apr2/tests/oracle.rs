@@ -53,7 +53,8 @@ fn files_of_the_oracle_are_read() {
 #[test]
 fn files_of_ours_are_read_by_the_oracle() {
     let folder = tempfile::tempdir().unwrap();
-    let mut all: Vec<Tensor> = apr2::dtypes()
+    let can_hold = DType::ALL.iter().copied().filter(|&dtype| apr2::can_hold(dtype));
+    let mut all: Vec<Tensor> = can_hold
         .map(|dtype| {
             let shape = [2, 64];
             let len = usize::try_from(dtype.nbytes(&shape).unwrap()).unwrap();
