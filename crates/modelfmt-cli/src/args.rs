@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use modelfmt::convert::TypeRule;
+use modelfmt::convert::{ScaleRule, TypeRule};
 use modelfmt::{Format, VerifyLevel};
 
 use crate::formats;
@@ -174,9 +174,13 @@ pub(crate) struct Convert {
     /// be repeated: the last match wins, for these three options. DTYPE is written as anywhere: f16, fp16, float16, half
     #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
     pub(crate) cast: Vec<TypeRule>,
-    /// Decode block-quantized tensors to f32, f16 or bf16
+    /// Decode block-quantized tensors to f32, f16 or bf16, and multiply weights of 8 bits and fewer by the scales beside them
     #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
     pub(crate) dequantize: Vec<TypeRule>,
+    /// For --dequantize: the tensor with the scales of a weight, where its name does not tell; a * in both names stands for the
+    /// same text
+    #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
+    pub(crate) scale: Vec<ScaleRule>,
     /// Quantize float tensors of rank 2 and more whose rows are whole blocks of 32 to q8_0, q4_0, q4_1, q5_0 or q5_1; the
     /// others stay as they are
     #[arg(long, value_name = "[GLOB=]TYPE", help_heading = "Values")]

@@ -16,6 +16,7 @@ impl Words for Flags {
             Choice::Exclude => "--exclude",
             Choice::Cast => "--cast",
             Choice::Dequantize => "--dequantize",
+            Choice::Scales => "--scale",
             Choice::Quantize => "--quantize",
             Choice::Sizevars => "--sizevar",
             Choice::Declare => "--declare",
@@ -46,6 +47,7 @@ impl Words for Flags {
             Remedy::Cast { to, by_name: true } => format!("--cast NAME={to}"),
             Remedy::Cast { to, by_name: false } => format!("--cast {to}"),
             Remedy::Dequantize(to) => format!("--dequantize {to}"),
+            Remedy::Scales => "--scale WEIGHT=SCALE".to_owned(),
             Remedy::ListNames => "`modelfmt inspect`".to_owned(),
             other => other.to_string(),
         }
@@ -71,6 +73,7 @@ mod tests {
             Choice::Exclude,
             Choice::Cast,
             Choice::Dequantize,
+            Choice::Scales,
             Choice::Quantize,
             Choice::Sizevars,
             Choice::Declare,
@@ -100,6 +103,7 @@ mod tests {
             Remedy::Widen(f32),
             Remedy::Cast { to: f32, by_name: true },
             Remedy::Dequantize(f32),
+            Remedy::Scales,
         ];
         for remedy in remedies {
             let text = Flags.remedy(remedy);

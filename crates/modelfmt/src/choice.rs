@@ -22,6 +22,8 @@ pub enum Choice {
     Cast,
     /// [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
     Dequantize,
+    /// [`ConvertOptions::scales`](crate::ConvertOptions::scales).
+    Scales,
     /// [`ConvertOptions::quantize`](crate::ConvertOptions::quantize).
     Quantize,
     /// [`ConvertOptions::sizevars`](crate::ConvertOptions::sizevars).
@@ -67,6 +69,7 @@ impl Choice {
             Self::Exclude => "exclude",
             Self::Cast => "cast",
             Self::Dequantize => "dequantize",
+            Self::Scales => "scales",
             Self::Quantize => "quantize",
             Self::Sizevars => "sizevars",
             Self::Declare => "declare",

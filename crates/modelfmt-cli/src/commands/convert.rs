@@ -98,6 +98,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.widen = args.widen;
     options.cast.clone_from(&args.cast);
     options.dequantize.clone_from(&args.dequantize);
+    options.scales.clone_from(&args.scale);
     options.quantize.clone_from(&args.quantize);
     options.no_verify = args.no_verify;
     options.lossy = args.lossy;

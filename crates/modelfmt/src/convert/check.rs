@@ -19,6 +19,12 @@ impl ConvertOptions {
             return Err(Error::usage(choice, why));
         }
         self.check_types()?;
+        if !self.scales.is_empty() && self.dequantize.is_empty() {
+            return Err(Error::usage(
+                Choice::Scales,
+                "scales are for weights that are dequantized, and none is to be",
+            ));
+        }
         if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
             let why = format!("tensors are aligned to 32 or 64 bytes, not to {align}");
             return Err(Error::usage(Choice::Align, why));

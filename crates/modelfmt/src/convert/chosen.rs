@@ -6,6 +6,7 @@ use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{Container, DType};
 
 use super::options::Declared;
+use super::scaling::Scaling;
 
 /// Where a tensor comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) struct Item {
     /// The type that it gets.
     pub(crate) to: DType,
     pub(crate) shape: Shape,
+    /// The number of the scales by which its values are multiplied, among those of [`Tensors`].
+    pub(crate) scaling: Option<usize>,
 }
 
 /// What becomes of a shape.
@@ -48,6 +51,8 @@ pub(crate) struct Tensors {
     pub(crate) listed: Vec<(u64, Declared)>,
     /// Names of scalars that are written as `[1]`.
     pub(crate) scalars: Vec<String>,
+    /// The scales that [`Item::scaling`] numbers.
+    pub(crate) scalings: Vec<Scaling>,
     /// The elements that are written as blocks of each type.
     pub(crate) blocks: BTreeMap<DType, u64>,
 }

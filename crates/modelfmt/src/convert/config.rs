@@ -1,4 +1,5 @@
-//! The `config.json` that stands beside many models: asked for names only, where a source says nothing itself.
+//! The `config.json` that stands beside many models: asked for names and for the blocks of scales, where a source says nothing
+//! itself.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,29 +12,36 @@ use super::names::ModelNames;
 /// What the file says of the model's name and architecture. A file that is not there, or says neither, is nothing to speak
 /// of; one that cannot be read is a note, and never an error.
 pub(super) fn names(path: &Path, notes: &mut Vec<String>) -> ModelNames {
+    match read(path, notes) {
+        Some(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
+        None => ModelNames { name: None, architecture: None },
+    }
+}
+
+/// The file's content, if it is there and good.
+pub(super) fn read(path: &Path, notes: &mut Vec<String>) -> Option<Value> {
     const MAX_LEN: u64 = 1 << 20;
     const MAX_NODES: u64 = 1 << 16;
     let mut ignored = |why: &str| notes.push(format!("{} is ignored: {why}", path.display()));
-    let nothing = ModelNames { name: None, architecture: None };
     // A pipe or a device of that name is not read.
     if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        return nothing;
+        return None;
     }
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_LEN + 1).read_to_end(&mut text));
     if let Err(error) = read {
         ignored(&error.to_string());
-        return nothing;
+        return None;
     }
     if text.len() as u64 > MAX_LEN {
         ignored("it is longer than 1 MiB");
-        return nothing;
+        return None;
     }
     match json::parse_with(&text, ParseOptions::new().with_max_nodes(MAX_NODES)) {
-        Ok(config) => ModelNames { name: name(&config), architecture: architecture(&config) },
+        Ok(config) => Some(config),
         Err(error) => {
             ignored(&format!("it is not good JSON: {error}"));
-            nothing
+            None
         }
     }
 }

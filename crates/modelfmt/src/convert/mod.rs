@@ -22,6 +22,18 @@
 //! floats without infinities have a NaN or their largest number instead, as [`Small`](modelfmt_core::Small) says. A NaN
 //! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
 //! everything but zero becomes true.
+//!
+//! # Scales
+//!
+//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers count only with the scales in another tensor: one scale for
+//! the whole weight, one for each row, or one for each block of it. `dequantize` multiplies them in f32, rounds the product to the
+//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its numbers would be others.
+//!
+//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
+//! another name are it with `_scale_inv` or `_scale`; [`ConvertOptions::scales`] says others. Blocks are as large as
+//! `weight_block_size` of the metadata or of a config.json beside the file says. Without, a dimension is cut into blocks of 128 where
+//! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
+//! known scales.
 
 mod cast;
 mod check;
@@ -42,6 +54,8 @@ mod output;
 mod plain;
 mod reserved;
 mod rules;
+mod scales;
+mod scaling;
 mod source;
 mod tensors;
 mod tied;
@@ -59,7 +73,7 @@ use modelfmt_core::{Execution, Shortened};
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use flat::MetadataDiff;
-pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, TypeRule};
+pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule, TypeRule};
 pub use output::WrittenFile;
 
 use crate::choice::Choice;
@@ -275,7 +289,7 @@ impl<'a> Conversion<'a> {
     }
 
     fn values(&self) -> Result<Values<'_>> {
-        Values::new(self.model, &self.tensors.items, !self.options.no_verify)
+        Values::new(self.model, &self.tensors, !self.options.no_verify)
     }
 
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {

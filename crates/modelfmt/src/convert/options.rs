@@ -28,8 +28,11 @@ pub struct ConvertOptions {
     /// glob takes floats only, because token and position ids do not survive rounding; one with a glob also takes integers
     /// and booleans. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
     pub cast: Vec<TypeRule>,
-    /// Decodes quantized blocks to f32, f16 or bf16.
+    /// Decodes quantized blocks to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these,
+    /// and the scales are left out: "Scales" on the page of [this module](mod@crate::convert).
     pub dequantize: Vec<TypeRule>,
+    /// Which tensors are the scales of weights, where their names do not tell; of several rules for a weight the last one counts.
+    pub scales: Vec<ScaleRule>,
     /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
     /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
     pub quantize: Vec<TypeRule>,
@@ -180,5 +183,37 @@ impl ConvertOptions {
         ];
         let named = named.into_iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
         named.chain(self.metadata.iter().flat_map(Object::keys))
+    }
+}
+
+/// `WEIGHT=SCALE`: the tensor with the scales of a weight. A `*` in WEIGHT stands for any text, and one in SCALE for the same.
+///
+/// ```
+/// use modelfmt::convert::ScaleRule;
+///
+/// let rule: ScaleRule = "*.weight=*.weight_scales".parse()?;
+/// assert_eq!((&*rule.weight, &*rule.scale), ("*.weight", "*.weight_scales"));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleRule {
+    /// The weight's name.
+    pub weight: String,
+    /// The name of the tensor with its scales.
+    pub scale: String,
+}
+
+impl FromStr for ScaleRule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (weight, scale) = text.split_once('=').ok_or("give WEIGHT=SCALE, the names of two tensors")?;
+        let stars = |text: &str| text.bytes().filter(|&byte| byte == b'*').count();
+        match (stars(weight), stars(scale)) {
+            (0, 0) | (1, 1) if !weight.is_empty() && !scale.is_empty() => {
+                Ok(Self { weight: weight.to_owned(), scale: scale.to_owned() })
+            }
+            _ => Err("give WEIGHT=SCALE, the names of two tensors, both with one `*` or both without"),
+        }
     }
 }

@@ -110,10 +110,15 @@ impl<'a> Filter<'a> {
         })
     }
 
-    pub(super) fn takes(&mut self, name: &str) -> bool {
+    /// Whether a name is taken, without counting it.
+    pub(super) fn would_take(&mut self, name: &str) -> bool {
         let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
         let is_excluded = !self.exclude.matches(name).is_empty(); // asked in any case, so that each pattern is known to match
-        let takes = is_included && !is_excluded;
+        is_included && !is_excluded
+    }
+
+    pub(super) fn takes(&mut self, name: &str) -> bool {
+        let takes = self.would_take(name);
         self.seen = self.seen.saturating_add(1);
         self.left_out = self.left_out.saturating_add(usize::from(!takes));
         takes

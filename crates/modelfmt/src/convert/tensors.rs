@@ -1,6 +1,6 @@
 //! Which tensors are written, in which order, and as what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
@@ -10,6 +10,7 @@ use super::fit::{Examples, Unsupported};
 use super::options::{ConvertOptions, Declared, TypeRule};
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules};
+use super::scales::{Scaled, Scales, is_weight};
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::{Capabilities, Metadata};
@@ -27,6 +28,10 @@ pub(super) struct Chooser<'a> {
     quantize: Rules<'a>,
     chosen: Tensors,
     unsupported: Vec<Unsupported>,
+    /// What is known of the scales of tensors, by their position; of those that are not here there are none.
+    scaled: BTreeMap<usize, Scaled>,
+    /// The positions of scales that their weights are multiplied by.
+    used_scales: BTreeSet<usize>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
     /// Float tensors that `--quantize` leaves as they are, by the type that they would have got.
@@ -58,6 +63,8 @@ impl<'a> Chooser<'a> {
             quantize: Rules::new(Choice::Quantize, &options.quantize)?,
             chosen: Tensors::default(),
             unsupported: Vec::new(),
+            scaled: BTreeMap::new(),
+            used_scales: BTreeSet::new(),
             changes: BTreeMap::new(),
             unquantized: BTreeMap::new(),
             place: 0,
@@ -67,6 +74,7 @@ impl<'a> Chooser<'a> {
     /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
     pub(crate) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Found> {
         self.check_types();
+        self.find_scales()?;
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
         scalars.sort_unstable();
@@ -95,6 +103,33 @@ impl<'a> Chooser<'a> {
         Ok(Found { tensors: self.chosen, unsupported: self.unsupported, notes })
     }
 
+    /// Finds the scales of all weights, and which of them are not written because their weights are multiplied by them.
+    fn find_scales(&mut self) -> Result<()> {
+        let model = self.model;
+        if self.options.scales.is_empty() && !model.tensors().any(|info| is_weight(info.dtype)) {
+            return Ok(());
+        }
+        let mut scales = Scales::new(model, &self.options.scales)?;
+        for (position, info) in model.tensors().enumerate() {
+            let scaled = scales.of(&info);
+            if let Scaled::By(scaling) = &scaled
+                && self.dequantize.find(info.name, true).is_some()
+                && self.filter.would_take(info.name)
+            {
+                self.used_scales.insert(scaling.position);
+            }
+            match scaled {
+                Scaled::No => {}
+                Scaled::Unclear(why) if !is_weight(info.dtype) => {
+                    let unsupported = Unsupported::tensor(info.name, why, Some(Remedy::Scales));
+                    self.unsupported.push(unsupported);
+                }
+                known => drop(self.scaled.insert(position, known)),
+            }
+        }
+        scales.check()
+    }
+
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
         let rules = |choice, rules: &'a [TypeRule]| rules.iter().map(move |rule| (choice, rule.dtype));
@@ -111,7 +146,7 @@ impl<'a> Chooser<'a> {
     }
 
     fn add(&mut self, position: usize, info: TensorInfo<'_>, was_scalar: bool) {
-        if !self.filter.takes(info.name) {
+        if !self.filter.takes(info.name) || self.used_scales.contains(&position) {
             return;
         }
         if !info.has_data && !self.target.declared {
@@ -119,8 +154,15 @@ impl<'a> Chooser<'a> {
             return;
         }
         let shape = self.check(info.name, info.shape, was_scalar);
-        let to = self.dtype(info.name, info.dtype, info.shape);
-        let item = Item { origin: Origin::Model(position), from: info.dtype, to, shape };
+        let scaled = self.scaled.remove(&position).unwrap_or_default();
+        let to = self.dtype(info.name, info.dtype, info.shape, &scaled);
+        let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
+        if let Scaled::By(scaling) = scaled
+            && to != info.dtype
+        {
+            item.scaling = Some(self.chosen.scalings.len());
+            self.chosen.scalings.push(scaling);
+        }
         self.push(item, info.name, info.shape);
     }
 
@@ -154,10 +196,10 @@ impl<'a> Chooser<'a> {
 
     fn declare_new(&mut self, declared: &Declared) {
         let shape = self.check(&declared.name, &declared.shape, false);
-        let to = self.dtype(&declared.name, declared.dtype, &declared.shape);
+        let to = self.dtype(&declared.name, declared.dtype, &declared.shape, &Scaled::No);
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
-        let item = Item { origin, from: declared.dtype, to, shape };
+        let item = Item { origin, from: declared.dtype, to, shape, scaling: None };
         self.push(item, &declared.name, &declared.shape);
     }
 
@@ -193,8 +235,24 @@ impl<'a> Chooser<'a> {
     }
 
     /// The type that a tensor gets, if its shape divides into whole blocks of it.
-    fn dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
-        let to = self.chosen_dtype(name, from, shape);
+    fn dtype(&mut self, name: &str, from: DType, shape: &[u64], scaled: &Scaled) -> DType {
+        let decoded = self.dequantize.find(name, true);
+        let from_float = match scaled_dtype(from, decoded, scaled) {
+            Ok(dtype) => dtype,
+            Err(why) => {
+                self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Scales)));
+                return from;
+            }
+        };
+        let known = self.unsupported.len();
+        let to = self.chosen_dtype(name, from_float, shape, decoded);
+        let is_kept = to == from && self.unsupported.len() == known;
+        if !is_kept && from_float == from && *scaled != Scaled::No {
+            let why = format!("its numbers of {from} count only with the scales beside it");
+            self.unsupported.truncate(known);
+            self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::BF16))));
+            return from;
+        }
         if to != from && to.nbytes(shape).is_none() {
             let shape = DisplayShape(shape);
             let why = format!("the shape {shape} does not divide into whole blocks of {to}");
@@ -205,9 +263,8 @@ impl<'a> Chooser<'a> {
     }
 
     /// The type that a tensor gets; its own where something is wrong.
-    fn chosen_dtype(&mut self, name: &str, from: DType, shape: &[u64]) -> DType {
+    fn chosen_dtype(&mut self, name: &str, from: DType, shape: &[u64], decoded: Option<DType>) -> DType {
         let mut dtype = from;
-        let decoded = self.dequantize.find(name, true);
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
             if !ggml_quant::can_decode(from) {
                 let why = format!("there is no decoder for {from}");
@@ -277,7 +334,16 @@ impl<'a> Chooser<'a> {
                 "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
             ).into());
         }
-        if !self.dequantize.is_empty() && !self.changes.keys().any(|(from, _)| from.is_quantized()) {
+        if !self.used_scales.is_empty() {
+            let count = self.used_scales.len() as u64;
+            let text =
+                format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
+            notes.push(text.into());
+        }
+        if !self.dequantize.is_empty()
+            && self.chosen.scalings.is_empty()
+            && !self.changes.keys().any(|(from, _)| from.is_quantized())
+        {
             notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
         }
         if !self.cast.is_empty() && self.changes.is_empty() {
@@ -302,6 +368,19 @@ impl<'a> Chooser<'a> {
             );
         }
         notes
+    }
+}
+
+/// The type of a tensor after it has been multiplied by its scales, if it is dequantized; else why not.
+fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
+    match (decoded, scaled) {
+        (None, _) => Ok(from),
+        (Some(float), Scaled::By(_)) => Ok(float),
+        (Some(_), Scaled::Unclear(why)) => Err(why.clone()),
+        (Some(_), Scaled::No) if is_weight(from) => {
+            Err(format!("no scales of this {from} are known; if it has none, cast it instead"))
+        }
+        (Some(_), Scaled::No) => Ok(from),
     }
 }
 

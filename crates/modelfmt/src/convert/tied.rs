@@ -40,8 +40,9 @@ impl Tied {
         let mut firsts = HashMap::new();
         for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
             // What is made of the values may depend on the shape.
-            let Item { from, to, .. } = *item;
-            let made = (group, to, (from != to).then_some(shape));
+            let Item { from, to, scaling, .. } = *item;
+            let scaling = scaling.and_then(|number| tensors.scalings.get(number));
+            let made = (group, to, (from != to).then_some(shape), scaling);
             let first = *firsts.entry(made).or_insert(number);
             if first != number && target == Format::Aero {
                 kept.insert(number, first);

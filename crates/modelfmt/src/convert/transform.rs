@@ -1,14 +1,16 @@
 //! The values of the tensors that are written: those of the source, as they are or in another type, in pieces.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
-use modelfmt_core::{DType, Execution};
+use modelfmt_core::{DType, Execution, Small};
 
 use super::cast::{NotANumber, cast};
-use super::chosen::{Item, Origin};
+use super::chosen::{Item, Origin, Tensors};
+use super::scaling::Scaling;
 use crate::checked::Checked;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -17,23 +19,26 @@ use crate::model::Model;
 pub(super) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
+    scalings: &'a [Scaling],
     /// For each item, whether a value was beyond the range of its new type.
     clipped: Vec<AtomicBool>,
 }
 
 impl<'a> Values<'a> {
     /// Checked while they are read, if `verify` says so.
-    pub(super) fn new(model: &'a Model, items: &'a [Item], verify: bool) -> Result<Self> {
+    pub(super) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
+        let Tensors { items, scalings, .. } = tensors;
         let position = |item: &Item| match item.origin {
             Origin::Model(position) => Some(position),
             Origin::Declared(_) => None,
         };
         let positions = items.iter().filter_map(position);
         let has_data = |&position: &usize| model.container().info(position).is_some_and(|info| info.has_data);
-        let positions: Vec<usize> = positions.filter(has_data).collect();
+        let mut positions: Vec<usize> = positions.filter(has_data).collect();
+        positions.extend(scalings.iter().map(|scaling| scaling.position).collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
         let count = if items.iter().any(|item| item.from != item.to) { items.len() } else { 0 };
-        Ok(Self { source, items, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() })
+        Ok(Self { source, items, scalings, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() })
     }
 
     /// What is not checked, and why.
@@ -63,7 +68,8 @@ impl<'a> Values<'a> {
     }
 
     fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), ValueError> {
-        let (Item { from, to, .. }, position) = self.item(number)?;
+        let (Item { from, to, scaling, .. }, position) = self.item(number)?;
+        let scaling = scaling.and_then(|number| self.scalings.get(number));
         if from == to {
             return Ok(self.source.read_into(position, offset, out)?);
         }
@@ -82,6 +88,13 @@ impl<'a> Values<'a> {
             scratch.source.resize(source_len, 0);
             self.source.read_into(position, begin, scratch.source.get_mut(..there).unwrap_or_default())?;
             let first = group * unit.elements;
+            let from = match scaling {
+                Some(scaling) => {
+                    self.multiply(scaling, from, first, &mut scratch)?;
+                    DType::F32
+                }
+                None => from,
+            };
             let take = (len - skip).min(rest.len());
             let (head, tail) = rest.split_at_mut(take);
             let clipped = if take == len {
@@ -100,6 +113,42 @@ impl<'a> Values<'a> {
             (rest, skip, group) = (tail, 0, group + groups);
         }
         Ok(())
+    }
+}
+
+impl Values<'_> {
+    /// Makes f32 of the elements in `scratch`, of which `first` is the first, multiplied by their scales.
+    fn multiply(
+        &self,
+        scaling: &Scaling,
+        from: DType,
+        first: u64,
+        scratch: &mut Scratch,
+    ) -> Result<(), ValueError> {
+        let Scratch { source, floats, .. } = scratch;
+        floats.clear();
+        floats.resize(elements_in(from, source.len()), 0.0);
+        if let Some(small) = Small::of(from) {
+            small.decode(source, floats);
+        }
+        scaling.apply(first, floats, |begin, count| self.scales(scaling, begin, count))?;
+        source.clear();
+        source.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
+        Ok(())
+    }
+
+    fn scales(&self, scaling: &Scaling, begin: u64, count: u64) -> Result<Vec<f32>, ValueError> {
+        let dtype = scaling.dtype;
+        let width = u64::from(dtype.size().ok_or(ValueError::NoValues)?);
+        let mut stored = vec![0; size(count * width)?];
+        self.source.read_into(scaling.position, begin * width, &mut stored)?;
+        let mut floats = vec![0; size(count * 4)?];
+        if dtype == DType::F32 {
+            floats = stored;
+        } else {
+            cast(dtype, DType::F32, &stored, &mut floats).map_err(|_| ValueError::NoValues)?;
+        }
+        Ok(floats.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 }
 

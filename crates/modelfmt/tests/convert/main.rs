@@ -20,6 +20,7 @@ mod files;
 mod kept;
 mod metadata;
 mod pairs;
+mod scales;
 mod sets;
 mod small;
 mod unsupported;
