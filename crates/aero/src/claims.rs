@@ -4,11 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use modelfmt_core::claims::{Claim, FileClaims, merged};
+use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
 use modelfmt_core::{Extent, Fetch, Part};
 
 use crate::chunks::{Chunk, malformed};
-use crate::control;
 use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
@@ -30,6 +29,8 @@ pub(crate) struct Asked {
     pub(crate) shard: usize,
     /// Its bytes in the file.
     pub(crate) extent: Extent,
+    /// Those of them that are wanted.
+    pub(crate) read: Extent,
     /// What the file says of it, and what the index of a set says.
     pub(crate) hashes: [Option<[u8; 32]>; 2],
 }
@@ -42,6 +43,37 @@ enum What {
     Shard(usize),
 }
 
+impl Asked {
+    /// The tensor whose values are at `extent`, all of them or the wanted part.
+    pub(crate) fn new(
+        index: &Index,
+        wanted: &Wanted,
+        shard: usize,
+        extent: Extent,
+        hashes: [Option<[u8; 32]>; 2],
+    ) -> Result<Self> {
+        let position = wanted.position;
+        let read = match &wanted.range {
+            None => extent,
+            Some(range) => {
+                extent.part(range.start, range.end.saturating_sub(range.start)).map_err(|fault| {
+                    malformed(
+                        index.chunk(shard).map_or_else(Part::default, |chunk| chunk.part()),
+                        extent.offset(),
+                        fault,
+                    )
+                })?
+            }
+        };
+        Ok(Self { position, shard, extent, read, hashes })
+    }
+
+    /// Whether pages cover what is read better than a hash of the whole tensor.
+    async fn goes_by_pages<S: Fetch>(&self, index: &Index, source: &S) -> Result<bool> {
+        Ok(self.read != self.extent && index.pages_of(source, self.shard).await?.is_some())
+    }
+}
+
 type Stated = Claim<[u8; 32], What>;
 
 /// Adds the hashes that cover these tensors. `names` is the index that their positions are of.
@@ -52,16 +84,23 @@ pub(crate) async fn claims<S: Fetch>(
     asked: &[Asked],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
-    control::check_all(index, source, out).await?;
-    let (here, names) = (Arc::clone(index), Arc::clone(names));
-    let failed = move |claim: &Stated, found| error_of(&here, &names, claim, found).erase();
+    let (here, listed) = (Arc::clone(index), Arc::clone(names));
+    let failed = move |claim: &Stated, found| error_of(&here, &listed, claim, found).erase();
     let (mut tensors, mut bare) = (Vec::new(), Vec::new());
-    for &Asked { position, shard, extent, hashes } in asked {
-        for expected in hashes.into_iter().flatten() {
-            tensors.push(Claim { extent, expected, what: What::Tensor { position, shard } });
-        }
-        if hashes == [None; 2] && !extent.is_empty() {
-            bare.push((shard, extent));
+    for tensor in asked {
+        let &Asked { position, shard, extent, read, hashes } = tensor;
+        let is_bare = hashes == [None; 2] || tensor.goes_by_pages(index, source).await?;
+        let name = || Part::named("tensor", names.tensors().info(position).map_or("", |info| info.name));
+        if is_bare {
+            if !read.is_empty() {
+                bare.push((shard, read));
+            }
+        } else if read == extent
+            || out.is_worth(format_args!("the hash of {}", name()), extent.len(), read.len())
+        {
+            for expected in hashes.into_iter().flatten() {
+                tensors.push(Claim { extent, expected, what: What::Tensor { position, shard } });
+            }
         }
     }
     for Claim { extent, what, .. } in out.add::<Blake3, What>(tensors, TIMES, failed.clone()) {
@@ -166,25 +205,24 @@ fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Er
     malformed(part, claim.extent.offset(), fault)
 }
 
-/// The tensor at a position, with what its file says of it.
-pub(crate) fn asked(index: &Index, position: usize) -> Result<Asked> {
-    let place = index.place(position)?;
+/// A tensor, with what its file says of it.
+pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
+    let place = index.place(wanted.position)?;
     let at = place.offset();
     let hash = place.hash.map_err(|fault| {
         malformed(Part::named("tensor", place.info.name).with_field("hash_b3"), at, fault)
     })?;
     let extent = in_file(index, &place.chunk, place.within.offset(), place.within.len())?;
-    Ok(Asked { position, shard: place.shard, extent, hashes: [hash, None] })
+    Asked::new(index, wanted, place.shard, extent, [hash, None])
 }
 
-/// Adds the hashes that cover the tensors at these positions of a file by itself.
+/// Adds the hashes that cover these tensors of a file by itself.
 pub(crate) async fn of_tensors<S: Fetch>(
     index: &Arc<Index>,
     source: &S,
-    positions: &[usize],
+    wanted: &[Wanted],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
-    let asked: Vec<Asked> =
-        positions.iter().map(|&position| asked(index, position)).collect::<Result<_>>()?;
+    let asked: Vec<Asked> = wanted.iter().map(|wanted| asked(index, wanted)).collect::<Result<_>>()?;
     claims(index, source, index, &asked, out).await
 }

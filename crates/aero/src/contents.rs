@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::value::{Object, ParseOptions, Value, json};
-use modelfmt_core::{Bytes, Fetch, Part};
+use modelfmt_core::{Bytes, Extent, Fetch, Part};
 
 use crate::chunks::{Chunk, Content};
 use crate::error::{Error, Fault, Result};
@@ -19,6 +19,16 @@ use crate::wire::FourCC;
 pub(crate) async fn read<S: Fetch>(source: &S, range: Range<u64>) -> Result<Bytes<'_>> {
     let (at, len) = (range.start, range.end.saturating_sub(range.start));
     source.fetch(range).await.map_err(|source| Error::Io { at, len, source })
+}
+
+/// Bytes of a shard.
+pub(crate) async fn read_shard<'s, S: Fetch>(
+    source: &'s S,
+    shard: &Chunk<'_>,
+    within: Extent,
+) -> Result<Bytes<'s>> {
+    let begin = shard.offset.saturating_add(within.offset());
+    read(source, begin..begin.saturating_add(within.len())).await
 }
 
 impl Index {

@@ -123,8 +123,8 @@
 //! }
 //! report.into_result()?;                           // an error if anything was found
 //!
-//! let w = model.tensor_verified("t.f32")?;         // by its hash_b3
-//! let part = model.read_range_verified(1, 8..16)?; // by the pages that it touches
+//! let w = model.tensor_checked("t.f32")?;         // by its hash_b3
+//! let part = model.read_range_at_checked(1, 8..16)?; // by the pages that it touches
 //! assert_eq!(*part, w.bytes()[8..16]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -204,7 +204,6 @@ mod save;
 mod set;
 mod tidx;
 mod ties;
-mod verified;
 mod verify;
 mod wire;
 mod writer;
@@ -220,7 +219,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
-pub use set::{SetFile, SetIndex, SetPart, SetPlan, SetReader};
+pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 

@@ -1,21 +1,20 @@
 //! Opens AERO files: what [`modelfmt_core::Reader`] asks of the format, and the reader with what only AERO has.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use modelfmt_core::claims::FileClaims;
+use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Location, Part, Report, Source, TensorTable,
-    TensorView, VerifyLevel, now,
+    Bytes, Encoding, Execution, Fetch, FileIndex, Location, Part, Report, Source, TensorTable, VerifyLevel,
+    now,
 };
 
 use crate::chunks::Content;
+use crate::contents::read_shard;
 use crate::error::{Error, Fault, Result};
-use crate::index::{Index, Place};
+use crate::index::Index;
 use crate::pages::PageHashes;
 use crate::parser::IndexParser;
-use crate::verified::read_shard;
 use crate::wire::FourCC;
 
 modelfmt_core::reader! {
@@ -24,8 +23,8 @@ modelfmt_core::reader! {
     /// How an AERO file is opened.
     pub struct OpenOptions;
 
-    /// An open AERO file: its [`Index`] and the source of its bytes. The methods that do not say "verified" look at no hash
-    /// of values.
+    /// An open AERO file: its [`Index`] and the source of its bytes. Methods whose names do not end in
+    /// `_checked` look at no hash of values.
     pub struct Reader<S>;
 
     /// An open AERO file over bytes that may have to be waited for, such as those of an object store.
@@ -81,10 +80,15 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        positions: &[usize],
+        wanted: &[Wanted],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
-        crate::claims::of_tensors(index, source, positions, claims).await
+        crate::claims::of_tensors(index, source, wanted, claims).await
+    }
+
+    /// The control hashes.
+    async fn check_index<S: Fetch>(&self, source: &S, claims: &mut FileClaims<'_>) -> Result<()> {
+        crate::control::check_all(self, source, claims).await
     }
 
     fn version_text(&self) -> Option<String> {
@@ -124,46 +128,8 @@ impl FileIndex for Index {
     }
 }
 
-/// What only AERO has: chunks, the manifest, and verified reading.
+/// What only AERO has: chunks and the manifest.
 impl<S: Source> Reader<S> {
-    /// The tensor of that name with its values, verified: by its `hash_b3`, else by the page hashes of its shard.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::NoHash`] if the file has neither, [`Fault::Hash`] if the
-    /// values are not what was hashed.
-    pub fn tensor_verified(&self, name: &str) -> Result<TensorView<'_>> {
-        match self.tensors().find(name) {
-            Some(position) => self.tensor_at_verified(position),
-            None => Err(self.shared.named(Error::NotFound { name: name.to_owned() })),
-        }
-    }
-
-    /// The tensor at a position in file order with its values, verified as by [`tensor_verified`](Self::tensor_verified).
-    ///
-    /// # Errors
-    /// As [`tensor_verified`](Self::tensor_verified).
-    pub fn tensor_at_verified(&self, position: usize) -> Result<TensorView<'_>> {
-        let read = || {
-            let place = self.index().place(position)?;
-            let bytes = now(self.index().read_verified(self.source(), &place, place.within))?;
-            modelfmt_core::view_of_source(place.info, bytes, || place.offset())
-        };
-        read().map_err(|error| self.shared.named(error))
-    }
-
-    /// A range of the bytes of the tensor at a position, verified: a whole tensor by its `hash_b3`, a part of it by the
-    /// pages that it touches; only those are read.
-    ///
-    /// # Errors
-    /// As [`read_range`](Self::read_range) and [`tensor_verified`](Self::tensor_verified).
-    pub fn read_range_verified(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>> {
-        let read = || {
-            let place = self.index().place(position)?;
-            now(self.index().read_verified(self.source(), &place, of_range(&place, &range)?))
-        };
-        read().map_err(|error| self.shared.named(error))
-    }
-
     /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
     ///
     /// Reads all of it: for the weights of a shard, ask for tensors instead.
@@ -216,19 +182,6 @@ impl<S: Source> Reader<S> {
             }
             None => Ok(None),
         }
-    }
-
-    /// `json` and `manifest`, each an object or null.
-    #[cfg(feature = "set")]
-    pub(crate) fn metadata_tree(&self) -> Result<Object> {
-        now(self.index().tree_of_both(self.source())).map_err(|error| self.shared.named(error))
-    }
-}
-
-fn of_range(place: &Place<'_>, range: &Range<u64>) -> Result<Extent> {
-    match range.end.checked_sub(range.start) {
-        Some(len) => place.part(range.start, len),
-        None => place.part(range.start, u64::MAX), // ends before it begins: out of range
     }
 }
 

@@ -87,7 +87,8 @@ fn the_set_is_read_and_written_again() {
     assert_eq!(testkit::dump(&set), fs::read_to_string(folder.join("model.txt")).unwrap());
     let report = set.verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{:?}", report.errors);
-    let options = options(set.global(), 100).tensor_hashes(true).page_hashes(Some(64)).shards_per_part(2);
+    let options =
+        options(set.global().unwrap(), 100).tensor_hashes(true).page_hashes(Some(64)).shards_per_part(2);
     let specs = set.tensors().iter().map(TensorSpec::from);
     let plan = SetPlan::new("model.aeroset.json", specs, &set.json().unwrap().unwrap(), &options).unwrap();
     let values: Vec<_> =

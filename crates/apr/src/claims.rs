@@ -1,6 +1,6 @@
 //! The CRC of the footer, which covers every byte before it, as a claim.
 
-use modelfmt_core::claims::{Claim, FileClaims, merged};
+use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
 use modelfmt_core::crc32::{Crc, Crc32};
 use modelfmt_core::{Cursor, Extent, Fetch, Part};
 
@@ -29,11 +29,11 @@ pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
     if found.value == stated { Ok(Some(found)) } else { Err(differs(footer, found.value, stated)) }
 }
 
-/// Adds the CRC, if enough of what it covers is read with the tensors at these positions.
+/// Adds the CRC, if enough of what it covers is read with these tensors.
 pub(crate) async fn claims(
     index: &Index,
     source: &impl Fetch,
-    positions: &[usize],
+    wanted: &[Wanted],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     if index.image.is_some() {
@@ -41,10 +41,10 @@ pub(crate) async fn claims(
     }
     let Some(footer) = index.sections().footer else { return Ok(()) };
     let end = footer.offset();
-    let range = |&position: &usize| index.tensors().extent(position, index.file_len());
+    let range = |wanted: &Wanted| index.tensors().extent(wanted.position, index.file_len());
     // What stands before the tensors was read when the file was opened.
     let head = 0..index.sections().data.offset();
-    let read = merged(positions.iter().filter_map(range).map(Extent::range).chain([head]).collect());
+    let read = merged(wanted.iter().filter_map(range).map(Extent::range).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end - range.start).sum();
     if out.is_worth("the CRC of the file", end, nbytes) {
         let whole = Extent::new(0, end, index.file_len())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use modelfmt_core::claims::FileClaims;
+use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     AlignedBuf, Bytes, Execution, Extent, Fetch, FileIndex, Location, Part, Report, TensorInfo, TensorTable,
@@ -109,10 +109,10 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        positions: &[usize],
+        wanted: &[Wanted],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
-        crate::claims::claims(index, source, positions, claims).await
+        crate::claims::claims(index, source, wanted, claims).await
     }
 
     fn version_text(&self) -> Option<String> {

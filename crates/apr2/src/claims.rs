@@ -1,6 +1,8 @@
 //! The CRC of the footer, which covers every byte before it, as a claim.
 
-use modelfmt_core::claims::{Claim, FileClaims, merged};
+use std::ops::Range;
+
+use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
 use modelfmt_core::crc32::Crc32;
 use modelfmt_core::{Cursor, Extent, Fetch, Part};
 
@@ -20,18 +22,18 @@ pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
     })
 }
 
-/// Adds the CRC, if enough of what it covers is read with the tensors at these positions.
+/// Adds the CRC, if enough of what it covers is read with these tensors.
 pub(crate) async fn claims(
     index: &Index,
     source: &impl Fetch,
-    positions: &[usize],
+    wanted: &[Wanted],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     let end = index.sections().data.end();
-    let stored = positions.iter().filter_map(|&position| index.tensors.stored(position));
+    let read = wanted.iter().filter_map(|wanted| read(index, wanted));
     // What stands before the tensors was read when the file was opened.
     let head = 0..index.sections().data.offset();
-    let read = merged(stored.map(|stored| stored.offset..stored.end().min(end)).chain([head]).collect());
+    let read = merged(read.map(|read| read.start.min(end)..read.end.min(end)).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end - range.start).sum();
     if out.is_worth("the CRC of the file", end, nbytes) {
         let whole = Extent::new(0, end, index.file_len())
@@ -43,4 +45,17 @@ pub(crate) async fn claims(
         });
     }
     Ok(())
+}
+
+/// The bytes that are read for a tensor; of a compressed one all, for how much a part of it takes is not known yet.
+fn read(index: &Index, wanted: &Wanted) -> Option<Range<u64>> {
+    let stored = index.tensors.stored(wanted.position)?;
+    let whole = stored.offset..stored.end();
+    Some(match &wanted.range {
+        Some(range) if !stored.compressed => {
+            let at = |within: u64| stored.offset.saturating_add(within).min(whole.end);
+            at(range.start)..at(range.end)
+        }
+        _ => whole,
+    })
 }

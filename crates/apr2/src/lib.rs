@@ -198,7 +198,7 @@ pub use prefetch::{Prefetched, prefetch};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use shards::{Manifest, SetPlan, SetReader, Shard};
+pub use shards::{AsyncSetReader, Manifest, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};
 

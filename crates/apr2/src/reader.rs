@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use modelfmt_core::claims::FileClaims;
+use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Execution, Fetch, FileIndex, Location, Report, TensorTable, VerifyLevel};
 
@@ -69,10 +69,10 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        positions: &[usize],
+        wanted: &[Wanted],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
-        crate::claims::claims(index, source, positions, claims).await
+        crate::claims::claims(index, source, wanted, claims).await
     }
 
     fn version_text(&self) -> Option<String> {

@@ -29,4 +29,4 @@ mod verify;
 
 pub use manifest::{Manifest, Shard};
 pub use plan::SetPlan;
-pub use reader::SetReader;
+pub use reader::{AsyncSetReader, SetReader};

@@ -99,3 +99,64 @@ pub trait Container {
     /// Checks the file and reports every finding, not only the first.
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report;
 }
+
+/// Makes the `SetReader` of a format crate, a type with the shared one in a field, a [`Container`] through it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! set_container {
+    ($Reader:ident<$F:ident>, $field:ident) => {
+        impl<$F: $crate::source::Files> $crate::Container for $Reader<$F> {
+            fn version(&self) -> Option<String> {
+                $crate::Container::version(&self.$field)
+            }
+            fn file_size(&self) -> u64 {
+                $crate::Container::file_size(&self.$field)
+            }
+            fn tensor_count(&self) -> usize {
+                $crate::Container::tensor_count(&self.$field)
+            }
+            fn info(&self, tensor: usize) -> Option<$crate::TensorInfo<'_>> {
+                $crate::Container::info(&self.$field, tensor)
+            }
+            fn find(&self, name: &str) -> Option<usize> {
+                $crate::Container::find(&self.$field, name)
+            }
+            fn file_paths(&self) -> Vec<String> {
+                $crate::Container::file_paths(&self.$field)
+            }
+            fn location(&self, tensor: usize) -> Result<$crate::Location, $crate::AnyError> {
+                $crate::Container::location(&self.$field, tensor)
+            }
+            fn read(&self, tensor: usize) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
+                $crate::Container::read(&self.$field, tensor)
+            }
+            fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
+                $crate::Container::read_into(&self.$field, tensor, offset, out)
+            }
+            fn read_into_checked(
+                &self,
+                tensor: usize,
+                offset: u64,
+                out: &mut [u8],
+                claims: &$crate::claims::Claims,
+            ) -> Result<(), $crate::AnyError> {
+                $crate::Container::read_into_checked(&self.$field, tensor, offset, out, claims)
+            }
+            fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
+                $crate::Container::read_file(&self.$field, file, at, out)
+            }
+            fn claims(&self, tensors: &[usize]) -> Result<$crate::claims::Claims, $crate::AnyError> {
+                $crate::Container::claims(&self.$field, tensors)
+            }
+            fn metadata(&self) -> Result<$crate::value::Value, $crate::AnyError> {
+                $crate::Container::metadata(&self.$field)
+            }
+            fn details(&self) -> Result<$crate::value::Value, $crate::AnyError> {
+                $crate::Container::details(&self.$field)
+            }
+            fn verify(&self, level: $crate::VerifyLevel, work: &$crate::Execution<'_>) -> $crate::Report {
+                $crate::Container::verify(&self.$field, level, work)
+            }
+        }
+    };
+}

@@ -1,5 +1,6 @@
 //! One shape of error for all format crates: which part of the file, where, and which rule it breaks.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
@@ -353,32 +354,42 @@ impl<F: fmt::Display + fmt::Debug> std::error::Error for Located<F> {
     }
 }
 
-impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
-    /// The same error without the format's own type, for code that serves all formats.
-    #[must_use]
-    pub fn erase(self) -> AnyError {
+impl<F> Error<F> {
+    /// The same error with another type of fault.
+    fn map_fault<G>(self, map: fn(F) -> G) -> Error<G> {
         match self {
             Self::Io { at, len, source } => Error::Io { at, len, source },
             Self::Open { path, source } => Error::Open { path, source },
             Self::Write { path, source } => Error::Write { path, source },
             Self::Truncated { part, at, need, have } => Error::Truncated { part, at, need, have },
-            Self::Malformed { part, at, fault } => {
-                Error::Malformed { part, at, fault: AnyFault(Box::new(fault)) }
-            }
+            Self::Malformed { part, at, fault } => Error::Malformed { part, at, fault: map(fault) },
             Self::Limit { what, found, max } => Error::Limit { what, found, max },
             Self::NotFound { name } => Error::NotFound { name },
             Self::NoData { name } => Error::NoData { name },
             Self::NoHash { name } => Error::NoHash { name },
             Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
-            Self::Unsupported { part, fault } => {
-                Error::Unsupported { part, fault: AnyFault(Box::new(fault)) }
-            }
+            Self::Unsupported { part, fault } => Error::Unsupported { part, fault: map(fault) },
             Self::Data { name, source } => Error::Data { name, source },
             Self::Cancelled => Error::Cancelled,
             Self::InFile(Located { path, error }) => {
-                Error::InFile(Located { path, error: Box::new(error.erase()) })
+                Error::InFile(Located { path, error: Box::new(error.map_fault(map)) })
             }
         }
+    }
+}
+
+impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
+    /// The same error without the format's own type, for code that serves all formats.
+    #[must_use]
+    pub fn erase(self) -> AnyError {
+        self.map_fault(|fault| AnyFault(Box::new(fault)))
+    }
+}
+
+impl AnyError {
+    /// The same error as one of a format, whose own fault it has or one that all formats share.
+    pub(crate) fn typed<F: From<CommonFault> + 'static>(self) -> Error<F> {
+        self.map_fault(AnyFault::typed)
     }
 }
 
@@ -516,11 +527,26 @@ impl<F> Error<F> {
     }
 }
 
-trait AnyRule: fmt::Display + fmt::Debug + Send + Sync {}
-impl<F: fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
+trait AnyRule: Any + fmt::Display + fmt::Debug + Send + Sync {}
+impl<F: Any + fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
 
 /// The fault of some format.
 pub struct AnyFault(Box<dyn AnyRule>);
+
+impl AnyFault {
+    /// The fault of a format; where it is that of another one, its text.
+    fn typed<F: From<CommonFault> + 'static>(self) -> F {
+        let text = self.0.to_string();
+        let fault: Box<dyn Any> = self.0;
+        fault.downcast::<F>().map_or_else(
+            |fault| {
+                let shared = fault.downcast::<CommonFault>();
+                shared.map_or(CommonFault::Metadata(text), |shared| *shared).into()
+            },
+            |own| *own,
+        )
+    }
+}
 
 impl From<CommonFault> for AnyFault {
     fn from(fault: CommonFault) -> Self {

@@ -7,6 +7,7 @@
 //! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it;
 //! - [`Steps`](crate::Steps) hands out the ranges and takes their bytes, for code that cannot await.
 
+use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::io;
 use std::ops::Range;
@@ -16,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 use tensor_core::{AlignedBuf, Bytes};
 
 use crate::error::Error;
-use crate::execution::Execution;
-use crate::source::{Source, checked_len};
+use crate::execution::{Execution, PIECE};
+use crate::source::{FileId, Files, Source, checked_len};
 
 /// Random-access bytes of a fixed length that may have to be waited for.
 ///
@@ -55,6 +56,11 @@ pub trait Fetch {
         None
     }
 
+    /// What tells this file from others, if that is known: see [`Source::id`].
+    fn file_id(&self) -> Option<FileId> {
+        None
+    }
+
     /// Reads the pieces of a [`Scan`] once each and gives what they show to `take`, in order. A [`Source`] that threads
     /// may share is scanned on as many of them as `work` says; any other piece after piece.
     ///
@@ -80,6 +86,68 @@ pub trait Fetch {
             }
             Ok(())
         }
+    }
+
+    /// Goes through whole sources from their first byte to their last, as a SHA-256 must: `add` takes the next bytes into
+    /// the state of a source. [`Source`]s that threads may share take a thread each, as far as `work` allows.
+    fn each_whole<H: Send>(
+        sources: &[&Self],
+        start: impl Fn() -> H + Sync,
+        add: impl Fn(&mut H, &[u8]) + Sync,
+        work: &Execution<'_>,
+    ) -> impl Future<Output = Vec<Result<H, ScanError>>>
+    where
+        Self: Sized,
+    {
+        async move {
+            let mut all = Vec::with_capacity(sources.len());
+            for source in sources {
+                all.push(whole(*source, start(), &add, work).await);
+            }
+            all
+        }
+    }
+}
+
+/// Goes through one source. Its bytes are not counted as progress: whoever verifies counts them in another pass.
+async fn whole<H>(
+    source: &(impl Fetch + ?Sized),
+    mut state: H,
+    add: &impl Fn(&mut H, &[u8]),
+    work: &Execution<'_>,
+) -> Result<H, ScanError> {
+    let mut at = 0;
+    while at < source.size() {
+        let len = (source.size() - at).min(2 * PIECE);
+        let bytes = source.fetch(at..at + len).await.map_err(|source| ScanError::Io { at, len, source })?;
+        add(&mut state, &bytes);
+        if work.advance(0).is_break() {
+            return Err(ScanError::Cancelled);
+        }
+        at += len;
+    }
+    Ok(state)
+}
+
+/// The files of a set, which may have to be waited for: the counterpart of [`Files`], as [`Fetch`] is that of [`Source`].
+///
+/// Every [`Files`] is one that never waits. Implement it for a bucket or a folder of a web server.
+pub trait FetchFiles {
+    /// What an open file is.
+    type File: Fetch;
+
+    /// Opens the file at `path`, relative to the folder of the set's index.
+    ///
+    /// # Errors
+    /// If there is none, it cannot be opened, or the path breaks [`check_relative`](crate::source::check_relative).
+    fn fetch_file(&self, path: &str) -> impl Future<Output = io::Result<Self::File>>;
+}
+
+impl<F: Files + ?Sized> FetchFiles for F {
+    type File = F::Source;
+
+    fn fetch_file(&self, path: &str) -> impl Future<Output = io::Result<F::Source>> {
+        ready(self.open(path))
     }
 }
 
@@ -150,6 +218,10 @@ impl<S: Source + ?Sized> Fetch for S {
         self.as_slice()
     }
 
+    fn file_id(&self) -> Option<FileId> {
+        self.id()
+    }
+
     fn scan<C: Scan>(
         &self,
         scan: &C,
@@ -161,6 +233,37 @@ impl<S: Source + ?Sized> Fetch for S {
             None => in_order(self, scan, work, take),
         })
     }
+
+    fn each_whole<H: Send>(
+        sources: &[&Self],
+        start: impl Fn() -> H + Sync,
+        add: impl Fn(&mut H, &[u8]) + Sync,
+        work: &Execution<'_>,
+    ) -> impl Future<Output = Vec<Result<H, ScanError>>>
+    where
+        Self: Sized,
+    {
+        let shared: Option<Vec<_>> = sources.iter().map(|source| source.shared()).collect();
+        let Some(shared) = shared else {
+            return ready(sources.iter().map(|source| whole_now(*source, &start, &add, work)).collect());
+        };
+        let one = |(): &mut (), number: u64| {
+            let source = usize::try_from(number).ok().and_then(|number| shared.get(number));
+            Ok::<_, Infallible>(source.map(|source| whole_now(*source, &start, &add, work)))
+        };
+        let all = work.map(shared.len() as u64, || (), one).unwrap_or_default();
+        ready(all.into_iter().flatten().collect())
+    }
+}
+
+fn whole_now<H>(
+    source: &(impl Source + ?Sized),
+    start: &impl Fn() -> H,
+    add: &impl Fn(&mut H, &[u8]),
+    work: &Execution<'_>,
+) -> Result<H, ScanError> {
+    let waits = || Err(ScanError::Io { at: 0, len: 0, source: io::ErrorKind::WouldBlock.into() });
+    poll_once(whole(source, start(), add, work)).unwrap_or_else(waits)
 }
 
 fn on_threads<C: Scan>(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor_core::{AlignedBuf, Bytes, TensorInfo};
 
-use crate::claims::FileClaims;
+use crate::claims::{FileClaims, Wanted};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::extent::Extent;
@@ -125,18 +125,31 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// Adds what the file states of the bytes that are read for the tensors at these positions. Formats without digests of
-    /// values add nothing.
+    /// Adds what the file states of the bytes that are read for these tensors. Formats without digests of values add nothing.
     ///
     /// # Errors
     /// If what it states cannot be read.
     fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        positions: &[usize],
+        wanted: &[Wanted],
         claims: &mut FileClaims<'_>,
     ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
-        let _ = (index, source, positions, claims);
+        let _ = (index, source, wanted, claims);
+        ready(Ok(()))
+    }
+
+    /// Checks what the file states of its own index. It is done once for a job that reads many tensors; what is not checked
+    /// is noted.
+    ///
+    /// # Errors
+    /// If the index is damaged.
+    fn check_index<S: Fetch>(
+        &self,
+        source: &S,
+        claims: &mut FileClaims<'_>,
+    ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
+        let _ = (source, claims);
         ready(Ok(()))
     }
 

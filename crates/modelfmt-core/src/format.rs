@@ -2,7 +2,7 @@
 
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
-use crate::claims::{Claims, Watched};
+use crate::claims::{Claims, Wanted, Watched};
 use crate::container::Container;
 use crate::error::{AnyError, Error};
 use crate::execution::Execution;
@@ -105,8 +105,13 @@ impl<R: FormatReader> Container for R {
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let reader = self.shared();
         let mut claims = Claims::new();
-        let found = now(R::Index::claims(reader.index(), reader.source(), tensors, &mut claims.of_file()));
-        found.map_err(|error| reader.named(error.erase()))?;
+        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
+        let mut of_file = claims.of_file();
+        let found = async {
+            reader.index().check_index(reader.source(), &mut of_file).await?;
+            R::Index::claims(reader.index(), reader.source(), &wanted, &mut of_file).await
+        };
+        now(found).map_err(|error| reader.named(error.erase()))?;
         Ok(claims)
     }
 
@@ -252,6 +257,18 @@ macro_rules! reader {
             }
         }
 
+        impl<S> From<$crate::Reader<$Index, S>> for Reader<S> {
+            fn from(shared: $crate::Reader<$Index, S>) -> Self {
+                Self { shared }
+            }
+        }
+
+        impl<S> AsRef<$crate::Reader<$Index, S>> for Reader<S> {
+            fn as_ref(&self) -> &$crate::Reader<$Index, S> {
+                &self.shared
+            }
+        }
+
         #[cfg(not(target_arch = "wasm32"))]
         impl Reader<$crate::source::FileSource> {
             #[doc = concat!("Opens the ", $format, " file at `path` with the default options.")]
@@ -262,6 +279,26 @@ macro_rules! reader {
             /// As [`OpenOptions::open`].
             pub fn open(path: impl AsRef<::std::path::Path>) -> $Result<Self> {
                 OpenOptions::new().open(path)
+            }
+        }
+
+        impl<S> Reader<S> {
+            /// What the file holds. Keep it to open the same file again without reading.
+            #[must_use]
+            pub const fn index(&self) -> &::std::sync::Arc<$Index> {
+                self.shared.index()
+            }
+
+            /// Where the bytes come from.
+            #[must_use]
+            pub const fn source(&self) -> &S {
+                self.shared.source()
+            }
+
+            /// The source, without the reader.
+            #[must_use]
+            pub fn into_source(self) -> S {
+                self.shared.into_source()
             }
         }
 
@@ -280,24 +317,6 @@ macro_rules! reader {
             /// If the source is not as long as the file that the index was made of.
             pub fn with_index(index: ::std::sync::Arc<$Index>, source: S) -> $Result<Self> {
                 Ok(Self { shared: $crate::Reader::with_index(index, source)? })
-            }
-
-            /// What the file holds. Keep it to open the same file again without reading.
-            #[must_use]
-            pub const fn index(&self) -> &::std::sync::Arc<$Index> {
-                self.shared.index()
-            }
-
-            /// Where the bytes come from.
-            #[must_use]
-            pub const fn source(&self) -> &S {
-                self.shared.source()
-            }
-
-            /// The source, without the reader.
-            #[must_use]
-            pub fn into_source(self) -> S {
-                self.shared.into_source()
             }
 
             #[doc = concat!("The tensors, in the order of the ", $format, " file: names, dtypes and shapes.")]
@@ -371,6 +390,51 @@ macro_rules! reader {
             /// As [`read_range`](Self::read_range).
             pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> $Result<()> {
                 self.shared.read_into(position, offset, out)
+            }
+
+            /// The tensor of that name with its values, checked by the smallest digest that the file has of them: that of the
+            /// tensor, of its pages, of a section or of the whole file. What that covers beside the tensor is read too.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor); if the bytes are not what the file says; [`Error::NoHash`](crate::Error::NoHash) if
+            /// it says nothing of them, or only in a digest of so many more bytes that [`verify`](Self::verify) is the better
+            /// way.
+            pub fn tensor_checked(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_checked(name)
+            }
+
+            /// As [`tensor_checked`](Self::tensor_checked), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`tensor_checked`](Self::tensor_checked).
+            pub fn tensor_at_checked(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at_checked(position)
+            }
+
+            /// A range of the bytes of a tensor's values, checked. Where the file has digests of pages, only the pages that the
+            /// range touches are read.
+            ///
+            /// # Errors
+            /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has
+            /// fewer bytes.
+            pub fn read_range_checked(
+                &self,
+                name: &str,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_checked(name, range)
+            }
+
+            /// As [`read_range_checked`](Self::read_range_checked), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`read_range_checked`](Self::read_range_checked).
+            pub fn read_range_at_checked(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at_checked(position, range)
             }
 
             #[doc = concat!("The metadata of the ", $format, " file.")]
@@ -475,6 +539,46 @@ macro_rules! reader {
             /// As [`Reader::read_range`].
             pub async fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> $Result<()> {
                 self.shared.read_into(position, offset, out).await
+            }
+
+            /// As [`Reader::tensor_checked`].
+            ///
+            /// # Errors
+            /// As [`Reader::tensor_checked`].
+            pub async fn tensor_checked(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_checked(name).await
+            }
+
+            /// As [`Reader::tensor_at_checked`].
+            ///
+            /// # Errors
+            /// As [`Reader::tensor_at_checked`].
+            pub async fn tensor_at_checked(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at_checked(position).await
+            }
+
+            /// As [`Reader::read_range_checked`].
+            ///
+            /// # Errors
+            /// As [`Reader::read_range_checked`].
+            pub async fn read_range_checked(
+                &self,
+                name: &str,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_checked(name, range).await
+            }
+
+            /// As [`Reader::read_range_at_checked`].
+            ///
+            /// # Errors
+            /// As [`Reader::read_range_at_checked`].
+            pub async fn read_range_at_checked(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at_checked(position, range).await
             }
 
             #[doc = concat!("The metadata of the ", $format, " file.")]

@@ -116,6 +116,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_reader;
+mod checked;
 pub mod claims;
 mod container;
 #[cfg(feature = "crc32")]
@@ -147,7 +148,7 @@ pub use cursor::Cursor;
 pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Located, Part, Shortened};
 pub use execution::{Execution, PIECE, Progress};
 pub use extent::{Extent, Overlap, align_up, overlaps};
-pub use fetch::{Fetch, Scan, ScanError, ScanRange, now, poll_once};
+pub use fetch::{Fetch, FetchFiles, Scan, ScanError, ScanRange, now, poll_once};
 pub use file_index::FileIndex;
 pub use format::FormatReader;
 pub use limits::Limits;
@@ -156,12 +157,12 @@ pub use options::OpenOptions;
 pub use parse::{Parser, parse_fetched, parse_source, require_len};
 pub use reader::{Reader, view_of_source};
 pub use report::{Check, Report, Status, VerifyError, VerifyLevel};
-pub use set::{MapError, SetReader, ShardMap};
+pub use set::{AsyncSetReader, MapError, OpenSet, Placed, SetReader, ShardMap};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
 pub use source::Source;
 pub use steps::{Fed, Step, Steps};
-pub use table::{Encoding, Location, NewTensor, TableIter, TensorTable};
+pub use table::{Encoding, Location, NewTensor, Place, TableIter, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, Small, TensorInfo,
     TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::Error;
-use crate::source::{FileId, Source};
+use crate::source::FileId;
 
 /// A file of a set, or why it cannot be opened.
 type Slot<R, F> = OnceLock<Result<R, Error<F>>>;
@@ -46,32 +46,40 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     /// # Errors
     /// That of `open`, each time; [`Error::NotFound`] if there is no such file.
     pub fn get(&self, number: usize, open: impl FnOnce() -> Result<R, Error<F>>) -> Result<&R, Error<F>> {
+        self.slot(number)?.get_or_init(open).as_ref().map_err(Error::again)
+    }
+
+    /// The reader of a file, if the file was opened before.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn known(&self, number: usize) -> Result<Option<&R>, Error<F>> {
+        match self.slot(number)?.get() {
+            Some(opened) => opened.as_ref().map(Some).map_err(Error::again),
+            None => Ok(None),
+        }
+    }
+
+    fn slot(&self, number: usize) -> Result<&Slot<R, F>, Error<F>> {
         let slot = self.slots.get(number);
-        let slot = slot.ok_or_else(|| Error::NotFound { name: format!("file number {number}") })?;
-        slot.get_or_init(open).as_ref().map_err(Error::again)
+        slot.ok_or_else(|| Error::NotFound { name: format!("file number {number}") })
     }
 
     /// One number for all paths that lead to one file: the number of the first of them that was asked about.
-    pub fn one_number<S: Source + ?Sized>(&self, number: usize, source: &S) -> usize {
-        let Some(id) = source.id() else { return number };
+    pub fn one_number(&self, number: usize, id: Option<FileId>) -> usize {
+        let Some(id) = id else { return number };
         *self.numbers.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(number)
     }
 
-    /// The index of what a source holds: one that is known from another path to the same file, else what `parse` makes of it.
-    ///
-    /// # Errors
-    /// That of `parse`.
-    pub fn index<S: Source>(
-        &self,
-        source: &S,
-        parse: impl FnOnce(&S) -> Result<Arc<I>, Error<F>>,
-    ) -> Result<Arc<I>, Error<F>> {
-        let Some(id) = source.id() else { return parse(source) };
-        if let Some(known) = self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
-            return Ok(Arc::clone(known));
-        }
-        let index = parse(source)?;
+    /// The index of a file that is known from another path to it.
+    pub fn index(&self, id: Option<FileId>) -> Option<Arc<I>> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(&id?).map(Arc::clone)
+    }
+
+    /// Keeps the index of a file for other paths to it; returns the one that is kept.
+    pub fn keep_index(&self, id: Option<FileId>, index: Arc<I>) -> Arc<I> {
+        let Some(id) = id else { return index };
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(indexes.entry(id).or_insert(index)))
+        Arc::clone(indexes.entry(id).or_insert(index))
     }
 }

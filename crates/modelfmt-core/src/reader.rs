@@ -27,8 +27,14 @@ use crate::table::TensorTable;
 /// read. A reader is as [`Send`] and [`Sync`] as its source.
 #[derive(Debug)]
 pub struct Reader<I, S> {
-    index: Arc<I>,
-    source: S,
+    pub(crate) index: Arc<I>,
+    pub(crate) source: S,
+}
+
+impl<I, S> AsRef<Self> for Reader<I, S> {
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }
 
 impl<I, S: Clone> Clone for Reader<I, S> {
@@ -46,6 +52,26 @@ impl<I: FileIndex> Reader<I, FileSource> {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error<I::Fault>> {
         let failed = |source| Error::Open { path: path.display().to_string(), source };
         Self::open_source(FileSource::open(path).map_err(failed)?, options)
+    }
+}
+
+impl<I, S> Reader<I, S> {
+    /// What the file holds. Keep it to open the same file again without reading.
+    #[must_use]
+    pub const fn index(&self) -> &Arc<I> {
+        &self.index
+    }
+
+    /// Where the bytes come from.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The source, without the reader.
+    #[must_use]
+    pub fn into_source(self) -> S {
+        self.source
     }
 }
 
@@ -86,24 +112,6 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
             Ok(()) => Ok(Self { index, source }),
             Err(error) => Err(Error::from(error).in_source(source.name())),
         }
-    }
-
-    /// What the file holds. Keep it to open the same file again without reading.
-    #[must_use]
-    pub const fn index(&self) -> &Arc<I> {
-        &self.index
-    }
-
-    /// Where the bytes come from.
-    #[must_use]
-    pub const fn source(&self) -> &S {
-        &self.source
-    }
-
-    /// The source, without the reader.
-    #[must_use]
-    pub fn into_source(self) -> S {
-        self.source
     }
 
     /// The tensors in the order of the file.

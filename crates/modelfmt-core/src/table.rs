@@ -60,6 +60,15 @@ struct Entry {
     dtype: DType,
 }
 
+/// Where a tensor of a set is in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file lists it, at this position.
+    Listed(usize),
+    /// The file does not list it; the index of the set says that its values are these bytes of the file.
+    Bytes(Extent),
+}
+
 /// No byte of a file can have this offset, so it marks tensors without data.
 const NO_DATA: u64 = u64::MAX;
 

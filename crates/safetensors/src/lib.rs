@@ -186,7 +186,7 @@ pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use set::{SetIndex, SetPlan, SetReader};
+pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader};
 pub use wire::MAX_HEADER_LEN;
 
 // What every format crate has of modelfmt-core.

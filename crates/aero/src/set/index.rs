@@ -1,11 +1,17 @@
 //! The index of a set: `model.aeroset.json`.
 
+use std::sync::Arc;
+
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
 use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::chunks::malformed;
 use crate::error::{Fault, Result};
+use crate::index::Index;
+
+/// The number of the file that lists all tensors; the parts follow it.
+pub(super) const HEAD: usize = 0;
 
 /// What the index of a set says.
 #[derive(Clone, Debug)]
@@ -19,6 +25,8 @@ pub struct SetIndex {
     text_len: u64,
     /// Shard → part, sorted.
     shards: Vec<(u64, u32)>,
+    /// What the file that lists all tensors says, once it is open.
+    tensors: Option<Arc<Index>>,
 }
 
 /// A file of a set.
@@ -80,6 +88,7 @@ impl SetIndex {
             parts,
             global,
             shards,
+            tensors: None,
         })
     }
 
@@ -135,6 +144,38 @@ impl SetIndex {
     /// All files but the index itself.
     pub(super) fn files(&self) -> impl Iterator<Item = &SetFile> {
         std::iter::once(&self.global).chain(self.parts.iter().map(|part| &part.file))
+    }
+
+    /// What the file that lists all tensors says, if the set was opened and not only its index parsed.
+    #[must_use]
+    pub const fn tensors(&self) -> Option<&Arc<Index>> {
+        self.tensors.as_ref()
+    }
+
+    pub(super) fn set_tensors(&mut self, tensors: Arc<Index>) {
+        self.tensors = Some(tensors);
+    }
+
+    /// A file of the set, for errors.
+    pub(super) fn file_part(&self, number: usize) -> Part {
+        Part::named("file of the set", self.file(number).map_or("", |file| &file.path))
+    }
+
+    /// A file of the set, counted from the one that lists all tensors.
+    pub(super) fn file(&self, number: usize) -> Option<&SetFile> {
+        match number.checked_sub(1) {
+            None => Some(self.global_tidx()),
+            Some(part) => self.parts().get(part).map(|part| &part.file),
+        }
+    }
+
+    /// The `hash_b3` of a tensor in the global tensor index.
+    pub(super) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>> {
+        let Some(index) = self.tensors() else { return Ok(None) };
+        index.tensors.hash(position).map_err(|fault| {
+            let name = index.tensors().info(position).map_or("", |info| info.name);
+            malformed(Part::named("tensor", name).with_field("hash_b3"), 0, fault)
+        })
     }
 
     pub(super) const fn text_len(&self) -> u64 {

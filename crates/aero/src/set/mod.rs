@@ -24,19 +24,13 @@
 //! ```
 
 mod index;
+mod map;
 mod plan;
 mod reader;
 mod stated;
 mod verify;
 
-use modelfmt_core::Part;
-
 pub use index::{SetFile, SetIndex, SetPart};
 pub(crate) use plan::DEFAULT_SHARDS_PER_PART;
 pub use plan::SetPlan;
-pub use reader::SetReader;
-
-/// A file of the set, for errors.
-fn file_part(path: &str) -> Part {
-    Part::named("file of the set", path)
-}
+pub use reader::{AsyncSetReader, SetReader};

@@ -1,41 +1,44 @@
 //! Whether the files of a set are those that its index means: a file can be whole and belong to another version.
 
-use modelfmt_core::claims::Claims;
-use modelfmt_core::source::Files;
-use modelfmt_core::{Execution, Source, now};
+use std::collections::BTreeSet;
 
-use super::verify::sha256;
-use super::{SetFile, SetReader, file_part};
+use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::{Execution, Fetch, Part, Reader, ShardMap as _};
+use sha2::{Digest as _, Sha256};
+
+use super::SetIndex;
+use super::index::HEAD;
 use crate::chunks::malformed;
 use crate::control;
-use crate::error::{Error, Fault, Hex, Result};
+use crate::error::{Fault, Hex, Result};
+use crate::index::Index;
 
 /// How long a file with the tensor index may be to be hashed.
 const SOON: u64 = 64 << 20;
 
-/// Checks the files of a set of which values are going to be copied: the one with the tensor index, and the sizes of these parts. `true`
-/// is for a part that no hash of the tensor index ties to the set. Its SHA-256 would be a second pass over the values, so
-/// that a note says that it is not checked.
-pub(super) fn check<F: Files>(
-    set: &SetReader<F>,
-    parts: &[(usize, bool)],
+/// Checks the file with the tensor index, of which tensors are going to be copied. A part that no hash of the tensor index ties to
+/// the set would have to be read twice for its SHA-256, so that a note says that it is not checked.
+pub(super) async fn check_head<S: Fetch>(
+    set: &SetIndex,
+    head: &Reader<Index, S>,
+    wanted: &[Wanted],
     claims: &mut Claims,
 ) -> Result<()> {
-    let (stated, source) = (set.set().global_tidx(), set.global().source());
-    let in_file = |error: Error| error.in_file(&file_part(&stated.path));
-    now(control::check_all(set.global().index(), source, &mut claims.of_file())).map_err(in_file)?;
-    size(stated, source.len())?;
-    if source.len() <= SOON {
-        hash(stated, source)?;
+    let mut of_head = claims.of_set_file(HEAD, set.file_part(HEAD));
+    control::check_all(head.index(), head.source(), &mut of_head).await?;
+    if head.source().size() <= SOON {
+        hash(set, head.source()).await?;
     }
-    let mut loose = 0;
-    for &(number, is_loose) in parts {
-        if let Some(part) = set.set().parts().get(number) {
-            size(&part.file, set.part(number)?.source().len())?;
-            loose += u64::from(is_loose);
+    let mut loose = BTreeSet::new();
+    for wanted in wanted {
+        // Only a hash that the set's own index has says that these values are the set's.
+        let has_values = set.info(wanted.position).is_some_and(|info| info.nbytes > 0);
+        if has_values && set.hash(wanted.position)?.is_none() {
+            loose.insert(set.shard_of(wanted.position)?);
         }
     }
-    if loose > 0 {
+    if !loose.is_empty() {
+        let loose = loose.len();
         claims.note(format!(
             "the SHA-256 of {loose} of the set's files is not checked, and the tensor index has no hashes: a file of another version \
              of the model would not show; verify checks it"
@@ -44,23 +47,21 @@ pub(super) fn check<F: Files>(
     Ok(())
 }
 
-fn size(stated: &SetFile, len: u64) -> Result<()> {
-    if len == stated.size_bytes {
-        return Ok(());
-    }
-    let text = format!("it has {len} bytes, but the index of the set says {}", stated.size_bytes);
-    Err(malformed(file_part(&stated.path), 0, Fault::Set(text)))
+async fn hash<S: Fetch>(set: &SetIndex, source: &S) -> Result<()> {
+    let Some(expected) = set.global_tidx().sha256 else { return Ok(()) };
+    let found = sha256s(&[source], &Execution::sequential()).await.pop();
+    let Some(found) = found.transpose()?.filter(|&found| found != expected) else { return Ok(()) };
+    let (found, expected) = (Hex::new(found), Hex::new(expected));
+    let text = format!("has SHA-256 {found}, but the index of the set says {expected}");
+    Err(malformed(Part::new("its content"), 0, Fault::Set(text)))
 }
 
-fn hash(stated: &SetFile, source: &impl Source) -> Result<()> {
-    let Some(expected) = stated.sha256 else { return Ok(()) };
-    let len = source.len();
-    let found =
-        sha256(source, &Execution::sequential()).map_err(|source| Error::Io { at: 0, len, source })?;
-    if found == expected {
-        return Ok(());
-    }
-    let (found, expected) = (Hex::new(found), Hex::new(expected));
-    let text = format!("it has SHA-256 {found}, but the index of the set says {expected}");
-    Err(malformed(file_part(&stated.path), 0, Fault::Set(text)))
+/// The SHA-256 of each of these files. It goes through a file from its beginning to its end, so several cores take a file
+/// each.
+pub(super) async fn sha256s<S: Fetch>(
+    sources: &[&S],
+    work: &Execution<'_>,
+) -> Vec<Result<[u8; 32], modelfmt_core::ScanError>> {
+    let hashed = S::each_whole(sources, Sha256::new, |hasher, bytes| hasher.update(bytes), work).await;
+    hashed.into_iter().map(|hashed| hashed.map(|hasher| hasher.finalize().into())).collect()
 }

@@ -1,202 +1,213 @@
 //! Checks a set: its index, every file by itself and against the index.
 
-use modelfmt_core::source::Files;
-use modelfmt_core::{Execution, Part, Report, Shortened, Source, VerifyLevel, poll_once};
-use sha2::{Digest as _, Sha256};
+use modelfmt_core::{
+    Execution, Fetch, FetchFiles, OpenSet, Part, Place, Report, ShardMap as _, Shortened, VerifyLevel,
+};
 
-use super::{SetFile, SetReader};
+use super::stated::sha256s;
+use super::{SetFile, SetIndex};
 use crate::error::{Error, Result};
-use crate::reader::{Reader, hex};
+use crate::reader::hex;
 use crate::verify::{Findings, describe, findings};
 
-pub(super) fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
-    let mut found = Findings::default();
+/// A set that is checked.
+struct Verifier<'a, F: FetchFiles> {
+    index: &'a SetIndex,
+    set: &'a OpenSet<SetIndex, F>,
+    found: Findings,
+}
+
+pub(super) async fn report<F: FetchFiles>(
+    index: &SetIndex,
+    set: &OpenSet<SetIndex, F>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
+    let mut v = Verifier { index, set, found: Findings::default() };
     let mut hashes = Vec::new();
-    shard_map(set, &mut found);
-    files(set, level, work, &mut found);
-    tensors(set, &mut found);
+    v.shard_map();
+    v.files(level, work).await;
+    v.tensors().await;
     if level >= VerifyLevel::Full {
-        tensor_hashes(set, work, &mut found.tensors);
-        hashes = set_hashes(set, work);
+        v.tensor_hashes(work).await;
+        hashes = v.set_hashes(work).await;
     }
-    let mut report = found.report(level);
+    let mut report = v.found.report(level);
     if level >= VerifyLevel::Full {
-        let count = set.set().parts().len() + 1;
-        report.add("set-hashes", hashes, format!("{count} files"));
+        report.add("set-hashes", hashes, format!("{} files", index.shard_count()));
     }
     report
 }
 
-/// DECISIONS, AEROSET: every shard is in exactly one part, every hash is one.
-fn shard_map<F: Files>(set: &SetReader<F>, found: &mut Findings) {
-    let index = set.set();
-    for (shard, first, second) in index.twice_listed() {
-        found.structure.push(format!("index of the set: shard {shard} is in parts {first} and {second}"));
-    }
-    for file in index.files().filter(|file| file.sha256.is_none()) {
-        let path = Shortened(&file.path);
-        found.structure.push(format!("index of the set: the sha256 of {path:?} is not 64 hex digits"));
-    }
-}
-
-/// Every file by itself, and its size.
-fn files<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>, found: &mut Findings) {
-    let global = set.set().global_tidx();
-    size(global, set.global().source().len(), found);
-    found.merge(&global.path, of_file(set.global(), level, work));
-    for (number, part) in set.set().parts().iter().enumerate() {
-        match set.part(number) {
-            Ok(reader) => {
-                size(&part.file, reader.source().len(), found);
-                found.merge(&part.file.path, of_file(reader, level, work));
-            }
-            Err(error) => {
-                found.structure.push(format!(
-                    "part {number} {:?}: {}",
-                    Shortened(&part.file.path),
-                    describe(&error)
-                ));
-            }
+impl<F: FetchFiles> Verifier<'_, F> {
+    /// Every shard is in exactly one part, every hash is one.
+    fn shard_map(&mut self) {
+        let found = &mut self.found.structure;
+        for (shard, first, second) in self.index.twice_listed() {
+            found.push(format!("index of the set: shard {shard} is in parts {first} and {second}"));
+        }
+        for file in self.index.files().filter(|file| file.sha256.is_none()) {
+            let path = Shortened(&file.path);
+            found.push(format!("index of the set: the sha256 of {path:?} is not 64 hex digits"));
         }
     }
-}
 
-/// The checks of one file; over a source nothing has to be waited for.
-fn of_file<S: Source>(file: &Reader<S>, level: VerifyLevel, work: &Execution<'_>) -> Findings {
-    poll_once(findings(file.index(), file.source(), level, work)).unwrap_or_default()
-}
-
-fn size(file: &SetFile, len: u64, found: &mut Findings) {
-    if len != file.size_bytes {
-        let (path, stated) = (Shortened(&file.path), file.size_bytes);
-        found
-            .structure
-            .push(format!("file {path:?}: it has {len} bytes, but the index of the set says {stated}"));
-    }
-}
-
-/// Every tensor is in the part that has its shard, as the global index describes it.
-fn tensors<F: Files>(set: &SetReader<F>, found: &mut Findings) {
-    for (position, info) in set.tensors().iter().enumerate() {
-        let part = set.index().entry(position).and_then(|entry| set.set().part_of_shard(entry.shard_id));
-        if part.is_some_and(|number| set.part(number).is_err()) {
-            continue; // that the part does not open is a finding
-        }
-        if let Err(error) = set.check_home(position) {
-            found.structure.push(format!("tensor {:?}: {}", Shortened(info.name), describe(&error)));
-        }
-    }
-}
-
-/// The `hash_b3` of the global index. Where the part has the same, that was checked with the part; of the others the values are
-/// hashed, and those of tied tensors once.
-fn tensor_hashes<F: Files>(set: &SetReader<F>, work: &Execution<'_>, found: &mut Vec<String>) {
-    let mut wanted: Vec<(usize, u64, u64, usize)> = (0..set.tensors().len())
-        .filter_map(|position| {
-            let (part, start, end) = set.unchecked_hash(position)?;
-            Some((part, start, end, position))
-        })
-        .collect();
-    wanted.sort_unstable();
-    let mut last: Option<(usize, u64, u64, [u8; 32])> = None;
-    for (part, start, end, position) in wanted {
-        let name = set.tensors().info(position).map_or("", |info| info.name);
-        let tensor = Part::named("tensor", name);
-        let hash = match last {
-            Some((same, from, to, hash)) if (same, from, to) == (part, start, end) => hash,
-            Some((same, _, reach, _)) if same == part && start < reach => {
-                found.push(format!(
-                    "{tensor}: it shares some of its bytes with another; its hash_b3 is not checked"
-                ));
-                continue;
-            }
-            _ => match set.part(part).and_then(|reader| blake3(reader.source(), start, end, work)) {
-                Ok(hash) => hash,
+    /// Every file by itself, and its size.
+    async fn files(&mut self, level: VerifyLevel, work: &Execution<'_>) {
+        for (number, file) in self.index.files().enumerate() {
+            match self.set.shard(number).await {
+                Ok(reader) => {
+                    let (index, source) = (reader.index(), reader.source());
+                    self.size(file, source.size());
+                    self.found.merge(&file.path, findings(index, source, level, work).await);
+                }
                 Err(error) => {
-                    found.push(format!("{tensor}: {}", describe(&error)));
-                    if matches!(error, Error::Cancelled) {
-                        return;
-                    }
+                    let (path, error) = (Shortened(&file.path), describe(&error));
+                    let which =
+                        number.checked_sub(1).map_or("file".to_owned(), |part| format!("part {part}"));
+                    self.found.structure.push(format!("{which} {path:?}: {error}"));
+                }
+            }
+        }
+    }
+
+    fn size(&mut self, file: &SetFile, len: u64) {
+        if len != file.size_bytes {
+            let (path, stated) = (Shortened(&file.path), file.size_bytes);
+            let text = format!("file {path:?}: it has {len} bytes, but the index of the set says {stated}");
+            self.found.structure.push(text);
+        }
+    }
+
+    /// Every tensor is in the part that has its shard, as the global index describes it.
+    async fn tensors(&mut self) {
+        for position in 0..self.index.tensor_count() {
+            if let Ok(number) = self.index.shard_of(position)
+                && self.set.shard(number).await.is_err()
+            {
+                continue; // that the part does not open is a finding
+            }
+            if let Err(error) = self.set.find(position).await {
+                let name = Shortened(self.index.name(position).unwrap_or_default());
+                self.found.structure.push(format!("tensor {name:?}: {}", describe(&error)));
+            }
+        }
+    }
+
+    /// The file, first and last byte of a tensor that has a hash in the global index, and not the same one in its part.
+    async fn unchecked_hash(&self, position: usize) -> Option<(usize, u64, u64)> {
+        let entry = self.index.tensors()?.entry(position).filter(|entry| entry.data_len > 0)?;
+        let expected = entry.hash_b3?;
+        let (number, place) = self.set.find(position).await.ok()?;
+        let part = self.set.shard(number).await.ok()?.index();
+        let start = match place {
+            Place::Bytes(extent) => extent.offset(),
+            Place::Listed(there) if part.entry(there)?.hash_b3 == Some(expected) => return None,
+            Place::Listed(there) => part.location(there).and_then(|found| found.offset).unwrap_or(0),
+        };
+        Some((number, start, start.saturating_add(entry.data_len)))
+    }
+
+    /// The `hash_b3` of the global index. Where the part has the same, that was checked with the part; of the others the
+    /// values are hashed, and those of tied tensors once.
+    async fn tensor_hashes(&mut self, work: &Execution<'_>) {
+        let mut wanted: Vec<(usize, u64, u64, usize)> = Vec::new();
+        for position in 0..self.index.tensor_count() {
+            if let Some((part, start, end)) = self.unchecked_hash(position).await {
+                wanted.push((part, start, end, position));
+            }
+        }
+        wanted.sort_unstable();
+        let mut last: Option<(usize, u64, u64, [u8; 32])> = None;
+        for (part, start, end, position) in wanted {
+            let tensor = Part::named("tensor", self.index.name(position).unwrap_or_default());
+            let hash = match last {
+                Some((same, from, to, hash)) if (same, from, to) == (part, start, end) => hash,
+                Some((same, _, reach, _)) if same == part && start < reach => {
+                    self.found.tensors.push(format!(
+                        "{tensor}: it shares some of its bytes with another; its hash_b3 is not checked"
+                    ));
                     continue;
                 }
-            },
-        };
-        last = Some((part, start, end, hash));
-        let expected = set.index().entry(position).and_then(|entry| entry.hash_b3);
-        if expected.is_some_and(|expected| expected != hash) {
-            let (hash, expected) = (hex(&hash), hex(&expected.unwrap_or_default()));
-            found.push(format!(
-                "{tensor}: has BLAKE3 {hash}, but the hash_b3 of the global index says {expected}: the content is damaged"
-            ));
+                _ => match self.blake3(part, start, end, work).await {
+                    Ok(hash) => hash,
+                    Err(error) => {
+                        self.found.tensors.push(format!("{tensor}: {}", describe(&error)));
+                        if matches!(error, Error::Cancelled) {
+                            return;
+                        }
+                        continue;
+                    }
+                },
+            };
+            last = Some((part, start, end, hash));
+            let expected = self.index.tensors().and_then(|index| index.entry(position)?.hash_b3);
+            if expected.is_some_and(|expected| expected != hash) {
+                let (hash, expected) = (hex(&hash), hex(&expected.unwrap_or_default()));
+                self.found.tensors.push(format!(
+                    "{tensor}: has BLAKE3 {hash}, but the hash_b3 of the global index says {expected}: the content is damaged"
+                ));
+            }
         }
     }
-}
 
-fn blake3(source: &(impl Source + ?Sized), start: u64, end: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new();
-    let mut at = start;
-    while at < end {
-        let len = STEP.min(end - at);
-        hasher.update(&source.read(at..at + len).map_err(|source| Error::Io { at, len, source })?);
-        // The bytes count where the hashes of the chunks go over them.
-        if work.advance(0).is_break() {
-            return Err(Error::Cancelled);
+    async fn blake3(&self, number: usize, start: u64, end: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
+        let source = self.set.shard(number).await?.as_ref().source();
+        let mut hasher = blake3::Hasher::new();
+        let mut at = start;
+        while at < end {
+            let len = STEP.min(end - at);
+            let bytes = source.fetch(at..at + len).await;
+            hasher.update(&bytes.map_err(|source| Error::Io { at, len, source })?);
+            // The bytes count where the hashes of the chunks go over them.
+            if work.advance(0).is_break() {
+                return Err(Error::Cancelled);
+            }
+            at += len;
         }
-        at += len;
+        Ok(*hasher.finalize().as_bytes())
     }
-    Ok(*hasher.finalize().as_bytes())
+
+    /// Every file is the one that the index means. One that is no AERO file has a hash all the same.
+    async fn set_hashes(&self, work: &Execution<'_>) -> Vec<String> {
+        let mut reopened: Vec<Option<Result<F::File>>> = Vec::new();
+        for number in 0..self.index.shard_count() {
+            let is_open = self.set.shard(number).await.is_ok();
+            reopened.push(if is_open { None } else { Some(self.set.file(number).await) });
+        }
+        let (mut sources, mut found) = (Vec::new(), Vec::new());
+        for (number, (file, reopened)) in self.index.files().zip(&reopened).enumerate() {
+            let source = match reopened {
+                Some(opened) => opened.as_ref().map_err(describe),
+                None => self
+                    .set
+                    .shard(number)
+                    .await
+                    .map(|reader| reader.as_ref().source())
+                    .map_err(|e| describe(&e)),
+            };
+            match source {
+                Ok(source) => sources.push((file, source)),
+                Err(error) => found.push(format!("file {:?}: {error}", Shortened(&file.path))),
+            }
+        }
+        let hashes = sha256s(&sources.iter().map(|&(_, source)| source).collect::<Vec<_>>(), work).await;
+        found.extend(sources.into_iter().zip(hashes).filter_map(|((file, _), hash)| {
+            let path = Shortened(&file.path);
+            match (hash, file.sha256) {
+                (Ok(hash), Some(stated)) if hash != stated => {
+                    let (hash, stated) = (hex(&hash), hex(&stated));
+                    Some(format!(
+                        "file {path:?}: it has SHA-256 {hash}, but the index of the set says {stated}"
+                    ))
+                }
+                (Err(error), _) => Some(format!("file {path:?}: {error}")),
+                _ => None,
+            }
+        }));
+        found
+    }
 }
 
 /// Bytes that are read at once.
 const STEP: u64 = 1 << 20;
-
-/// SHA-256 goes through a file from its beginning to its end, so several cores take a file each.
-fn set_hashes<F: Files>(set: &SetReader<F>, work: &Execution<'_>) -> Vec<String> {
-    let stated: Vec<&SetFile> = set.set().files().collect();
-    // Those that are open are read as they are; a file that is no AERO file has a hash all the same.
-    let opened = |number: usize| match number.checked_sub(1) {
-        None => Some(set.global().source()),
-        Some(part) => set.part(part).ok().map(|reader| reader.source()),
-    };
-    let sources: Vec<Option<&F::Source>> = (0..stated.len()).map(opened).collect();
-    let shared: Option<Vec<_>> = sources.iter().map(|source| source.and_then(Source::shared)).collect();
-    let compare = |file: &SetFile, hash: std::io::Result<[u8; 32]>| {
-        let path = Shortened(&file.path);
-        match (hash, file.sha256) {
-            (Ok(hash), Some(stated)) if hash != stated => {
-                let (hash, stated) = (hex(&hash), hex(&stated));
-                Some(format!("file {path:?}: it has SHA-256 {hash}, but the index of the set says {stated}"))
-            }
-            (Err(error), _) => Some(format!("file {path:?}: {error}")),
-            _ => None,
-        }
-    };
-    let Some(shared) = shared else {
-        let hash = |(&file, source): (&&SetFile, &Option<&F::Source>)| match source {
-            Some(source) => compare(file, sha256(*source, work)),
-            None => compare(file, set.open_raw(&file.path).and_then(|source| sha256(&source, work))),
-        };
-        return stated.iter().zip(&sources).filter_map(hash).collect();
-    };
-    let one = |(): &mut (), number: u64| {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let found = stated.get(number).zip(shared.get(number));
-        Ok::<_, ()>(found.and_then(|(file, source)| compare(file, sha256(*source, work))))
-    };
-    work.map(stated.len() as u64, || (), one).unwrap_or_default().into_iter().flatten().collect()
-}
-
-pub(super) fn sha256(source: &(impl Source + ?Sized), work: &Execution<'_>) -> std::io::Result<[u8; 32]> {
-    let mut hasher = Sha256::new();
-    let mut at = 0;
-    while at < source.len() {
-        let end = source.len().min(at.saturating_add(STEP));
-        hasher.update(&*source.read(at..end)?);
-        // The bytes count where BLAKE3 goes over them.
-        if work.advance(0).is_break() {
-            return Err(std::io::Error::other("stopped on request"));
-        }
-        at = end;
-    }
-    Ok(hasher.finalize().into())
-}

@@ -98,7 +98,7 @@ impl Manifest {
 
     /// The number of the shard that has the tensor at a position.
     #[must_use]
-    pub fn home(&self, position: usize) -> Option<usize> {
+    pub fn shard_of(&self, position: usize) -> Option<usize> {
         self.homes.get(position).map(|&home| home as usize)
     }
 
@@ -193,7 +193,10 @@ mod tests {
         assert_eq!(manifest.shard(0), Some(first));
         assert_eq!(manifest.shard(1).unwrap().crc32, None);
         assert!(manifest.names().iter().eq(["a", "b"]));
-        assert_eq!((manifest.home(0), manifest.home(1), manifest.home(2)), (Some(1), Some(0), None));
+        assert_eq!(
+            (manifest.shard_of(0), manifest.shard_of(1), manifest.shard_of(2)),
+            (Some(1), Some(0), None)
+        );
         assert_eq!((manifest.names().find("b"), manifest.apr_version()), (Some(1), Some("2.0.0")));
     }
 

@@ -1,8 +1,6 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
-use modelfmt_core::source::Files;
-use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, FileIndex, Limits, NameTable, Report, ShardMap, VerifyLevel, now};
+use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, ShardMap, VerifyLevel};
 
 use super::Manifest;
 use crate::error::Result;
@@ -11,8 +9,12 @@ use crate::index::Index;
 /// An open sharded model: its [`Manifest`] and its shards.
 pub type SetReader<F> = modelfmt_core::SetReader<Manifest, F>;
 
+/// An open sharded model whose files may have to be waited for.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<Manifest, F>;
+
 impl ShardMap for Manifest {
     type Index = Index;
+    type Reader<S> = crate::Reader<S>;
 
     const SHARD: &'static str = "shard";
 
@@ -24,12 +26,20 @@ impl ShardMap for Manifest {
         self.text_len()
     }
 
-    fn names(&self) -> &NameTable {
-        self.names()
+    fn tensor_count(&self) -> usize {
+        self.names().len()
     }
 
-    fn home(&self, position: usize) -> Option<usize> {
-        self.home(position)
+    fn name(&self, position: usize) -> Option<&str> {
+        self.names().name(position)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names().find(name)
+    }
+
+    fn shard_of(&self, position: usize) -> Result<usize> {
+        self.shard_of(position).ok_or_else(|| Error::no_such_position(position))
     }
 
     fn shard_count(&self) -> usize {
@@ -40,7 +50,7 @@ impl ShardMap for Manifest {
         self.shard(number).map(|shard| shard.file)
     }
 
-    fn size(&self, number: usize) -> Option<u64> {
+    fn stated_size(&self, number: usize) -> Option<u64> {
         self.shard(number).map(|shard| shard.size)
     }
 
@@ -51,18 +61,17 @@ impl ShardMap for Manifest {
         version.get(..end).map(str::to_owned)
     }
 
-    /// The model's metadata: that of its first shard, which is opened if it is not yet.
-    fn metadata_tree<F: Files>(set: &SetReader<F>) -> Result<Value> {
-        let shard = set.shard(0)?;
-        now(shard.index().metadata_tree(shard.source()))
+    /// Metadata, flags and alignment are those of the first shard.
+    fn described_by(&self) -> Option<usize> {
+        Some(0)
     }
 
-    /// Flags and alignment of the first shard.
-    fn details<F: Files>(set: &SetReader<F>) -> Result<Object> {
-        Ok(set.shard(0)?.index().details())
-    }
-
-    fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        super::verify::report(set, level, work)
+    async fn verify<F: FetchFiles>(
+        &self,
+        set: &OpenSet<Self, F>,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> Report {
+        super::verify::report(self, set, level, work).await
     }
 }

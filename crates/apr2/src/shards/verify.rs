@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use modelfmt_core::crc32::Crc;
-use modelfmt_core::source::Files;
-use modelfmt_core::{Execution, PIECE, Reader, Report, Shortened, Source, VerifyLevel, poll_once};
+use modelfmt_core::{
+    Error, Execution, Fetch, FetchFiles, OpenSet, PIECE, Report, ScanRange, Shortened, VerifyLevel,
+};
 
-use super::{Manifest, SetReader, Shard};
+use super::{Manifest, Shard};
 use crate::index::Index;
+use crate::reader::Reader;
 use crate::verify::{self, message};
 use crate::wire::Flags;
 
@@ -26,23 +28,27 @@ struct Found {
     is_compressed: bool,
 }
 
-pub(super) fn report<F: Files>(set: &SetReader<F>, level: VerifyLevel, work: &Execution<'_>) -> Report {
-    let manifest = set.index();
+pub(super) async fn report<F: FetchFiles>(
+    manifest: &Manifest,
+    set: &OpenSet<Manifest, F>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
     let mut found = Found::default();
     manifest_itself(manifest, &mut found);
     let mut readers = Vec::with_capacity(manifest.shards().len());
     for (number, shard) in manifest.shards().enumerate() {
-        let reader = set.shard(number);
+        let reader = set.shard(number).await;
         match &reader {
-            Ok(reader) => one_shard(number, shard, reader, level, work, &mut found),
+            Ok(reader) => one_shard(number, shard, reader, level, work, &mut found).await,
             Err(error) => {
                 found.structure.push(format!("shard {:?}: {}", Shortened(shard.file), message(error)));
                 if level >= VerifyLevel::Full {
-                    unreadable(set.files(), shard, work, &mut found);
+                    unreadable(set, number, shard, work, &mut found).await;
                 }
             }
         }
-        readers.push(reader.ok());
+        readers.push(reader.ok().map(|reader| &**reader.index()));
     }
     map(manifest, &readers, &mut found);
     found.report(level, manifest)
@@ -93,10 +99,10 @@ fn manifest_itself(manifest: &Manifest, found: &mut Found) {
 }
 
 /// The checks of one shard by itself, and its CRC.
-fn one_shard<S: Source>(
+async fn one_shard<S: Fetch>(
     number: usize,
     shard: Shard<'_>,
-    reader: &Reader<Index, S>,
+    reader: &Reader<S>,
     level: VerifyLevel,
     work: &Execution<'_>,
     found: &mut Found,
@@ -104,8 +110,7 @@ fn one_shard<S: Source>(
     let index = reader.index();
     let file = Shortened(shard.file);
     let named = |text: String| format!("shard {file:?}: {text}");
-    // Over a source nothing has to be waited for.
-    let Some(of_shard) = poll_once(verify::findings(index, reader.source(), level, work)) else { return };
+    let of_shard = verify::findings(index, reader.source(), level, work).await;
     found.structure.extend(of_shard.structure.into_iter().map(named));
     found.extents.extend(of_shard.extents.into_iter().map(named));
     found.signature.extend(of_shard.signature.into_iter().map(named));
@@ -149,35 +154,44 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
 }
 
 /// The CRC of a shard that does not open as an APR2 file.
-fn unreadable(files: &impl Files, shard: Shard<'_>, work: &Execution<'_>, found: &mut Found) {
+async fn unreadable<F: FetchFiles>(
+    set: &OpenSet<Manifest, F>,
+    number: usize,
+    shard: Shard<'_>,
+    work: &Execution<'_>,
+    found: &mut Found,
+) {
     let named = |text: String| format!("shard {:?}: {text}", Shortened(shard.file));
-    let source = match files.open(shard.file) {
+    let source = match set.file(number).await {
         Ok(source) => source,
-        Err(error) => return found.shard_crcs.push(named(format!("cannot be opened: {error}"))),
+        Err(Error::Open { source: error, .. }) => {
+            return found.shard_crcs.push(named(format!("cannot be opened: {error}")));
+        }
+        Err(error) => return found.shard_crcs.push(named(message(&error))),
     };
-    let len = source.len();
     let mut crc = Crc::default();
-    match work.scan(&source, 0..len, PIECE, |_, bytes| Crc::of(bytes), |next| crc = crc.then(next)) {
+    let scan = ScanRange::new(0..source.size(), PIECE, |_, bytes: &[u8]| Crc::of(bytes));
+    match source.scan(&scan, work, |next| crc = crc.then(next)).await {
         Ok(()) => compare(shard, crc, found),
         Err(error) => found.shard_crcs.push(named(error.to_string())),
     }
 }
 
 /// Every tensor that the manifest maps to a shard is there, and the other way round.
-fn map<S: Source>(manifest: &Manifest, readers: &[Option<&Reader<Index, S>>], found: &mut Found) {
+fn map(manifest: &Manifest, indexes: &[Option<&Index>], found: &mut Found) {
     for (position, name) in manifest.names().iter().enumerate() {
-        let Some(home) = manifest.home(position) else { continue };
-        let Some(Some(reader)) = readers.get(home) else { continue }; // a shard that does not open is a finding
-        if reader.tensors().find(name).is_none() {
+        let Some(home) = manifest.shard_of(position) else { continue };
+        let Some(Some(index)) = indexes.get(home) else { continue }; // a shard that does not open is a finding
+        if index.tensors().find(name).is_none() {
             let (file, name) = (manifest.shard(home).map_or("", |shard| shard.file), Shortened(name));
             let what = format!("it does not have tensor {name:?}, which the manifest maps to it");
             found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
         }
     }
-    let home = |name| manifest.names().find(name).and_then(|position| manifest.home(position));
-    for (number, (shard, reader)) in manifest.shards().zip(readers).enumerate() {
+    let home = |name| manifest.names().find(name).and_then(|position| manifest.shard_of(position));
+    for (number, (shard, index)) in manifest.shards().zip(indexes).enumerate() {
         let file = Shortened(shard.file);
-        let tensors = reader.iter().flat_map(|reader| reader.tensors());
+        let tensors = index.iter().flat_map(|index| index.tensors());
         let mut strangers = tensors.filter(|tensor| home(tensor.name) != Some(number));
         // Many paths may lead to one file: a line for each tensor of each would be a product.
         for tensor in strangers.by_ref().take(MAX_UNMAPPED) {

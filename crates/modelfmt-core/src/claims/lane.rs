@@ -15,6 +15,8 @@ pub(super) const MAX_RUNS: usize = 1 << 14;
 pub(super) trait AnyLane: Send + Sync {
     /// Takes note of bytes of the file; false if a claim does not hold.
     fn saw(&self, at: u64, bytes: &[u8], keep_all: bool) -> bool;
+    /// The ranges of the claims that have bytes of a range.
+    fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>>;
     /// The ranges that have not been seen, of all claims.
     fn missing(&self) -> Vec<Range<u64>>;
     /// The first claim that was found not to hold.
@@ -227,6 +229,12 @@ where
             );
         }
         self.failed.get().is_none()
+    }
+
+    fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let first = self.claims.partition_point(|claim| claim.extent.end() <= range.start);
+        let here = self.claims.iter().skip(first).take_while(|claim| claim.extent.offset() < range.end);
+        here.map(|claim| claim.extent.range()).collect()
     }
 
     fn missing(&self) -> Vec<Range<u64>> {

@@ -19,10 +19,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::container::Container;
-use crate::error::{AnyError, Part};
+use crate::error::{AnyError, CommonFault, Error, Part};
 use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
-use crate::source::Source;
+use crate::fetch::Fetch;
 use tensor_core::{AlignedBuf, Bytes};
 
 use lane::{AnyLane, Lane};
@@ -53,6 +53,23 @@ pub struct Claim<D, W> {
     pub expected: D,
     /// What the range is, for errors.
     pub what: W,
+}
+
+/// A tensor of which values are going to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its position.
+    pub position: usize,
+    /// Which bytes of its values; `None` for all.
+    pub range: Option<Range<u64>>,
+}
+
+impl Wanted {
+    /// All values of the tensor at a position.
+    #[must_use]
+    pub const fn whole(position: usize) -> Self {
+        Self { position, range: None }
+    }
 }
 
 /// The claims that are checked during one job, and how far they have got.
@@ -140,6 +157,50 @@ impl Claims {
                 return Ok(());
             }
             self.read(&missing, container, work)?;
+        }
+    }
+
+    /// Whether claims of a file cover every byte of a range.
+    #[must_use]
+    pub fn covers(&self, file: usize, range: &Range<u64>) -> bool {
+        let lanes = self.files.get(&file).into_iter().flatten();
+        let mut at = range.start;
+        for covered in merged(lanes.flat_map(|lane| lane.covered(range)).collect()) {
+            if covered.start <= at {
+                at = at.max(covered.end);
+            }
+        }
+        at >= range.end
+    }
+
+    /// From the first byte to the last that claims of a file cover and that was not seen.
+    pub(crate) fn hull(&self, file: usize) -> Option<Range<u64>> {
+        let missing = || self.files.get(&file).into_iter().flatten().flat_map(|lane| lane.missing());
+        Some(missing().map(|range| range.start).min()?..missing().map(|range| range.end).max()?)
+    }
+
+    /// Reads what is missing of the ranges of one file, and says whether all claims hold: [`finish`](Self::finish) for a
+    /// read that is one of its own.
+    ///
+    /// # Errors
+    /// The first claim that does not hold; [`Error::Io`] if bytes cannot be read.
+    pub async fn complete<S: Fetch, F>(&self, file: usize, source: &S) -> Result<(), Error<F>>
+    where
+        F: From<CommonFault> + 'static,
+    {
+        loop {
+            if let Some(failure) = self.failure() {
+                return Err(failure.typed());
+            }
+            let missing = self.missing();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            for (_, range) in missing.into_iter().filter(|(number, _)| *number == file) {
+                let (at, len) = (range.start, range.end - range.start);
+                let bytes = source.fetch(range).await.map_err(|source| Error::Io { at, len, source })?;
+                self.look(file, at, &bytes, true);
+            }
         }
     }
 
@@ -278,15 +339,15 @@ pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A source all of whose reads are seen by [`Claims`].
+/// A file all of whose reads are seen by [`Claims`].
 #[derive(Debug)]
-pub struct Watched<'a, S: ?Sized> {
+pub struct Watched<'a, S> {
     source: &'a S,
     file: usize,
     claims: &'a Claims,
 }
 
-impl<'a, S: Source + ?Sized> Watched<'a, S> {
+impl<'a, S: Fetch> Watched<'a, S> {
     /// The file of that number of a set; of one that stands alone, 0.
     pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
         Self { source, file, claims }
@@ -294,20 +355,20 @@ impl<'a, S: Source + ?Sized> Watched<'a, S> {
 }
 
 /// It does not say that it is in memory, or a reader would not have to ask.
-impl<S: Source + ?Sized> Source for Watched<'_, S> {
-    fn len(&self) -> u64 {
-        self.source.len()
+impl<S: Fetch> Fetch for Watched<'_, S> {
+    fn size(&self) -> u64 {
+        self.source.size()
     }
 
-    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.source.read_into(offset, out)?;
+    async fn fetch_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.source.fetch_into(offset, out).await?;
         self.claims.saw(self.file, offset, out);
         Ok(())
     }
 
-    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let at = range.start;
-        let bytes = self.source.read(range)?;
+        let bytes = self.source.fetch(range).await?;
         self.claims.saw(self.file, at, &bytes);
         Ok(bytes)
     }

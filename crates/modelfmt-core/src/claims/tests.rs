@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::lane::MAX_RUNS;
 use super::*;
-use crate::error::{CommonFault, Error};
 use crate::report::{Report, VerifyLevel};
+use crate::source::Source;
 use crate::table::Location;
 use crate::value::Value;
 use tensor_core::TensorInfo;

@@ -173,7 +173,7 @@ mod on {
         for (position, chunk, _) in carried {
             let content = match (file(job.source), set(job.source)) {
                 (Some(reader), _) => reader.chunk_at(position),
-                (None, Some(set)) => set.global().chunk_at(position),
+                (None, Some(set)) => set.global().and_then(|global| global.chunk_at(position)),
                 (None, None) => continue,
             };
             let content = content.map_err(Error::erase)?;

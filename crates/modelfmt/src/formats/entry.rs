@@ -133,6 +133,7 @@ impl ToOpen<'_> {
     pub(super) fn open_set<M: ShardMap + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>, AnyError>
     where
         M::Index: Send + Sync + 'static,
+        M::Reader<BoxSource>: Send + Sync,
     {
         let options = own_options::<M::Index>(self.options);
         let reader = SetReader::<M, _>::from_source(&self.source, self.files, &options);

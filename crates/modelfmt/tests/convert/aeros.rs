@@ -164,7 +164,7 @@ fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
         without(Model::open(&global).unwrap().as_aero().unwrap(), &[aero::FourCC::MJSN, aero::FourCC::MMSG]);
     std::fs::write(&global, bytes).unwrap();
     let bare = Model::open(&index).unwrap();
-    assert!(bare.as_aeroset().unwrap().global().manifest().unwrap().is_none());
+    assert!(bare.as_aeroset().unwrap().global().unwrap().manifest().unwrap().is_none());
     let flat = bare.flat_metadata().unwrap();
     assert_eq!((flat.get("model_name"), flat.get("architecture")), (Some(&"m".into()), Some(&"a".into())));
     // The index has the SHA-256 of the file as it was.

@@ -62,15 +62,15 @@ fn what_only_aero_has_names_its_file_too() {
     let path = testkit::testdata("aero/dtypes.aero");
     let reader = aero::Reader::open(&path).unwrap();
     let errors = [
-        reader.tensor_verified("absent").map(drop).unwrap_err(),
-        reader.tensor_at_verified(0).map(drop).unwrap_err(),
+        reader.tensor_checked("absent").map(drop).unwrap_err(),
+        reader.tensor_at_checked(1000).map(drop).unwrap_err(),
         reader.read_range("absent", 0..1).map(drop).unwrap_err(),
         reader.read_range_at(1000, 0..1).map(drop).unwrap_err(),
-        reader.read_range_verified(0, 0..u64::MAX).map(drop).unwrap_err(),
+        reader.read_range_at_checked(0, 0..u64::MAX).map(drop).unwrap_err(),
         reader.chunk(aero::FourCC::WTSH, "absent").map(drop).unwrap_err(),
     ];
     errors.iter().for_each(|error| named_once(error, &path));
-    assert!(matches!(errors[1].inner(), Error::NoHash { .. }), "{:?}", errors[1]);
+    assert!(matches!(errors[1].inner(), Error::NotFound { .. }), "{:?}", errors[1]);
 }
 
 /// A set whose index is sound and whose file is not.

@@ -76,7 +76,7 @@ impl SetIndex {
 
     /// The number of the file that has the tensor at a position.
     #[must_use]
-    pub fn home(&self, position: usize) -> Option<usize> {
+    pub fn shard_of(&self, position: usize) -> Option<usize> {
         self.homes.get(position).map(|&number| number as usize)
     }
 

@@ -3,7 +3,8 @@
 mod index;
 mod plan;
 mod reader;
+mod verify;
 
 pub use index::SetIndex;
 pub use plan::SetPlan;
-pub use reader::SetReader;
+pub use reader::{AsyncSetReader, SetReader};

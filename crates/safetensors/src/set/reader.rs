@@ -1,8 +1,7 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
-use modelfmt_core::source::Files;
-use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Limits, NameTable, Report, ShardMap, VerifyLevel};
+use modelfmt_core::value::Value;
+use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, ShardMap, VerifyLevel};
 
 use super::SetIndex;
 use crate::error::Result;
@@ -11,8 +10,12 @@ use crate::index::Index;
 /// An open set of safetensors files: its [`SetIndex`] and its files.
 pub type SetReader<F> = modelfmt_core::SetReader<SetIndex, F>;
 
+/// An open set of safetensors files that may have to be waited for.
+pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<SetIndex, F>;
+
 impl ShardMap for SetIndex {
     type Index = Index;
+    type Reader<S> = crate::Reader<S>;
 
     const SHARD: &'static str = "file";
 
@@ -24,12 +27,20 @@ impl ShardMap for SetIndex {
         self.text_len()
     }
 
-    fn names(&self) -> &NameTable {
-        self.names()
+    fn tensor_count(&self) -> usize {
+        self.names().len()
     }
 
-    fn home(&self, position: usize) -> Option<usize> {
-        self.home(position)
+    fn name(&self, position: usize) -> Option<&str> {
+        self.names().name(position)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names().find(name)
+    }
+
+    fn shard_of(&self, position: usize) -> Result<usize> {
+        self.shard_of(position).ok_or_else(|| Error::no_such_position(position))
     }
 
     fn shard_count(&self) -> usize {
@@ -41,7 +52,7 @@ impl ShardMap for SetIndex {
     }
 
     /// The index does not state sizes.
-    fn size(&self, _: usize) -> Option<u64> {
+    fn stated_size(&self, _: usize) -> Option<u64> {
         None
     }
 
@@ -50,15 +61,17 @@ impl ShardMap for SetIndex {
     }
 
     /// The index's own `metadata`. That of a file is its reader's: `set.shard(0)?.index().metadata()`.
-    fn metadata_tree<F: Files>(set: &SetReader<F>) -> Result<Value> {
-        Ok(Value::Object(set.index().metadata().clone()))
+    fn metadata(&self) -> Value {
+        Value::Object(self.metadata().clone())
     }
 
-    fn details<F: Files>(_: &SetReader<F>) -> Result<Object> {
-        Ok(Object::new())
-    }
-
-    fn verify<F: Files>(set: &SetReader<F>, level: VerifyLevel, _: &Execution<'_>) -> Report {
-        crate::verify::set(set, level) // no rule covers the values
+    /// No rule covers the values.
+    async fn verify<F: FetchFiles>(
+        &self,
+        set: &OpenSet<Self, F>,
+        level: VerifyLevel,
+        _: &Execution<'_>,
+    ) -> Report {
+        super::verify::report(self, set, level).await
     }
 }

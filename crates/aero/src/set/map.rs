@@ -1,0 +1,192 @@
+//! What the shared readers of sets ask of the index of a set.
+//!
+//! The file that lists all tensors is file 0 of the set, and the parts follow it.
+
+use std::sync::Arc;
+
+use modelfmt_core::claims::{Claims, FileClaims, Wanted};
+use modelfmt_core::value::Object;
+use modelfmt_core::{
+    Execution, Extent, Fetch, FetchFiles, Limits, OpenSet, Part, Place, Placed, Report, ShardMap, TensorInfo,
+    VerifyLevel,
+};
+
+use super::index::HEAD;
+use super::{SetIndex, stated};
+use crate::chunks::malformed;
+use crate::claims::{Asked, asked, claims};
+use crate::error::{Error, Fault, Result};
+use crate::index::Index;
+use crate::reader::Reader;
+use crate::tidx::Entry;
+use crate::verify::describe;
+use crate::wire::{FourCC, shard_name};
+
+impl SetIndex {
+    fn described(&self, position: usize) -> Result<(TensorInfo<'_>, Entry)> {
+        let index = self.tensors();
+        let found = index.and_then(|index| index.tensors().info(position).zip(index.entry(position)));
+        found.ok_or_else(|| Error::no_such_position(position))
+    }
+
+    /// Which hashes cover a tensor of a file, those of the file and of the global tensor index.
+    fn asked(&self, shard: &Index, placed: &Placed) -> Result<Asked> {
+        let position = placed.wanted.position;
+        let stated = self.hash(position)?;
+        match placed.place {
+            Place::Listed(there) => {
+                let asked = asked(shard, &Wanted { position: there, ..placed.wanted.clone() })?;
+                Ok(Asked { position, hashes: [asked.hashes.into_iter().next().flatten(), stated], ..asked })
+            }
+            Place::Bytes(extent) => {
+                let name = self.described(position).map(|(_, entry)| shard_name(entry.shard_id))?;
+                let chunk = shard.find_chunk(FourCC::WTSH, &name).unwrap_or_default(); // `place` has found it
+                Asked::new(shard, &placed.wanted, chunk, extent, [None, stated])
+            }
+        }
+    }
+}
+
+impl ShardMap for SetIndex {
+    type Index = Index;
+    type Reader<S> = Reader<S>;
+
+    const SHARD: &'static str = "part";
+    const SIZES_BIND: bool = false;
+
+    fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
+        Self::parse(text, limits)
+    }
+
+    fn text_len(&self) -> u64 {
+        self.text_len()
+    }
+
+    fn shard_count(&self) -> usize {
+        self.parts().len() + 1
+    }
+
+    fn path(&self, number: usize) -> Option<&str> {
+        self.file(number).map(|file| &*file.path)
+    }
+
+    fn stated_size(&self, number: usize) -> Option<u64> {
+        self.file(number).map(|file| file.size_bytes)
+    }
+
+    fn part(&self, number: usize) -> Part {
+        self.file_part(number)
+    }
+
+    fn head(&self) -> Option<usize> {
+        Some(HEAD)
+    }
+
+    fn set_head(&mut self, index: Arc<Index>) {
+        self.set_tensors(index);
+    }
+
+    fn tensor_count(&self) -> usize {
+        self.tensors().map_or(0, |index| index.tensors().len())
+    }
+
+    fn name(&self, position: usize) -> Option<&str> {
+        self.info(position).map(|info| info.name)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.tensors()?.tensors().find(name)
+    }
+
+    fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.tensors()?.tensors().info(position)
+    }
+
+    fn shard_of(&self, position: usize) -> Result<usize> {
+        let (info, entry) = self.described(position)?;
+        self.part_of_shard(entry.shard_id).map(|part| part + 1).ok_or_else(|| {
+            let text = format!("its values are in shard {}, and no part of the set has that", entry.shard_id);
+            malformed(Part::named("tensor", info.name), 0, Fault::Set(text))
+        })
+    }
+
+    /// What the part lists under the name counts. Parts of other writers number their shards from 0 again, so only where the
+    /// part has no such entry is it the shard of that number, at the offset that the global tensor index says.
+    fn place(&self, position: usize, shard: &Index) -> Result<Place> {
+        let (info, entry) = self.described(position)?;
+        let wrong = |fault: String| {
+            let path = self.shard_of(position).ok().and_then(|number| self.file(number));
+            let path = path.map_or_else(String::new, |file| file.path.clone());
+            malformed(Part::named("tensor", info.name), 0, Fault::File { path, fault })
+        };
+        if let Some(there) = shard.tensors().find(info.name) {
+            return match shard.tensors().info(there) == Some(info) {
+                true => Ok(Place::Listed(there)),
+                false => Err(wrong(
+                    "its tensor index has another dtype, shape or length for the tensor than the set's"
+                        .to_owned(),
+                )),
+            };
+        }
+        let chunk =
+            shard.find_chunk(FourCC::WTSH, &shard_name(entry.shard_id)).and_then(|at| shard.chunk(at));
+        let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
+            let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
+            chunk.check_lengths().map_err(|error| Fault::Set(describe(&error)))?;
+            Ok(whole.part(entry.data_off, entry.data_len)?)
+        });
+        placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
+    }
+
+    fn version_text(&self) -> Option<String> {
+        let (major, minor) = self.version();
+        Some(format!("{major}.{minor}"))
+    }
+
+    fn described_by(&self) -> Option<usize> {
+        Some(HEAD)
+    }
+
+    /// `base_url` and `cache`, where the index has them.
+    fn details(&self) -> Object {
+        let mut details = Object::new();
+        if let Some(url) = self.base_url() {
+            details.insert("base_url", url);
+        }
+        if let Some(cache) = self.cache() {
+            details.insert("cache", cache.clone());
+        }
+        details
+    }
+
+    async fn claims<S: Fetch>(
+        &self,
+        shard: &Arc<Index>,
+        source: &S,
+        placed: &[Placed],
+        out: &mut FileClaims<'_>,
+    ) -> Result<()> {
+        let Some(names) = self.tensors() else { return Ok(()) };
+        let asked: Vec<Asked> =
+            placed.iter().map(|placed| self.asked(shard, placed)).collect::<Result<_>>()?;
+        claims(shard, source, names, &asked, out).await
+    }
+
+    async fn check_head<S: Fetch>(
+        &self,
+        head: &modelfmt_core::Reader<Index, S>,
+        wanted: &[Wanted],
+        claims: &mut Claims,
+    ) -> Result<()> {
+        stated::check_head(self, head, wanted, claims).await
+    }
+
+    async fn verify<F: FetchFiles>(
+        &self,
+        set: &OpenSet<Self, F>,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> Report {
+        super::verify::report(self, set, level, work).await
+    }
+}

@@ -1,0 +1,295 @@
+//! Values that are read and checked at once, by whatever their file states of its bytes.
+//!
+//! The digests are [`claims`](crate::claims), so every format that has some can be read like this, and there is no other
+//! way to do it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tensor_core::{AlignedBuf, Bytes, TensorInfo, TensorView};
+
+use crate::async_reader::AsyncReader;
+use crate::claims::{Claims, Wanted, Watched};
+use crate::error::Error;
+use crate::fetch::{Fetch, now};
+use crate::file_index::FileIndex;
+use crate::reader::{Reader, view_of_source};
+use crate::source::Source;
+use crate::table::{Encoding, Location, Place};
+
+impl<I: FileIndex, S: Source> Reader<I, S> {
+    /// The tensor of that name with its values, checked by the smallest digest that the file has of them: that of the tensor,
+    /// of its pages, of a section or of the whole file. What that covers beside the tensor is read too.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it
+    /// says nothing of them, or only in a digest of so many more bytes that [`verify`](Self::verify) is the better way.
+    pub fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.tensor_at_checked(position),
+            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
+        }
+    }
+
+    /// The tensor at a position with its values, checked: as [`tensor_checked`](Self::tensor_checked).
+    ///
+    /// # Errors
+    /// As [`tensor_checked`](Self::tensor_checked).
+    pub fn tensor_at_checked(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
+        now(tensor_of_file(self.index(), self.source(), position)).map_err(|error| self.named(error))
+    }
+
+    /// A range of the values of the tensor of that name, checked. Where the file has digests of pages, only the pages that the
+    /// range touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.read_range_at_checked(position, range),
+            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
+        }
+    }
+
+    /// A range of the values of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_range_at_checked(
+        &self,
+        position: usize,
+        range: Range<u64>,
+    ) -> Result<Bytes<'_>, Error<I::Fault>> {
+        now(range_of_file(self.index(), self.source(), position, range)).map_err(|error| self.named(error))
+    }
+}
+
+impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
+    /// The tensor of that name with its values, checked: as [`Reader::tensor_checked`].
+    ///
+    /// # Errors
+    /// As [`Reader::tensor_checked`].
+    pub async fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.tensor_at_checked(position).await,
+            None => Err(Error::NotFound { name: name.to_owned() }),
+        }
+    }
+
+    /// The tensor at a position with its values, checked.
+    ///
+    /// # Errors
+    /// As [`Reader::tensor_checked`].
+    pub async fn tensor_at_checked(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
+        tensor_of_file(self.index(), self.source(), position).await
+    }
+
+    /// A range of the values of the tensor of that name, checked: as [`Reader::read_range_checked`].
+    ///
+    /// # Errors
+    /// As [`Reader::read_range_checked`].
+    pub async fn read_range_checked(
+        &self,
+        name: &str,
+        range: Range<u64>,
+    ) -> Result<Bytes<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.read_range_at_checked(position, range).await,
+            None => Err(Error::NotFound { name: name.to_owned() }),
+        }
+    }
+
+    /// A range of the values of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`Reader::read_range_checked`].
+    pub async fn read_range_at_checked(
+        &self,
+        position: usize,
+        range: Range<u64>,
+    ) -> Result<Bytes<'_>, Error<I::Fault>> {
+        range_of_file(self.index(), self.source(), position, range).await
+    }
+}
+
+async fn tensor_of_file<'s, I: FileIndex, S: Fetch>(
+    index: &'s Arc<I>,
+    source: &'s S,
+    position: usize,
+) -> Result<TensorView<'s>, Error<I::Fault>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    let bytes = of_file(index, source, info, Wanted::whole(position)).await?;
+    view_of_source(info, bytes, || index.location(position).and_then(|at| at.offset).unwrap_or(0))
+}
+
+async fn range_of_file<'s, I: FileIndex, S: Fetch>(
+    index: &'s Arc<I>,
+    source: &'s S,
+    position: usize,
+    range: Range<u64>,
+) -> Result<Bytes<'s>, Error<I::Fault>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    of_file(index, source, info, part(&info, position, range)?).await
+}
+
+async fn of_file<'s, I: FileIndex, S: Fetch>(
+    index: &'s Arc<I>,
+    source: &'s S,
+    info: TensorInfo<'s>,
+    wanted: Wanted,
+) -> Result<Bytes<'s>, Error<I::Fault>> {
+    let mut claims = Claims::new();
+    I::claims(index, source, std::slice::from_ref(&wanted), &mut claims.of_file()).await?;
+    let place = Place::Listed(wanted.position);
+    let read = Checked { index: &**index, source, info, place, file: 0, claims: &claims };
+    read.bytes(wanted.range).await
+}
+
+/// A part of a tensor.
+///
+/// # Errors
+/// [`Error::OutOfRange`].
+pub(crate) fn part<F>(info: &TensorInfo<'_>, position: usize, range: Range<u64>) -> Result<Wanted, Error<F>> {
+    let len = range.end.checked_sub(range.start);
+    if len.is_none() || range.end > info.nbytes {
+        return Err(Error::out_of_range(info, range.start, len.unwrap_or(u64::MAX)));
+    }
+    Ok(Wanted { position, range: Some(range) })
+}
+
+/// A read of a tensor in a file, with the claims that cover it.
+pub(crate) struct Checked<'c, 's, I, S> {
+    pub(crate) index: &'s I,
+    pub(crate) source: &'s S,
+    pub(crate) info: TensorInfo<'s>,
+    pub(crate) place: Place,
+    /// The number of the file in the claims.
+    pub(crate) file: usize,
+    pub(crate) claims: &'c Claims,
+}
+
+impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
+    /// The values of the tensor or a part of them, if every claim holds.
+    pub(crate) async fn bytes(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
+        let Some(stored) = self.stored(range.as_ref())? else { return self.unchecked().await };
+        if !self.claims.covers(self.file, &stored) {
+            return Err(Error::NoHash { name: self.info.name.to_owned() });
+        }
+        let bytes = match self.source.memory() {
+            _ if stored.is_empty() && range.is_some() => Bytes::Borrowed(&[]),
+            Some(all) => self.in_memory(all, &stored, range).await?,
+            None => match self.around(&stored, range.as_ref()) {
+                Some(around) => self.cut(around, &stored).await?,
+                None => self.watched(range).await?,
+            },
+        };
+        self.claims.complete(self.file, self.source).await?;
+        Ok(bytes)
+    }
+
+    /// The bytes of the file that hold the values; of a compressed tensor all, for only decoding shows which are needed.
+    /// `None` for a tensor that has no place.
+    fn stored(&self, range: Option<&Range<u64>>) -> Result<Option<Range<u64>>, Error<I::Fault>> {
+        let location = match self.place {
+            Place::Listed(there) => self.index.location(there),
+            Place::Bytes(extent) => return Ok(Some(self.within(extent.range(), range))),
+        };
+        let Some(Location { offset: Some(offset), stored_nbytes, encoding, .. }) = location else {
+            return Ok(None);
+        };
+        let whole = offset..offset.saturating_add(stored_nbytes);
+        // A tensor may have bytes behind its values, which its digest covers.
+        Ok(Some(if encoding == Encoding::Raw { self.within(whole, range) } else { whole }))
+    }
+
+    fn within(&self, whole: Range<u64>, range: Option<&Range<u64>>) -> Range<u64> {
+        let at = |offset: u64| whole.start.saturating_add(offset).min(whole.end);
+        range.map_or_else(|| whole.clone(), |range| at(range.start)..at(range.end))
+    }
+
+    /// Says why a tensor without a place cannot be read.
+    async fn unchecked(&self) -> Result<Bytes<'s>, Error<I::Fault>> {
+        match self.place {
+            Place::Listed(there) => self.index.read(self.source, there, None).await?,
+            Place::Bytes(_) => Bytes::Borrowed(&[]),
+        };
+        Err(Error::NoHash { name: self.info.name.to_owned() })
+    }
+
+    /// From memory, without a copy if the values stand there as they are.
+    async fn in_memory(
+        &self,
+        all: &'s [u8],
+        stored: &Range<u64>,
+        range: Option<Range<u64>>,
+    ) -> Result<Bytes<'s>, Error<I::Fault>> {
+        let (at, len) = (stored.start, stored.end.saturating_sub(stored.start));
+        let slice = usize::try_from(stored.start).ok().zip(usize::try_from(stored.end).ok());
+        let slice = slice.and_then(|(start, end)| all.get(start..end));
+        let slice =
+            slice.ok_or_else(|| Error::Io { at, len, source: io::ErrorKind::UnexpectedEof.into() })?;
+        self.claims.saw(self.file, at, slice);
+        match (self.place, range) {
+            (Place::Bytes(_), _) => Ok(Bytes::Borrowed(slice)),
+            (Place::Listed(there), None) => self.index.read(self.source, there, None).await,
+            (Place::Listed(there), Some(_)) if self.is_raw(there) => Ok(Bytes::Borrowed(slice)),
+            (Place::Listed(_), range) => self.watched(range).await,
+        }
+    }
+
+    /// A range of the file that has all that the claims cover, where that is little more than the wanted part of a tensor: it is
+    /// read at once then, and not in three pieces.
+    fn around(&self, stored: &Range<u64>, range: Option<&Range<u64>>) -> Option<Range<u64>> {
+        const LITTLE: u64 = 16 << 20;
+        let is_raw = match self.place {
+            Place::Listed(there) => self.is_raw(there),
+            Place::Bytes(_) => true,
+        };
+        let around = self.claims.hull(self.file)?;
+        let is_around = around.start <= stored.start && stored.end <= around.end && around != *stored;
+        let more = (around.end - around.start).saturating_sub(stored.end - stored.start);
+        (range.is_some() && is_raw && is_around && more <= LITTLE).then_some(around)
+    }
+
+    async fn cut(&self, around: Range<u64>, stored: &Range<u64>) -> Result<Bytes<'s>, Error<I::Fault>> {
+        let (at, len) = (around.start, around.end - around.start);
+        let io = |source| Error::Io { at, len, source };
+        let bytes = self.source.fetch(around).await.map_err(io)?;
+        self.claims.saw(self.file, at, &bytes);
+        let within = |offset: u64| usize::try_from(offset - at).unwrap_or(usize::MAX);
+        let part = bytes.get(within(stored.start)..within(stored.end));
+        let part = part.ok_or_else(|| io(io::ErrorKind::UnexpectedEof.into()))?;
+        let mut out = AlignedBuf::zeroed(part.len()).map_err(io)?;
+        out.copy_from_slice(part);
+        Ok(Bytes::Owned(out))
+    }
+
+    fn is_raw(&self, there: usize) -> bool {
+        self.index.location(there).is_some_and(|location| location.encoding == Encoding::Raw)
+    }
+
+    /// Into a buffer; the claims see what is read.
+    async fn watched(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
+        let source = Watched::new(self.source, self.file, self.claims);
+        let io = |source| Error::Io { at: 0, len: self.info.nbytes, source };
+        let there = match self.place {
+            Place::Listed(there) => there,
+            Place::Bytes(extent) => {
+                let Range { start, end } = self.within(extent.range(), range.as_ref());
+                let failed = |source| Error::Io { at: start, len: end - start, source };
+                let bytes = source.fetch(start..end).await.and_then(Bytes::into_owned);
+                return bytes.map(Bytes::Owned).map_err(failed);
+            }
+        };
+        let Some(range) = range else {
+            let bytes = self.index.read(&source, there, None).await?;
+            return bytes.into_owned().map(Bytes::Owned).map_err(io);
+        };
+        let len = usize::try_from(range.end.saturating_sub(range.start));
+        let len = len.map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
+        let mut out = AlignedBuf::zeroed(len).map_err(io)?;
+        self.index.read_into(&source, there, range.start, &mut out).await?;
+        Ok(Bytes::Owned(out))
+    }
+}

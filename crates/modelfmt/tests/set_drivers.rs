@@ -1,0 +1,252 @@
+//! Every golden set through both drivers, intact and damaged: files that never have to be waited for, and files that do. Both
+//! see the same tensors, values, metadata, reports and errors.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use modelfmt::modelfmt_core::source::{Files, MemoryFiles};
+use modelfmt::modelfmt_core::{
+    AsyncSetReader, Bytes, Container, Fetch, FetchFiles, SetReader, ShardMap, TensorInfo, TensorView,
+};
+use modelfmt::{Execution, VerifyLevel};
+
+/// What a reader sees of a set.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    tensors: Vec<Result<String, String>>,
+    values: Vec<Result<Vec<u8>, String>>,
+    /// The same, read checked.
+    checked: Vec<Result<Vec<u8>, String>>,
+    /// A few bytes from the middle of each tensor; and read checked.
+    slices: Vec<[Result<Vec<u8>, String>; 2]>,
+    all: Result<(), String>,
+    metadata: Result<String, String>,
+    report: Vec<String>,
+}
+
+type Outcome = Result<Seen, String>;
+
+fn middle(info: Result<TensorInfo<'_>, String>) -> Range<u64> {
+    let nbytes = info.map_or(8, |info| info.nbytes);
+    nbytes / 3..nbytes / 3 + (nbytes / 2).min(100_000)
+}
+
+fn len(range: &Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).unwrap()
+}
+
+fn bytes(view: &TensorView<'_>) -> Vec<u8> {
+    view.bytes().to_vec()
+}
+
+fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
+    let set = SetReader::<M, _>::from_files(files, index).map_err(text)?;
+    let positions = 0..set.index().tensor_count();
+    let slices = |position| {
+        let range = middle(set.info(position).map_err(text));
+        let mut out = vec![0; len(&range)];
+        let read = set.read_into(position, range.start, &mut out).map(|()| out).map_err(text);
+        [read, set.read_range_at_checked(position, range).map(|b| b.to_vec()).map_err(text)]
+    };
+    Ok(Seen {
+        tensors: set.tensors().map(|info| info.map(|info| format!("{info:?}")).map_err(text)).collect(),
+        values: positions.clone().map(|n| set.tensor_at(n).map(|t| bytes(&t)).map_err(text)).collect(),
+        checked: positions
+            .clone()
+            .map(|n| set.tensor_at_checked(n).map(|t| bytes(&t)).map_err(text))
+            .collect(),
+        slices: positions.map(slices).collect(),
+        all: set.open_all().map_err(text),
+        metadata: set.metadata().map(|tree| format!("{tree:?}")).map_err(text),
+        report: report(&Container::verify(&set, VerifyLevel::Full, &Execution::default())),
+    })
+}
+
+async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
+    let set = AsyncSetReader::<M, _>::open(SlowFiles(files), index).await.map_err(text)?;
+    let (mut tensors, mut values, mut checked, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for position in 0..set.tensor_count() {
+        let info = set.info(position).await.map_err(text);
+        let range = middle(info.clone());
+        tensors.push(info.map(|info| format!("{info:?}")));
+        values.push(set.tensor_at(position).await.map(|tensor| bytes(&tensor)).map_err(text));
+        checked.push(set.tensor_at_checked(position).await.map(|tensor| bytes(&tensor)).map_err(text));
+        let mut out = vec![0; len(&range)];
+        let read = set.read_into(position, range.start, &mut out).await.map(|()| out).map_err(text);
+        let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(text);
+        slices.push([read, part]);
+    }
+    let all = set.tensors().await.map(|infos| infos.len());
+    assert_eq!(all.is_ok(), tensors.iter().all(Result::is_ok));
+    Ok(Seen {
+        tensors,
+        values,
+        checked,
+        slices,
+        all: set.open_all().await.map_err(text),
+        metadata: set.metadata().await.map(|tree| format!("{tree:?}")).map_err(text),
+        report: report(&set.verify(VerifyLevel::Full).await),
+    })
+}
+
+fn text(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn report(report: &modelfmt::Report) -> Vec<String> {
+    let checks = report.checks.iter().map(|check| format!("{check:?}"));
+    checks.chain(report.errors.iter().cloned()).collect()
+}
+
+/// Files that have to be waited for to be opened and to be read.
+struct SlowFiles<'a>(&'a MemoryFiles);
+
+struct Slow(Arc<[u8]>);
+
+async fn wait() {
+    let mut waited = false;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+impl FetchFiles for SlowFiles<'_> {
+    type File = Slow;
+
+    async fn fetch_file(&self, path: &str) -> io::Result<Slow> {
+        wait().await;
+        self.0.open(path).map(Slow)
+    }
+}
+
+impl Fetch for Slow {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        wait().await;
+        self.0.fetch(range).await
+    }
+}
+
+/// An executor of one future.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// The drivers agree on a set.
+fn agree<M: ShardMap>(what: &str, files: &MemoryFiles, index: &str) -> Outcome {
+    let expected = by_source::<M>(files, index);
+    assert_eq!(block_on(by_future::<M>(files, index)), expected, "{what}");
+    expected
+}
+
+/// The files of a folder whose names begin so.
+fn folder(folder: &str, begin: &str) -> MemoryFiles {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
+    let mut files = MemoryFiles::default();
+    for entry in std::fs::read_dir(&root).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_file() && name.starts_with(begin) && !name.ends_with(".txt") {
+            files.0.insert(name.to_owned(), std::fs::read(&path).unwrap().into());
+        }
+    }
+    files
+}
+
+/// `states_hashes`: whether the set says anything of its values that a checked read could look at.
+fn check<M: ShardMap>(files: &MemoryFiles, index: &str, states_hashes: bool) {
+    let seen = agree::<M>("intact", files, index).unwrap();
+    assert!(!seen.values.is_empty() && seen.values.iter().all(Result::is_ok), "{seen:?}");
+    if states_hashes {
+        assert_eq!(seen.checked, seen.values);
+        assert!(seen.slices.iter().all(|[read, checked]| read == checked));
+    } else {
+        let is_refused = |checked: &Result<Vec<u8>, String>| match checked {
+            Ok(bytes) => bytes.is_empty(),
+            Err(error) => error.contains("cannot be verified"),
+        };
+        assert!(seen.checked.iter().all(is_refused), "{:?}", seen.checked);
+    }
+    for (name, bytes) in &files.0 {
+        let mut changed = files.clone();
+        changed.0.remove(name);
+        let outcome = agree::<M>(&format!("without {name}"), &changed, index);
+        assert!(outcome.is_err() || outcome.unwrap().all.is_err());
+        for damage in 1..8 {
+            let at = bytes.len() * damage / 8;
+            let mut damaged = bytes.to_vec();
+            damaged[at] ^= 0x41;
+            changed.0.insert(name.clone(), Arc::from(&*damaged));
+            let seen = agree::<M>(&format!("{name} with byte {at} changed"), &changed, index);
+            if let Ok(seen) = seen
+                && states_hashes
+            {
+                for (checked, value) in seen.checked.iter().zip(&seen.values) {
+                    assert!(checked.is_err() || checked == value, "{name}, byte {at}");
+                }
+            }
+            damaged.truncate(at);
+            changed.0.insert(name.clone(), Arc::from(&*damaged));
+            let _ = agree::<M>(&format!("{name} cut at {at}"), &changed, index);
+        }
+    }
+}
+
+#[test]
+fn both_drivers_read_an_aeroset() {
+    check::<aero::SetIndex>(&folder("aero/set", "model."), "model.aeroset.json", true);
+}
+
+#[test]
+fn both_drivers_read_an_aeroset_by_another_tool() {
+    check::<aero::SetIndex>(&folder("reference/aeroset", ""), "model.aeroset.json", true);
+}
+
+#[test]
+fn both_drivers_read_sharded_apr2() {
+    check::<apr2::Manifest>(&folder("apr2/set", "sharded"), "sharded.apr", true);
+}
+
+#[test]
+fn both_drivers_read_sharded_safetensors() {
+    let index = "set.safetensors.index.json";
+    check::<modelfmt::safetensors::SetIndex>(&folder("safetensors", "set"), index, false);
+}
+
+/// A changed value shows in a checked read of its tensor, and nowhere else where the tensor has a digest of its own.
+#[test]
+fn a_damaged_value_is_found_by_a_checked_read_of_it() {
+    let mut files = folder("aero/set", "model.");
+    let set = SetReader::<aero::SetIndex, _>::from_files(&files, "model.aeroset.json").unwrap();
+    let location = (0..set.index().tensor_count()).find_map(|n| {
+        let location = Container::location(&set, n).unwrap();
+        (location.stored_nbytes > 0).then_some((n, location))
+    });
+    let (position, location) = location.unwrap();
+    let path = location.file.unwrap();
+    let mut damaged = files.0[&path].to_vec();
+    damaged[usize::try_from(location.offset.unwrap()).unwrap()] ^= 1;
+    files.0.insert(path.clone(), damaged.into());
+    let set = SetReader::<aero::SetIndex, _>::from_files(&files, "model.aeroset.json").unwrap();
+    assert!(set.tensor_at(position).is_ok());
+    let error = text(set.tensor_at_checked(position).unwrap_err());
+    assert!(error.contains(&path) && error.contains("BLAKE3"), "{error}");
+}

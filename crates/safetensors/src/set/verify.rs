@@ -1,0 +1,68 @@
+//! What `verify` looks at in a set: every file opens, and the index and the files agree on who has what.
+
+use modelfmt_core::{FetchFiles, OpenSet, Part, Report, ShardMap as _, VerifyLevel};
+
+use super::SetIndex;
+use crate::index::Index;
+
+pub(super) async fn report<F: FetchFiles>(
+    index: &SetIndex,
+    set: &OpenSet<SetIndex, F>,
+    level: VerifyLevel,
+) -> Report {
+    let mut findings = Vec::new();
+    let mut held = vec![0usize; index.files().len()];
+    for position in 0..index.names().len() {
+        let Some((name, file)) = index.names().name(position).zip(index.shard_of(position)) else { continue };
+        let Ok(shard) = set.shard(file).await else { continue }; // reported once, below
+        if shard.index().tensors().find(name).is_some() {
+            held.get_mut(file).into_iter().for_each(|count| *count += 1);
+        } else {
+            let part = Part::entry("tensor", position as u64).with_name(name);
+            findings.push(format!(
+                "{part}: the index says that it is in {:?}, which does not have it",
+                path(index, file)
+            ));
+        }
+    }
+    for (file, held) in held.into_iter().enumerate() {
+        match set.shard(file).await {
+            Err(error) => findings.push(chain(&error)),
+            Ok(shard) if shard.index().tensors().len() == held => {}
+            Ok(shard) => unlisted(index, file, shard.index(), &mut findings),
+        }
+    }
+    let mut report = Report::new(level);
+    let looked_at = format!("{} tensors in {} files", index.names().len(), index.files().len());
+    report.add("structure", findings, looked_at);
+    report
+}
+
+/// The tensors of a file that the index does not look for there.
+fn unlisted(index: &SetIndex, file: usize, shard: &Index, findings: &mut Vec<String>) {
+    let home = |name| index.find(name).and_then(|position| index.shard_of(position));
+    let mut strangers = shard.tensors().iter().filter(|tensor| home(tensor.name) != Some(file));
+    // Many paths may lead to one file: a line for each tensor of each would be a product.
+    for tensor in strangers.by_ref().take(MAX_UNLISTED) {
+        let part = Part::named("tensor", tensor.name);
+        findings.push(format!("{part}: is in {:?}, but the index does not say so", path(index, file)));
+    }
+    let more = strangers.count();
+    if more > 0 {
+        let path = path(index, file);
+        findings.push(format!("{more} more tensors are in {path:?}, but the index does not say so"));
+    }
+}
+
+/// How many tensors of a file are named that the index does not look for there.
+const MAX_UNLISTED: usize = 20;
+
+fn path(index: &SetIndex, file: usize) -> &str {
+    index.files().name(file).unwrap_or_default()
+}
+
+/// An error with its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
