@@ -5,7 +5,7 @@ use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, al
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
-use crate::index::Metadata;
+use crate::metadata::Metadata;
 use crate::wire::{
     ALIGNMENT, FileHeader, MAX_DIM, MAX_KEY_LEN, MAX_RANK, MetadataRecord, TensorRecord, code_of,
 };

@@ -165,6 +165,8 @@ mod checksum;
 mod error;
 mod index;
 mod layout;
+mod metadata;
+mod parser;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -174,8 +176,9 @@ mod writer;
 
 pub use checksum::Checksum;
 pub use error::{Error, Fault, Result};
-pub use index::{Index, Metadata};
+pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
+pub use metadata::Metadata;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;

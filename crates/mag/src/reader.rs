@@ -4,7 +4,9 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
-use crate::index::{Index, IndexParser, Metadata};
+use crate::index::Index;
+use crate::metadata::Metadata;
+use crate::parser::IndexParser;
 
 modelfmt_core::reader! {
     "MAG", Index, Result, &Metadata;

@@ -1,8 +1,8 @@
 //! Writes tensors that are in memory, in one call, and files at a path.
 
 use crate::error::Result;
-use crate::index::Metadata;
 use crate::layout::{Plan, WriteOptions};
+use crate::metadata::Metadata;
 
 modelfmt_core::save! {
     "MAG", Plan, WriteOptions, Result, &Metadata;

@@ -172,6 +172,7 @@ mod error;
 mod index;
 mod layout;
 mod metadata;
+mod parser;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;

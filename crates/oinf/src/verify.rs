@@ -6,8 +6,9 @@ use modelfmt_core::{
 };
 
 use crate::error::{Error, Fault, Result};
-use crate::index::{Index, IndexParser};
+use crate::index::Index;
 use crate::metadata::{MetaValue, bool_fault};
+use crate::parser::IndexParser;
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
 /// The report on a file; the file itself is read again, whatever index it was opened with.

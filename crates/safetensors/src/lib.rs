@@ -171,6 +171,7 @@ mod header;
 mod index;
 mod layout;
 mod metadata;
+mod parser;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;

@@ -5,7 +5,8 @@ use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, Ve
 
 use crate::MAX_HEADER_LEN;
 use crate::error::{Fault, Result};
-use crate::index::{Index, IndexParser};
+use crate::index::Index;
+use crate::parser::IndexParser;
 
 modelfmt_core::reader! {
     "safetensors", Index, Result, Option<&Object>;

@@ -3,6 +3,7 @@ use modelfmt_core::parse_source;
 
 use super::*;
 use crate::layout::{Plan, WriteOptions};
+use crate::metadata::Metadata;
 use modelfmt_core::write::{MemoryFile, TensorSpec};
 use modelfmt_core::{DType, Execution};
 

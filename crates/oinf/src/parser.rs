@@ -1,0 +1,322 @@
+//! Bytes → [`Index`], without I/O.
+
+use std::ops::Range;
+
+use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable};
+
+use crate::error::{Error, Fault, Result};
+use crate::index::Index;
+use crate::metadata::{Entries, Entry};
+use crate::sizevars::SizeVars;
+use crate::wire::{
+    self, ALIGNMENT, HEADER_FIELDS, HEADER_LEN, Header, MetadataRecord, SizeVarRecord, malformed,
+};
+
+/// Bytes of the tables that are asked for at once. Most files have all of them in one such piece.
+const WINDOW: u64 = 8 << 20;
+
+/// What the tables are called in errors, in their order.
+const RECORDS: [&str; 3] = ["size variable", "metadata entry", "tensor entry"];
+
+/// What the parser waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Header,
+    /// Records of the table of this number.
+    Table(usize),
+    Payloads,
+}
+
+/// Makes an [`Index`] without I/O: the header, then the three tables, then the payloads of the metadata.
+#[derive(Debug)]
+pub struct IndexParser {
+    file_len: u64,
+    stage: Stage,
+    /// Where the next record begins.
+    at: u64,
+    /// Records of this table that have been read.
+    done: u32,
+    /// Bytes of the tables that are asked for at once: `WINDOW`, or less in tests …
+    window: u64,
+    /// … and more while a record does not fit.
+    wanted: u64,
+    /// Where payloads lie, once the tables have been read.
+    spans: Vec<Extent>,
+    index: Index,
+    /// Padding that is not zero, if anybody asks.
+    notes: Option<Vec<Error>>,
+}
+
+impl IndexParser {
+    /// A parser for a file of `file_len` bytes.
+    #[must_use]
+    pub fn new(file_len: u64, limits: &Limits) -> Self {
+        let header = Header { counts: [0; 3], tables: [0; 3], data: 0, file_size: 0 };
+        let index = Index {
+            header,
+            ends: [0; 3],
+            sizevars: SizeVars::default(),
+            entries: Entries::default(),
+            tensors: TensorTable::default(),
+            limits: limits.clone(),
+        };
+        Self {
+            file_len,
+            stage: Stage::Header,
+            at: 0,
+            done: 0,
+            window: WINDOW,
+            wanted: WINDOW,
+            spans: Vec::new(),
+            index,
+            notes: None,
+        }
+    }
+
+    /// A parser that also lists padding inside header and tables that is not zero, for [`finish_with_notes`](Self::finish_with_notes).
+    pub(crate) fn noting(file_len: u64, limits: &Limits) -> Self {
+        Self { notes: Some(Vec::new()), ..Self::new(file_len, limits) }
+    }
+
+    /// Index and notes.
+    pub(crate) fn finish_with_notes(mut self) -> Result<(Index, Vec<Error>)> {
+        let notes = self.notes.take().unwrap_or_default();
+        Ok((self.finish()?, notes))
+    }
+
+    fn feed_header(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut c = Cursor::new(bytes, 0);
+        let header = Header::decode(&mut c)?;
+        let padding = c.bytes(HEADER_LEN - HEADER_FIELDS, "padding")?;
+        self.note(Part::new("header"), HEADER_FIELDS, padding);
+        check_offsets(&header, self.file_len)?;
+        let min_lens = [SizeVarRecord::MIN_LEN, MetadataRecord::MIN_LEN, wire::TENSOR_MIN_LEN];
+        let maxima = [self.index.limits.entries, self.index.limits.entries, self.index.limits.tensors];
+        let counted =
+            ["the number of size variables", "the number of metadata entries", "the number of tensors"];
+        Limits::check("the length of the tables", header.data - HEADER_LEN, self.index.limits.index_len)?;
+        let mut room = [0; 3];
+        for (number, room) in room.iter_mut().enumerate() {
+            let of = |list: &[u64; 3]| list.get(number).copied().unwrap_or_default();
+            let count = u64::from(header.counts.get(number).copied().unwrap_or_default());
+            if let Some(what) = counted.get(number) {
+                Limits::check(what, count, of(&maxima))?;
+            }
+            let (start, end) = (of(&header.tables), table_end(&header, number));
+            let part = Part::new(RECORDS.get(number).copied().unwrap_or_default());
+            *room = Limits::fits(part, start, count, of(&min_lens), end - start)?;
+        }
+        let [sizevars, entries, tensors] = room;
+        self.index.header = header;
+        self.index.sizevars = SizeVars::with_capacity(sizevars);
+        self.index.entries = Entries::with_capacity(entries);
+        self.index.tensors = TensorTable::with_capacity(tensors);
+        self.begin_table(0)
+    }
+
+    /// Goes to the first table from `number` on that has records, or on to the payloads.
+    fn begin_table(&mut self, mut number: usize) -> Result<()> {
+        let header = self.index.header;
+        self.done = 0;
+        while let Some((&count, &start)) = header.counts.get(number).zip(header.tables.get(number)) {
+            if count > 0 {
+                (self.stage, self.at) = (Stage::Table(number), start);
+                return Ok(());
+            }
+            if let Some(end) = self.index.ends.get_mut(number) {
+                *end = start;
+            }
+            number += 1;
+        }
+        self.stage = Stage::Payloads;
+        self.spans = self.index.entries.spans(&self.index.limits, self.file_len)?;
+        Ok(())
+    }
+
+    fn feed_tables(&mut self, bytes: &[u8]) -> Result<()> {
+        let (base, before) = (self.at, (self.stage, self.done));
+        while let Stage::Table(number) = self.stage {
+            let end = table_end(&self.index.header, number);
+            let skip = usize::try_from(self.at - base).unwrap_or(usize::MAX);
+            let Some(rest) = bytes.get(skip..) else { break };
+            let complete = rest.len() as u64 >= end - self.at;
+            let len = usize::try_from(end - self.at).unwrap_or(usize::MAX).min(rest.len());
+            self.feed_table(number, rest.get(..len).unwrap_or_default(), complete)?;
+            if self.index.header.counts.get(number) != Some(&self.done) {
+                break;
+            }
+            if let Some(end) = self.index.ends.get_mut(number) {
+                *end = self.at;
+            }
+            self.begin_table(number + 1)?;
+        }
+        // A record longer than a window: the next window is larger.
+        let stuck = before == (self.stage, self.done);
+        self.wanted = if stuck { self.wanted.saturating_mul(2) } else { self.window };
+        Ok(())
+    }
+
+    /// Takes the records of one table, as many as are there. `complete` says that the table ends with the bytes.
+    fn feed_table(&mut self, number: usize, bytes: &[u8], complete: bool) -> Result<()> {
+        let count = self.index.header.counts.get(number).copied().unwrap_or_default();
+        let mut c = Cursor::new(bytes, self.at);
+        while self.done < count {
+            c.record(RECORDS.get(number).copied().unwrap_or_default(), Some(self.done.into()));
+            let taken = match number {
+                0 => self.take_sizevar(&mut c),
+                1 => self.take_entry(&mut c),
+                _ => self.take_tensor(&mut c),
+            };
+            match taken {
+                Ok(()) => {}
+                Err(Error::Truncated { .. }) if !complete => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.done += 1;
+            self.at = c.offset();
+        }
+        Ok(())
+    }
+
+    fn take_sizevar(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let start = c.offset();
+        let SizeVarRecord { name, value } = SizeVarRecord::decode(c, &self.index.limits)?;
+        let pushed = self.index.sizevars.push(name.text, value);
+        pushed.map_err(|fault| malformed(c.part("name"), start, fault))?;
+        self.note(c.part("name"), name.padding_at, name.padding);
+        Ok(())
+    }
+
+    fn take_entry(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let start = c.offset();
+        let MetadataRecord { key, value_type, nbytes, offset } =
+            MetadataRecord::decode(c, &self.index.limits)?;
+        let extent = self
+            .blob(offset, nbytes)
+            .map_err(|fault| malformed(c.part("value_offset").with_name(key.text), c.offset() - 8, fault))?;
+        let pushed = self.index.entries.push(key.text, Entry { value_type, extent });
+        pushed.map_err(|fault| malformed(c.part("key"), start, fault))?;
+        self.note(c.part("key"), key.padding_at, key.padding);
+        Ok(())
+    }
+
+    fn take_tensor(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let start = c.offset();
+        let record = wire::decode_tensor(c, &self.index.limits)?;
+        let (name, nbytes, offset) = (record.name, record.nbytes, record.offset);
+        let fault = |c: &Cursor<'_>, field, back, fault| {
+            malformed(c.part(field).with_name(name.text), c.offset() - back, fault)
+        };
+        if record.has_data {
+            self.blob(offset, nbytes).map_err(|f| fault(c, "data_offset", 8, f))?;
+        } else if offset != 0 {
+            return Err(fault(c, "data_offset", 8, Fault::DeclaredData(offset)));
+        } else if nbytes != 0 {
+            return Err(fault(c, "data_nbytes", 16, Fault::DeclaredData(nbytes)));
+        }
+        let offset = record.has_data.then_some(offset);
+        let tensor = NewTensor { name: name.text, dtype: record.dtype, offset, packed_nbytes: 0 };
+        let pushed = self.index.tensors.push(tensor, record.dims);
+        let expected = pushed.map_err(|f| malformed(c.part("name"), start, f))?;
+        if record.has_data && nbytes != expected {
+            let wrong = modelfmt_core::CommonFault::Nbytes { found: nbytes, expected };
+            return Err(fault(c, "data_nbytes", 16, wrong.into()));
+        }
+        self.note(c.part("name"), name.padding_at, name.padding);
+        Ok(())
+    }
+
+    /// The extent of a payload, if it lies where one can (OINF 1, "Validation Checklist"; DECISIONS, OINF 1).
+    fn blob(&self, offset: u64, nbytes: u64) -> Result<Extent, Fault> {
+        if !offset.is_multiple_of(ALIGNMENT) {
+            return Err(Fault::Unaligned(offset));
+        }
+        if offset < self.index.header.data {
+            return Err(Fault::BeforeData { offset, data: self.index.header.data });
+        }
+        Ok(Extent::new(offset, nbytes, self.file_len)?)
+    }
+
+    fn note(&mut self, part: Part, at: u64, padding: &[u8]) {
+        if let Some(notes) = &mut self.notes
+            && let Some((position, &byte)) = padding.iter().enumerate().find(|&(_, &byte)| byte != 0)
+        {
+            notes.push(malformed(part, at + position as u64, Fault::Padding(byte)));
+        }
+    }
+
+    fn feed_payloads(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(span) = self.spans.get(self.index.entries.span_count()) else { return Ok(()) };
+        let mut c = Cursor::new(bytes, span.offset());
+        c.record("metadata values", None);
+        let bytes = c.bytes(span.len(), "value")?;
+        self.index.entries.push_payloads(span.offset(), bytes);
+        Ok(())
+    }
+}
+
+impl Parser for IndexParser {
+    type Index = Index;
+    type Fault = Fault;
+
+    fn need(&self) -> Option<Range<u64>> {
+        match self.stage {
+            Stage::Header => Some(0..HEADER_LEN.min(self.file_len)).filter(|range| !range.is_empty()),
+            Stage::Table(_) => Some(self.at..self.at.saturating_add(self.wanted).min(self.index.header.data)),
+            Stage::Payloads => self.spans.get(self.index.entries.span_count()).map(|span| span.range()),
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        match self.stage {
+            Stage::Header => self.feed_header(bytes),
+            Stage::Table(_) => self.feed_tables(bytes),
+            Stage::Payloads => self.feed_payloads(bytes),
+        }
+    }
+
+    fn finish(mut self) -> Result<Index> {
+        if self.stage == Stage::Header {
+            self.feed_header(&[])?; // an empty file: says what is missing
+        }
+        for position in 0..self.index.entries.values.len() {
+            self.index.entries.payload(position, &self.index.limits)?;
+        }
+        self.index.tensors.shrink_to_fit();
+        Ok(self.index)
+    }
+}
+
+/// Where the table of that number ends at the latest: where the next section begins.
+fn table_end(header: &Header, number: usize) -> u64 {
+    header.tables.get(number + 1).copied().unwrap_or(header.data)
+}
+
+/// DECISIONS, OINF 1: offsets that are not ascending or not multiples of 8 are refused.
+fn check_offsets(header: &Header, file_len: u64) -> Result<()> {
+    const FIELDS: [(&str, u64); 4] =
+        [("offset_sizevars", 29), ("offset_metadata", 37), ("offset_tensors", 45), ("offset_data", 53)];
+    let refuse = |field, at, fault| Err(malformed(Part::new("header").with_field(field), at, fault));
+    let (stated, actual) = (header.file_size, file_len);
+    if stated != actual {
+        return refuse("file_size", 61, Fault::FileSize { stated, actual });
+    }
+    let mut before = HEADER_LEN;
+    for (offset, (field, at)) in header.tables.into_iter().chain([header.data]).zip(FIELDS) {
+        if !offset.is_multiple_of(ALIGNMENT) {
+            return refuse(field, at, Fault::Unaligned(offset));
+        }
+        if offset < before {
+            return refuse(field, at, Fault::NotAscending { offset, before });
+        }
+        before = offset;
+    }
+    if header.data > file_len {
+        let fault = modelfmt_core::CommonFault::OutOfBounds { offset: header.data, len: 0, end: file_len };
+        return refuse("offset_data", 53, fault.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
