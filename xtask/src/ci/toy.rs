@@ -24,6 +24,8 @@ pub(super) fn check() -> Result {
         println!("{file}: {} lines more", new.lines().count() - old.lines().count());
         write_if_other(&copy.join(file), new.as_bytes())?;
     }
+    let manifest = copy.join("Cargo.toml");
+    write_if_other(&manifest, of_another_version(&fs::read_to_string(&manifest)?)?.as_bytes())?;
     exec(cargo(&copy).args(["fmt", "--check", "--package", "modelfmt-toy"]))?;
     let entry = "crates/modelfmt/src/formats/toy.rs";
     exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
@@ -57,6 +59,14 @@ fn copy_project(copy: &Path) -> Result {
         }
     }
     Ok(())
+}
+
+/// The root manifest with another version of our crates. The copy shares the target folder, where cargo tells packages apart by
+/// version and by their path in their workspace: of the same version, ours and the copy's would be taken for each other.
+fn of_another_version(manifest: &str) -> Result<String> {
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    let version = version.ok_or("Cargo.toml states no version of the workspace")?;
+    Ok(manifest.replace(&format!("version = \"{version}\""), &format!("version = \"{version}-toy\"")))
 }
 
 /// Where a file of the toy goes.
@@ -192,6 +202,14 @@ mod tests {
         );
         assert_eq!(insert(old, " ]\n a\n"), Err("a".to_owned()), "in this order");
         assert_eq!(insert(old, " list = [ \n"), Err("list = [ ".to_owned()));
+    }
+
+    #[test]
+    fn the_copy_has_another_version() {
+        let manifest = "[workspace.package]\nversion = \"0.2.0\"\n[workspace.dependencies]\na = { path = \"a\", version = \"0.2.0\" }\nb = \"1\"\n";
+        let other = of_another_version(manifest).unwrap();
+        assert_eq!(other, manifest.replace("0.2.0", "0.2.0-toy"));
+        assert!(of_another_version("[workspace]\n").is_err());
     }
 
     #[test]
