@@ -208,3 +208,35 @@ fn damage_does_not_pass() {
     modelfmt_in(folder.path(), &format!("extract bad.aero {tensor} -o out.bin --no-verify")).ok();
     modelfmt_in(folder.path(), &format!("extract one-shard.aero {tensor} -o good.bin")).ok();
 }
+
+#[test]
+fn weights_of_8_bits_are_multiplied_by_their_scales() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = r#"{"w":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]},"w_factor":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend([0x38, 0x40, 0xb8, 0x30]); // 1, 2, -1, 0.5
+    file.extend([0.5f32, 10.0].iter().flat_map(|x| x.to_le_bytes()));
+    fs::write(folder.path().join("m.safetensors"), file).unwrap();
+    let shown = modelfmt_in(folder.path(), "show m.safetensors w").ok();
+    assert!(shown.starts_with("w: f8_e4m3[2, 2] = {\n{ 1, 2 } ,\n{ -1, 0.5 } ,\n}\n"), "{shown}");
+    let run = modelfmt_in(folder.path(), "convert m.safetensors out.aero --dequantize bf16");
+    assert_eq!(run.status, 1);
+    let why = "tensor \"w\": no scales of this f8_e4m3 are known; if it has none, cast it instead (--scale WEIGHT=SCALE)";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+    let command = "convert m.safetensors out.aero --dequantize bf16 --scale *=*_factor";
+    let run = modelfmt_in(folder.path(), command);
+    assert!(
+        run.stderr.contains("note: 1 tensor of scales left out: weights are multiplied by them\n"),
+        "{}",
+        run.stderr
+    );
+    let shown = modelfmt_in(folder.path(), "show out.aero w").ok();
+    assert!(shown.starts_with("w: bf16[2, 2] = {\n{ 0.5, 1 } ,\n{ -10, 5 } ,\n}\n"), "{shown}");
+    let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --dequantize bf16 --scale w");
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("give WEIGHT=SCALE, the names of two tensors"), "{}", run.stderr);
+    let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --scale w=w_factor");
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("--scale: scales are for weights that are dequantized"), "{}", run.stderr);
+}

@@ -61,14 +61,19 @@ impl<'a> Scales<'a> {
 
     /// What is known of the scales of a tensor.
     pub(super) fn of(&mut self, info: &TensorInfo<'_>) -> Scaled {
+        let has_scales = is_weight(info.dtype) && info.has_data;
         let mut given = None;
         for (rule, matched) in self.rules.iter().zip(&mut self.matched) {
+            // A pattern is for the weights among the tensors that it matches.
+            if !has_scales && rule.weight.contains('*') {
+                continue;
+            }
             if let Some(scale) = scale_of(rule, info.name) {
                 given = Some(scale);
                 *matched = true;
             }
         }
-        if !is_weight(info.dtype) || !info.has_data {
+        if !has_scales {
             return match given {
                 Some(_) => Scaled::Unclear(format!("{} has no scales", info.dtype)),
                 None => Scaled::No,

@@ -289,14 +289,16 @@ fn scales_can_be_given() {
         scales("scales.a", DType::BF16, &[2, 1]),
         scales("scales.b", DType::F32, &[1, 2]),
         scales("a.w_scale", DType::F32, &[]),
+        tensor("norm.w", DType::F32, &[3]),
     ];
     let source = safetensors(&tensors, "{}");
     let options = options(|o| {
         o.dequantize = vec![DType::F32.into()];
+        // The pattern of the last rule also matches what is no weight.
         o.scales = vec!["a.w=nowhere".parse().unwrap(), "*.w=scales.*".parse().unwrap()];
     });
     let model = convert(&source, Format::Aero, &options);
-    assert_eq!(names(&model), ["a.w", "b.w", "a.w_scale"]);
+    assert_eq!(names(&model), ["a.w", "b.w", "a.w_scale", "norm.w"]);
     assert_equal(&numbers(&model, "a.w"), &expected(&source, "a.w", "scales.a", (128, 8)), "a");
     assert_equal(&numbers(&model, "b.w"), &expected(&source, "b.w", "scales.b", (8, 128)), "b");
 }
