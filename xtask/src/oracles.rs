@@ -31,6 +31,10 @@ const GGML: &str = "llama-cpp-python==0.3.36 \
 /// As a release of ggml is built (without assertions), but for the fused operations, which not every processor has.
 const CC_FLAGS: &[&str] = &["-O2", "-ffp-contract=off", "-DNDEBUG", "-w", "-fPIC", "-shared"];
 
+/// Later generations of magnetron, of which each reads and writes its own files alone: each in a folder of its own, which a test
+/// puts before the others.
+const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetron==0.2.2"];
+
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
@@ -48,7 +52,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE, &[GGML], CC_FLAGS].concat().join("\n");
+    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS].concat().join("\n");
     let is_there = || loads(&python) && dir.join(LIBRARY).exists();
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
         return Ok(python);
@@ -68,6 +72,9 @@ pub(crate) fn install() -> Result<PathBuf> {
     let target = (!in_venv).then_some(dir.as_path());
     pip(&python, target, &[], PACKAGES)?;
     pip(&python, target, &["--no-deps"], PACKAGES_ALONE)?;
+    for package in GENERATIONS {
+        pip(&python, Some(&dir.join(package.replace("==", "-"))), &["--no-deps"], &[package])?;
+    }
     if !loads(&python) {
         return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
     }

@@ -1,6 +1,6 @@
 //! The two checksums that writers of MAG 1 use (DECISIONS, MAG 1, "the checksum").
 
-use crate::wire::FileHeader;
+use crate::v1::wire::FileHeader;
 
 /// Which checksum a file carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

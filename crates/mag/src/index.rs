@@ -1,52 +1,69 @@
 //! What a MAG file holds and where, checked and owned.
 
-use modelfmt_core::TensorTable;
+use modelfmt_core::{Extent, TensorTable};
 
 use crate::checksum::Checksum;
 use crate::error::Fault;
+use crate::manifest::Manifest;
 use crate::metadata::Metadata;
+use crate::version::Version;
 
 /// What a MAG file holds: its tensors, its metadata, and where the values lie.
 ///
 /// Every offset, length and name in it has been checked against the specification and the file's length.
 #[derive(Clone, Debug)]
 pub struct Index {
+    pub(crate) version: Version,
     pub(crate) tensors: TensorTable,
     pub(crate) metadata: Metadata,
+    pub(crate) manifest: Option<Box<Manifest>>,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) checksum_fault: Option<Fault>,
-    pub(crate) records_end: u64,
+    /// Where records, descriptors or manifest end.
+    pub(crate) index_end: u64,
+    /// What the file sets apart for values.
+    pub(crate) data: Extent,
+    pub(crate) is_big_endian: bool,
     pub(crate) file_len: u64,
 }
 
 impl Index {
+    /// The generation of the format that the file is of.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
     /// The tensors in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The metadata in file order.
+    /// The numbers that version 1 has as metadata, in file order. There are none in other versions.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Which checksum the file carries; `None` if it matches neither, which only
+    /// The manifest of version 0.3.
+    #[must_use]
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_deref()
+    }
+
+    /// Which checksum the file carries. `None` if its version has none (0.3), or if it matches none, which only
     /// [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) lets pass.
     #[must_use]
     pub const fn checksum(&self) -> Option<Checksum> {
         self.checksum
     }
 
-    /// How the checksum fails, if it does.
-    pub(crate) const fn checksum_fault(&self) -> Option<&Fault> {
-        self.checksum_fault.as_ref()
-    }
-
-    /// Where the last tensor record ends.
-    pub(crate) const fn records_end(&self) -> u64 {
-        self.records_end
+    /// Whether values stand in the file with their most significant byte first, as version 0.3 allows. They are read
+    /// little-endian all the same.
+    #[must_use]
+    pub const fn is_big_endian(&self) -> bool {
+        self.is_big_endian
     }
 
     /// The length of the file in bytes.
@@ -58,6 +75,8 @@ impl Index {
     /// Bytes of heap that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.tensors.heap_size() + self.metadata.heap_size()
+        self.tensors.heap_size()
+            + self.metadata.heap_size()
+            + self.manifest.as_ref().map_or(0, |manifest| size_of::<Manifest>() + manifest.heap_size())
     }
 }

@@ -1,70 +1,81 @@
-//! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
+//! What is to be written: every offset and length of a file, and nothing written yet.
 
+use modelfmt_core::value::Object;
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
 
-use crate::checksum::{Checksum, Running};
 use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
-use crate::wire::{
-    ALIGNMENT, FileHeader, MAX_DIM, MAX_KEY_LEN, MAX_RANK, MetadataRecord, TensorRecord, code_of,
-};
+use crate::options::{ManifestOptions, WriteOptions};
+use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
+use crate::version::Version;
+use crate::{dtypes, v0_3, v1};
 
-/// How a file is written.
-#[derive(Clone, Debug, Default)]
-pub struct WriteOptions {
-    checksum: Checksum,
-}
-
-impl WriteOptions {
-    /// The defaults: CRC-32, as the document has it.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Which checksum to write; [`Checksum::Crc32c`] for magnetron.
-    #[must_use]
-    pub const fn checksum(mut self, checksum: Checksum) -> Self {
-        self.checksum = checksum;
-        self
-    }
-}
-
-/// A file that is to be written: header and records are ready, every offset is fixed.
+/// A file that is to be written: header and records or manifest are ready, every offset is fixed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// Header and records, with their checksum.
+    /// What stands before the values.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
+    /// What stands between the values.
+    pub(crate) fill: u8,
     pub(crate) file_len: u64,
 }
 
 impl Plan {
-    /// Lays a file out: tensors and metadata in the order given. A scalar (shape `[]`) becomes shape `[1]`, because
-    /// MAG has no rank 0.
+    /// Lays a file of version 1 out: tensors and metadata in the order given. A scalar (shape `[]`) becomes shape `[1]`,
+    /// because version 1 has no rank 0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a tensor or key that MAG cannot hold: a dtype without a code, a rank above 255, a tensor
+    /// [`Error::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a rank above 255, a tensor
     /// without data, a key that is empty, longer than 65,535 bytes or used twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let mut tensors = TensorTable::default();
-        for spec in specs {
-            push(&mut tensors, &spec)?;
-        }
+        let mut tensors = list(specs, Version::V1)?;
         for (key, _) in metadata.iter() {
             check_key(key)
                 .map_err(|fault| Error::Unsupported { part: Part::named("metadata key", key), fault })?;
         }
-        let records_len = records_len(&tensors, metadata);
-        let (segments, file_len) = lay_out(&mut tensors, FileHeader::LEN as u64 + records_len)?;
-        let head = encode(&tensors, metadata, options.checksum)?;
-        Ok(Self { tensors, head, segments, file_len })
+        let begin = v1::records::len(&tensors, metadata);
+        let (segments, file_len) = place(&mut tensors, begin, v1::wire::ALIGNMENT, Empty::Aligned)?;
+        let head = v1::records::encode(&tensors, metadata, options.checksum)?;
+        Ok(Self { tensors, head, segments, fill: v1::wire::FILL, file_len })
+    }
+
+    /// Lays a file of version 0.3 out, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank above 16, a tensor
+    /// without data, a name longer than 65,535 bytes or used twice; if no tensor has bytes; for metadata that nest too deep.
+    pub fn v0_3<'a>(
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Object,
+        options: &ManifestOptions,
+    ) -> Result<Self> {
+        let mut tensors = list(specs, Version::V0_3)?;
+        let page = v0_3::wire::ALIGNMENT;
+        let (mut segments, values_len) = place(&mut tensors, 0, page, Empty::AtEnd)?;
+        if values_len == 0 {
+            return Err(Error::Unsupported { part: Part::new("the model"), fault: Fault::NoValues });
+        }
+        let (head, begin) = v0_3::encode(&tensors, metadata, options, values_len)?;
+        let out_of_bounds =
+            |fault: CommonFault| Error::Unsupported { part: Part::new("the model"), fault: fault.into() };
+        for position in 0..tensors.len() {
+            // `encode` has seen that the values end below 2^63.
+            let offset = tensors.offset(position).unwrap_or_default();
+            tensors.set_offset(position, begin.saturating_add(offset));
+        }
+        let file_len = begin.saturating_add(values_len);
+        for segment in &mut segments {
+            let offset = segment.extent.offset().saturating_add(begin);
+            segment.extent = Extent::new(offset, segment.extent.len(), file_len).map_err(out_of_bounds)?;
+        }
+        Ok(Self { tensors, head, segments, fill: 0, file_len })
     }
 
     /// The tensors in the order they will be written.
@@ -80,31 +91,57 @@ impl Plan {
     }
 }
 
-/// Whether MAG has a code for a dtype.
+/// Whether version 1 has a code for a dtype; [`Version::can_hold`] asks another.
 #[must_use]
 pub const fn can_hold(dtype: DType) -> bool {
-    code_of(dtype).is_some()
+    v1::wire::code_of(dtype).is_some()
 }
 
-fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>) -> Result<()> {
-    let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
-    check_key(&spec.name).map_err(unfit)?;
+impl Version {
+    /// Whether this version has a code for a dtype.
+    #[must_use]
+    pub fn can_hold(self, dtype: DType) -> bool {
+        match self {
+            Self::V1 => can_hold(dtype),
+            Self::V0_1 => dtype != DType::F8E4M3 && dtypes::code_of(dtype).is_some(),
+            Self::V0_2 | Self::V0_3 => dtypes::code_of(dtype).is_some(),
+        }
+    }
+}
+
+/// The tensors, which the version can hold.
+fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>, version: Version) -> Result<TensorTable> {
+    let mut tensors = TensorTable::default();
+    for spec in specs {
+        push(&mut tensors, &spec, version)
+            .map_err(|fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault })?;
+    }
+    Ok(tensors)
+}
+
+fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>, version: Version) -> Result<(), Fault> {
+    let is_v1 = version == Version::V1;
+    match check_key(&spec.name) {
+        Err(Fault::EmptyKey) if !is_v1 => {}
+        checked => checked?,
+    }
     if !spec.has_data {
-        return Err(unfit(Fault::Declared));
+        return Err(Fault::Declared);
     }
-    if !can_hold(spec.dtype) {
-        return Err(unfit(Fault::NoCode(spec.dtype)));
+    if !version.can_hold(spec.dtype) {
+        return Err(if is_v1 { Fault::NoCode(spec.dtype) } else { Fault::NoCodeIn0_3(spec.dtype) });
     }
-    // DECISIONS, MAG 1, "rank": a scalar is written as shape [1].
-    let shape: &[u64] = if spec.shape.is_empty() { &[1] } else { &spec.shape };
-    if shape.len() > MAX_RANK {
-        return Err(unfit(Fault::Rank(shape.len())));
+    // Version 1 has no rank 0.
+    let shape: &[u64] = if is_v1 && spec.shape.is_empty() { &[1] } else { &spec.shape };
+    let max = if is_v1 { MAX_RANK } else { v0_3::wire::MAX_RANK };
+    if shape.len() > max {
+        return Err(Fault::Rank { found: shape.len(), max });
     }
     if let Some(&dim) = shape.iter().find(|&&dim| dim > MAX_DIM) {
-        return Err(unfit(Fault::Dimension(dim)));
+        return Err(Fault::Dimension(dim));
     }
     let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
-    tensors.push(tensor, shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
+    tensors.push(tensor, shape.iter().copied())?;
     Ok(())
 }
 
@@ -116,19 +153,24 @@ fn check_key(key: &str) -> Result<(), Fault> {
     }
 }
 
-fn records_len(tensors: &TensorTable, metadata: &Metadata) -> u64 {
-    let entries: u64 = metadata.iter().map(|(key, _)| 16 + key.len() as u64).sum();
-    entries + tensors.iter().map(|t| 24 + 8 * t.shape.len() as u64 + t.name.len() as u64).sum::<u64>()
+/// Where a tensor without bytes stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    /// At the next aligned position, which may be the file's end.
+    Aligned,
+    /// Where the one before it ends.
+    AtEnd,
 }
 
-/// Places each buffer at the next multiple of 64; returns them with the length of the file.
-fn lay_out(tensors: &mut TensorTable, records_end: u64) -> Result<(Vec<Segment>, u64)> {
+/// Places each buffer at the next multiple of `alignment`; returns them with the end of the last.
+fn place(tensors: &mut TensorTable, begin: u64, alignment: u64, empty: Empty) -> Result<(Vec<Segment>, u64)> {
     let mut segments = Vec::with_capacity(tensors.len());
-    let mut end = records_end;
+    let mut end = begin;
     for position in 0..tensors.len() {
         let Some(info) = tensors.info(position) else { continue };
+        let alignment = if info.nbytes == 0 && empty == Empty::AtEnd { 1 } else { alignment };
         let placed =
-            align_up(end, ALIGNMENT).and_then(|offset| Extent::new(offset, info.nbytes, MAX_DIM).ok());
+            align_up(end, alignment).and_then(|offset| Extent::new(offset, info.nbytes, MAX_DIM).ok());
         let Some(extent) = placed else {
             let fault = CommonFault::OutOfBounds { offset: end, len: info.nbytes, end: MAX_DIM }.into();
             return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault });
@@ -136,43 +178,8 @@ fn lay_out(tensors: &mut TensorTable, records_end: u64) -> Result<(Vec<Segment>,
         if !extent.is_empty() {
             segments.push(Segment { tensor: position, extent });
         }
-        // DECISIONS: an empty tensor stands at the next aligned position, which may be the file's end.
         tensors.set_offset(position, extent.offset());
         end = extent.end();
     }
     Ok((segments, end))
-}
-
-fn encode(tensors: &TensorTable, metadata: &Metadata, checksum: Checksum) -> Result<Vec<u8>> {
-    let count = |n: usize, what| {
-        u32::try_from(n).map_err(|_| Error::Unsupported { part: Part::new(what), fault: Fault::TooMany })
-    };
-    let mut header = FileHeader {
-        checksum: 0,
-        num_tensors: count(tensors.len(), "tensors")?,
-        num_meta_kv: count(metadata.len(), "metadata entries")?,
-    };
-    let mut head = Vec::new();
-    header.encode(&mut head);
-    for (key, value) in metadata.iter() {
-        MetadataRecord { key, value }.encode(&mut head);
-    }
-    for (position, info) in tensors.iter().enumerate() {
-        let record = TensorRecord {
-            key: info.name,
-            dtype: info.dtype,
-            numel: info.elements(),
-            offset: tensors.offset(position).unwrap_or_default(),
-            shape: info.shape.iter().copied(),
-        };
-        record.encode(code_of(info.dtype).unwrap_or_default(), &mut head);
-    }
-    let (front, records) = head.split_at(head.len().min(FileHeader::LEN));
-    let mut running = Running::new(front);
-    running.update(records);
-    header.checksum = running.value(checksum);
-    let mut front = Vec::new();
-    header.encode(&mut front);
-    head.splice(..front.len(), front);
-    Ok(head)
 }

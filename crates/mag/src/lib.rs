@@ -1,7 +1,12 @@
-//! Reads, writes and verifies MAG files (format version 1), the tensor container of magnetron.
+//! Reads, writes and verifies MAG files, the tensor container of magnetron.
 //!
-//! A MAG file is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a
-//! multiple of 64 bytes. All numbers are little-endian.
+//! Each magnetron reads its own generation of the format alone. This crate reads all that were released ([`Version`]):
+//! version 1, which the format's document describes, 0.1.0 and 0.2.0, and 0.3.0, which magnetron writes today. It writes
+//! versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
+//!
+//! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a
+//! multiple of 64 bytes. All numbers are little-endian. In version 0.3 a manifest in JSON stands in place of the records, with any
+//! metadata ([`Manifest`]), values stand at multiples of 4,096, and there is no checksum.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -145,7 +150,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! magnetron itself expects `WriteOptions::new().checksum(Checksum::Crc32c)`.
+//! magnetron up to 0.1.2 expects `WriteOptions::new().checksum(Checksum::Crc32c)`. For magnetron 0.2 write version 0.3:
+//!
+//! ```
+//! use mag::modelfmt_core::value::Object;
+//! use mag::modelfmt_core::write::MemoryFile;
+//! use mag::{DType, Execution, ManifestOptions, Plan, Reader, TensorSpec};
+//!
+//! let metadata = Object::from_iter([("arch", "qwen3")]);
+//! let specs = [TensorSpec::new("w", DType::BF16, vec![3])];
+//! let options = ManifestOptions::new().timestamp("2026-01-31T12:00:00+00:00");
+//! let plan = Plan::v0_3(specs, &metadata, &options)?;
+//! let file = MemoryFile::new();
+//! plan.write(&[[0u8; 6]], &file, &Execution::default())?;
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! let manifest = model.index().manifest().ok_or("not version 0.3")?;
+//! assert_eq!(manifest.metadata().required_str("arch")?, "qwen3");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Files that are not to be trusted
 //!
@@ -162,27 +185,37 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod checksum;
+mod dtypes;
 mod error;
 mod index;
 mod layout;
+mod manifest;
 mod metadata;
+mod options;
 mod parser;
+mod preamble;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
+mod v0_1;
+mod v0_3;
+mod v1;
 mod verify;
-mod wire;
+mod version;
 mod writer;
 
 pub use checksum::Checksum;
 pub use error::{Error, Fault, Result};
 pub use index::Index;
-pub use layout::{Plan, WriteOptions, can_hold};
+pub use layout::{Plan, can_hold};
+pub use manifest::Manifest;
 pub use metadata::Metadata;
+pub use options::{ManifestOptions, WriteOptions};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use wire::Number;
+pub use v1::wire::Number;
+pub use version::Version;
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

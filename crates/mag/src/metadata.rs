@@ -1,4 +1,4 @@
-//! Metadata: numbers by key.
+//! Metadata of version 1: numbers by key.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use modelfmt_core::NameTable;
 use modelfmt_core::value::{Object, Value};
 
 use crate::error::Fault;
-use crate::wire::Number;
+use crate::v1::wire::Number;
 
-/// Metadata: keys and numbers in file order. Also what a writer takes.
+/// Metadata of version 1: keys and numbers in file order. Also what a writer takes.
 #[derive(Clone, Default)]
 pub struct Metadata {
     keys: NameTable,

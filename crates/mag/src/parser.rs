@@ -1,230 +1,83 @@
-//! Bytes → [`Index`], without I/O.
+//! Tells the version, and lets its own parser do the rest.
 
 use std::ops::Range;
 
-use modelfmt_core::{CommonError, CommonFault, Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::{Cursor, Limits};
 
-use crate::checksum::{Checksum, Running};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, Result};
 use crate::index::Index;
-use crate::metadata::Metadata;
-use crate::wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, TensorField, TensorRecord, common};
+use crate::version::Version;
+use crate::{v0_1, v0_3, v1};
 
-/// The least that is asked for at once; what is read beyond the records is never more than this.
-const WINDOW: u64 = 64 << 10;
-/// The most that is asked for at once.
-const MAX_WINDOW: u64 = 4 << 20;
-/// MAG 1, "File Header".
-const HEADER_LEN: u64 = FileHeader::LEN as u64;
-/// Entries that room is made for on the word of the header; more have to be seen first.
-const ROOM: usize = 1 << 20;
-
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
+/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`](modelfmt_core::Parser).
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
     require_checksum: bool,
     file_len: u64,
-    /// Where the next record begins.
-    at: u64,
-    /// The bytes of that record that have been fed already, so that no byte is asked for twice.
-    carry: Vec<u8>,
-    state: Option<Records>,
+    state: State,
 }
 
-/// What has been read so far, once the header is.
 #[derive(Debug)]
-struct Records {
-    header: FileHeader,
-    tensors: TensorTable,
-    metadata: Metadata,
-    running: Running,
-}
-
-impl Records {
-    fn metadata_left(&self) -> u64 {
-        u64::from(self.header.num_meta_kv).saturating_sub(self.metadata.len() as u64)
-    }
-
-    fn tensors_left(&self) -> u64 {
-        u64::from(self.header.num_tensors).saturating_sub(self.tensors.len() as u64)
-    }
-
-    /// The bytes that the records which are still to come take at least.
-    fn min_left(&self) -> u64 {
-        self.metadata_left() * MetadataRecord::MIN_LEN + self.tensors_left() * MIN_TENSOR_LEN
-    }
+enum State {
+    /// The version is not known yet.
+    Begin,
+    V1(v1::Parser),
+    V0_1(v0_1::Parser),
+    V0_3(v0_3::Parser),
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that matches neither checksum is
+    /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that does not match its checksum is
     /// indexed all the same.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
-        Self { limits, require_checksum, file_len, at: 0, carry: Vec::new(), state: None }
+        Self { limits, require_checksum, file_len, state: State::Begin }
     }
 
-    fn check_len(&self, len: u64) -> Result<()> {
-        Limits::check("the length of the records", len, self.limits.index_len)?;
-        Ok(())
-    }
-
-    fn begin(&self, c: &mut Cursor<'_>, bytes: &[u8]) -> Result<Records> {
-        let header = FileHeader::decode(c)?;
-        let (tensors, entries) = (u64::from(header.num_tensors), u64::from(header.num_meta_kv));
-        Limits::check("the number of tensors", tensors, self.limits.tensors)?;
-        Limits::check("the number of metadata entries", entries, self.limits.entries)?;
-        let metadata_len = entries * MetadataRecord::MIN_LEN;
-        let have = self.file_len.saturating_sub(HEADER_LEN);
-        let part = Part::new("header").with_field("num_meta_kv");
-        let entries = Limits::fits(part, HEADER_LEN, entries, MetadataRecord::MIN_LEN, have)?;
-        let part = Part::new("header").with_field("num_tensors");
-        let have = have.saturating_sub(metadata_len);
-        let tensors = Limits::fits(part, HEADER_LEN, tensors, MIN_TENSOR_LEN, have)?;
-        self.check_len(HEADER_LEN + metadata_len + tensors as u64 * MIN_TENSOR_LEN)?;
-        let (entries, tensors) = (entries.min(ROOM), tensors.min(ROOM));
-        Ok(Records {
-            header,
-            tensors: TensorTable::with_capacity(tensors),
-            metadata: Metadata::with_capacity(entries),
-            running: Running::new(bytes.get(..c.consumed()).unwrap_or_default()),
+    fn begin(&self, bytes: &[u8]) -> Result<State> {
+        let (len, limits, require) = (self.file_len, self.limits.clone(), self.require_checksum);
+        let version = Version::decode(&mut Cursor::new(bytes, 0))?;
+        Ok(match version {
+            Version::V1 => State::V1(v1::Parser::new(len, limits, require)),
+            Version::V0_1 | Version::V0_2 => State::V0_1(v0_1::Parser::new(len, limits, require)),
+            Version::V0_3 => State::V0_3(v0_3::Parser::new(len, limits)),
         })
-    }
-
-    /// Reads records until they or the bytes end, and returns where the last complete one ended.
-    fn records(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<usize> {
-        let mut complete = c.consumed();
-        while records.min_left() > 0 {
-            match self.record(records, c) {
-                Ok(()) => complete = c.consumed(),
-                // The record goes on behind the bytes that we were given.
-                Err(Error::Truncated { .. }) if c.offset() + (c.remaining() as u64) < self.file_len => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(complete)
-    }
-
-    #[inline]
-    fn record(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<()> {
-        if records.metadata_left() > 0 {
-            self.metadata_record(&mut records.metadata, c)?;
-        } else {
-            self.tensor_record(&mut records.tensors, c)?;
-        }
-        self.check_len(c.offset())
-    }
-
-    fn metadata_record(&self, metadata: &mut Metadata, c: &mut Cursor<'_>) -> Result<()> {
-        let entry = metadata.len() as u64;
-        let MetadataRecord { key, value } = MetadataRecord::decode(c, entry)?;
-        let key_len = key.len() as u64;
-        Limits::check("the length of a metadata key", key_len, self.limits.name_len)?;
-        metadata.push(key, value).map_err(|fault| Error::Malformed {
-            part: Part::entry("metadata record", entry).with_name(key).with_field("key"),
-            at: c.offset().saturating_sub(key_len),
-            fault,
-        })
-    }
-
-    #[inline]
-    fn tensor_record(&self, tensors: &mut TensorTable, c: &mut Cursor<'_>) -> Result<()> {
-        let at = c.offset();
-        let entry = tensors.len() as u64;
-        let TensorRecord { key: name, dtype, numel, offset, shape } = TensorRecord::decode(c, entry)?;
-        let name_len = name.len() as u64;
-        Limits::check("the length of a tensor name", name_len, self.limits.name_len)?;
-        Limits::check("the rank of a tensor", shape.len() as u64, self.limits.rank)?;
-        let part = |field| Part::entry("tensor record", entry).with_name(name).with_field(field);
-        let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
-        let nbytes = tensors.push(tensor, shape).map_err(|fault| match fault {
-            CommonFault::Duplicate(_) => common(part("key"), c.offset().saturating_sub(name_len), fault),
-            _ => common(part("shape"), at + TensorField::SHAPE, fault),
-        })?;
-        // Every type of MAG has whole bytes an element.
-        let expected = nbytes / u64::from(dtype.size().unwrap_or(1));
-        if numel != expected {
-            let fault = Fault::Numel { found: numel, expected };
-            return Err(Error::Malformed { part: part("numel"), at: at + TensorField::NUMEL, fault });
-        }
-        Extent::new(offset, nbytes, self.file_len)
-            .map_err(|fault| common(part("offset"), at + TensorField::OFFSET, fault))?;
-        Ok(())
     }
 }
 
-impl Parser for IndexParser {
+impl modelfmt_core::Parser for IndexParser {
     type Index = Index;
     type Fault = Fault;
 
     fn need(&self) -> Option<Range<u64>> {
-        let left = self.state.as_ref().map_or(HEADER_LEN, Records::min_left);
-        let carried = self.carry.len() as u64;
-        let begin = self.at.saturating_add(carried);
-        if left == 0 || begin >= self.file_len {
-            return None; // at the end of the file `finish` says what is missing
+        match &self.state {
+            // An empty file has nothing to give; `finish` says so.
+            State::Begin => Some(0..self.file_len.min(v1::WINDOW)).filter(|range| !range.is_empty()),
+            State::V1(parser) => parser.need(),
+            State::V0_1(parser) => parser.need(),
+            State::V0_3(parser) => parser.need(),
         }
-        let len = left.saturating_sub(carried).clamp(WINDOW, MAX_WINDOW);
-        Some(begin..self.file_len.min(begin.saturating_add(len)))
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut carry = std::mem::take(&mut self.carry);
-        let bytes = if carry.is_empty() {
-            bytes
-        } else {
-            carry.extend_from_slice(bytes);
-            &carry
-        };
-        let mut c = Cursor::new(bytes, self.at);
-        let mut records = match self.state.take() {
-            Some(records) => records,
-            None => self.begin(&mut c, bytes)?,
-        };
-        let begun = c.consumed();
-        let complete = self.records(&mut records, &mut c)?;
-        records.running.update(bytes.get(begun..complete).unwrap_or_default());
-        self.at += complete as u64;
-        if records.min_left() > 0 {
-            self.carry = bytes.get(complete..).unwrap_or_default().to_vec();
+        if matches!(self.state, State::Begin) {
+            self.state = self.begin(bytes)?;
         }
-        self.state = Some(records);
-        Ok(())
+        match &mut self.state {
+            State::Begin => Ok(()),
+            State::V1(parser) => parser.feed(bytes),
+            State::V0_1(parser) => parser.feed(bytes),
+            State::V0_3(parser) => parser.feed(bytes),
+        }
     }
 
     fn finish(self) -> Result<Index> {
-        let Some(mut records) = self.state else {
-            let part = Part::new("header");
-            return Err(CommonError::Truncated { part, at: 0, need: HEADER_LEN, have: self.file_len }.into());
-        };
-        if records.min_left() > 0 {
-            let part =
-                Part::new(if records.metadata_left() > 0 { "metadata records" } else { "tensor records" });
-            let have = self.file_len.saturating_sub(self.at);
-            return Err(CommonError::Truncated { part, at: self.at, need: records.min_left(), have }.into());
+        match self.state {
+            State::Begin => v1::Parser::new(self.file_len, self.limits, self.require_checksum).finish(),
+            State::V1(parser) => parser.finish(),
+            State::V0_1(parser) => parser.finish(),
+            State::V0_3(parser) => parser.finish(),
         }
-        let stored = records.header.checksum;
-        let checksum = records.running.kind_of(stored);
-        let checksum_fault = checksum.is_none().then(|| Fault::Checksum {
-            stored,
-            crc32: records.running.value(Checksum::Crc32),
-            crc32c: records.running.value(Checksum::Crc32c),
-        });
-        if let Some(fault) = &checksum_fault
-            && self.require_checksum
-        {
-            let part = Part::new("header").with_field("checksum");
-            return Err(Error::Malformed { part, at: FileHeader::CHECKSUM_AT as u64, fault: fault.clone() });
-        }
-        records.tensors.shrink_to_fit();
-        records.metadata.shrink_to_fit();
-        Ok(Index {
-            tensors: records.tensors,
-            metadata: records.metadata,
-            checksum,
-            checksum_fault,
-            records_end: self.at,
-            file_len: self.file_len,
-        })
     }
 }

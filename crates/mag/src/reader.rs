@@ -1,12 +1,17 @@
 //! Opens MAG files: what [`modelfmt_core::Reader`] asks of the format.
 
+use modelfmt_core::endian::{fetch_big_endian, fetch_big_endian_into};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{
+    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Location, Part, Report, TensorInfo, TensorTable,
+    VerifyLevel,
+};
 
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
+use crate::v1::wire::common;
 
 modelfmt_core::reader! {
     "MAG", Index, Result, &Metadata;
@@ -47,8 +52,51 @@ impl FileIndex for Index {
         self.tensors()
     }
 
+    fn location(&self, position: usize) -> Option<Location> {
+        let location = self.tensors().location(position)?;
+        Some(if self.is_big_endian() {
+            Location { encoding: Encoding::BigEndian, ..location }
+        } else {
+            location
+        })
+    }
+
+    async fn read<'s, S: Fetch>(
+        &self,
+        source: &'s S,
+        position: usize,
+        _: Option<&Execution<'_>>,
+    ) -> Result<Bytes<'s>> {
+        let (info, extent) = self.placed(position)?;
+        let failed = |source| Error::Io { at: extent.offset(), len: extent.len(), source };
+        if self.is_big_endian() {
+            fetch_big_endian(source, info.dtype, extent).await.map_err(failed)
+        } else {
+            source.fetch(extent.range()).await.map_err(failed)
+        }
+    }
+
+    async fn read_into<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (info, extent) = self.placed(position)?;
+        let len = out.len() as u64;
+        let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
+        let at = part.offset();
+        let done = if self.is_big_endian() {
+            fetch_big_endian_into(source, info.dtype, extent, offset, out).await
+        } else {
+            source.fetch_into(at, out).await
+        };
+        done.map_err(|source| Error::Io { at, len, source })
+    }
+
     fn version_text(&self) -> Option<String> {
-        Some(crate::wire::VERSION.to_string())
+        Some(self.version().to_string())
     }
 
     async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
@@ -56,16 +104,36 @@ impl FileIndex for Index {
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(self.metadata().to_value())
+        Ok(match self.manifest() {
+            Some(manifest) => manifest.metadata().clone().into(),
+            None => self.metadata().to_value(),
+        })
     }
 
-    /// `checksum`: which of the two the file carries, null if neither matches.
+    /// `checksum`: which the file carries, null if it matches none or its version has none.
     fn details(&self) -> Object {
         let checksum = self.checksum().map_or(Value::Null, |kind| kind.name().into());
-        Object::from_iter([("checksum", checksum)])
+        let mut details = Object::from_iter([("checksum", checksum)]);
+        if let Some(manifest) = self.manifest() {
+            details.insert("timestamp", manifest.timestamp());
+            details.insert("magnetron", manifest.magnetron_version());
+        }
+        details
     }
 
-    async fn verify<S: Fetch>(&self, _: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
-        crate::verify::verify(self, level) // no checksum covers the values
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
+        crate::verify::verify(self, source, level).await // no checksum covers the values
+    }
+}
+
+impl Index {
+    /// The tensor at a position, and where its values lie.
+    fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Extent)> {
+        let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+        let none = || Error::NoData { name: info.name.to_owned() };
+        let offset = self.tensors().offset(position).ok_or_else(none)?;
+        let extent = Extent::new(offset, info.nbytes, self.file_len())
+            .map_err(|fault| common(Part::named("tensor", info.name), offset, fault))?;
+        Ok((info, extent))
     }
 }

@@ -1,8 +1,9 @@
 //! Writes tensors that are in memory, in one call, and files at a path.
 
 use crate::error::Result;
-use crate::layout::{Plan, WriteOptions};
+use crate::layout::Plan;
 use crate::metadata::Metadata;
+use crate::options::WriteOptions;
 
 modelfmt_core::save! {
     "MAG", Plan, WriteOptions, Result, &Metadata;

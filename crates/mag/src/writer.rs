@@ -5,7 +5,6 @@ use modelfmt_core::{Execution, Extent};
 
 use crate::error::{Error, Result};
 use crate::layout::Plan;
-use crate::wire::FILL;
 
 impl Plan {
     /// Writes the file, pulling each tensor's values once, in pieces. Memory does not depend on the model's size.
@@ -17,8 +16,8 @@ impl Plan {
         sink.write_at(0, &self.head).map_err(failed)?;
         let begin = self.head.len() as u64;
         let extent = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
-            .map_err(|fault| crate::wire::common(modelfmt_core::Part::new("data"), begin, fault))?;
-        let region = Region { extent, fill: FILL, segments: &self.segments };
+            .map_err(|fault| crate::v1::wire::common(modelfmt_core::Part::new("data"), begin, fault))?;
+        let region = Region { extent, fill: self.fill, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
     }
 }

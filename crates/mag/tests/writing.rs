@@ -43,7 +43,7 @@ fn what_mag_cannot_hold_is_refused_by_name() {
         (vec![TensorSpec::declared("w", DType::F32, vec![1])], "w", Fault::Declared),
         (vec![spec("", vec![1])], "", Fault::EmptyKey),
         (vec![TensorSpec::new(&long, DType::I8, vec![1])], &long, Fault::KeyLength(65_536)),
-        (vec![spec("w", vec![1; 256])], "w", Fault::Rank(256)),
+        (vec![spec("w", vec![1; 256])], "w", Fault::Rank { found: 256, max: 255 }),
         (vec![spec("w", vec![0, 1 << 63])], "w", Fault::Dimension(1 << 63)),
         (
             vec![spec("w", vec![1 << 62])],

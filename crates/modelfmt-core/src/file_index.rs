@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::options::OpenOptions;
 use crate::parse::Parser;
 use crate::report::{Report, VerifyLevel};
-use crate::table::{Location, TensorTable};
+use crate::table::{Encoding, Location, TensorTable};
 use crate::value::{Object, Value};
 
 /// What a format says of one of its files: everything but the values. [`Reader`](crate::Reader) adds a source, and serves the rest.
@@ -113,7 +113,7 @@ pub trait FileIndex: Sized {
             };
             let at = offset.saturating_add(part.offset());
             let failed = |source| Error::Io { at, len: part.len(), source };
-            if !location.encoding.is_compressed() {
+            if location.encoding == Encoding::Raw {
                 let within = Extent::new(at, part.len(), self.file_len());
                 let within = within.map_err(|fault| placed_badly(&info, at, fault))?;
                 return source.fetch(within.range()).await.map_err(failed);

@@ -122,6 +122,7 @@ mod container;
 #[cfg(feature = "crc32")]
 pub mod crc32;
 mod cursor;
+pub mod endian;
 mod error;
 mod execution;
 mod extent;

@@ -172,7 +172,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         }
         match now(self.index.read(&self.source, position, None))? {
             Bytes::Borrowed(bytes) => Ok(bytes),
-            Bytes::Owned(_) => Err(refused("the source is not in memory")),
+            Bytes::Owned(_) => Err(refused("the values stand in the file in another form")),
         }
     }
 

@@ -14,6 +14,8 @@ use crate::names::NameTable;
 pub enum Encoding {
     /// As they are.
     Raw,
+    /// As they are, but with the most significant byte of each number first.
+    BigEndian,
     /// In LZ4 blocks.
     Lz4,
     /// In a zstd stream.
@@ -21,11 +23,12 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// `raw`, `lz4` or `zstd`.
+    /// `raw`, `big-endian`, `lz4` or `zstd`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
+            Self::BigEndian => "big-endian",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
         }
@@ -34,7 +37,7 @@ impl Encoding {
     /// Whether the values have to be decompressed.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
-        !matches!(self, Self::Raw)
+        matches!(self, Self::Lz4 | Self::Zstd)
     }
 }
 

@@ -12,8 +12,26 @@ const VARIABLE: &str = "MODELFMT_ORACLES_PYTHON";
 /// If there is no such environment, or the script fails; then with what it wrote to standard error.
 #[must_use]
 pub fn python(script: &str, arguments: &[&str]) -> String {
-    let interpreter = interpreter();
-    let output = Command::new(&interpreter)
+    run(Command::new(interpreter()), script, arguments)
+}
+
+/// As [`python`], with the packages of one of the folders that `cargo xtask oracles` makes before all others, such as
+/// `magnetron-0.2.2`.
+///
+/// # Panics
+/// As [`python`]; if there is no such folder.
+#[must_use]
+pub fn python_with(folder: &str, script: &str, arguments: &[&str]) -> String {
+    let folder = crate::workspace::root().join("target/oracles").join(folder);
+    assert!(folder.exists(), "no {}: run `cargo xtask oracles`", folder.display());
+    let mut command = Command::new(interpreter());
+    command.env("PYTHONPATH", folder);
+    run(command, script, arguments)
+}
+
+fn run(mut command: Command, script: &str, arguments: &[&str]) -> String {
+    let interpreter = command.get_program().to_owned();
+    let output = command
         .env("PYTHONIOENCODING", "utf-8")
         .args(["-c", script])
         .args(arguments)

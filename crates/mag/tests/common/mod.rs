@@ -1,8 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "not every test uses everything")]
 
+use mag::modelfmt_core::value::Object;
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Checksum, DType, Execution, Metadata, Number, Plan, TensorSpec, WriteOptions};
+use mag::{Checksum, DType, Execution, ManifestOptions, Metadata, Number, Plan, TensorSpec, WriteOptions};
 
 /// A tensor to be written, with its values.
 #[derive(Clone, Debug)]
@@ -51,6 +52,99 @@ pub(crate) fn write_with(
     let bytes = file.into_bytes();
     assert_eq!(bytes.len() as u64, plan.file_len());
     bytes
+}
+
+/// The file of version 0.3 that our writer makes.
+pub(crate) fn write_0_3(tensors: &[Tensor], metadata: &Object) -> Vec<u8> {
+    let specs = tensors.iter().map(Tensor::spec);
+    let plan = Plan::v0_3(specs, metadata, &ManifestOptions::new()).unwrap();
+    let values: Vec<&[u8]> = tensors.iter().map(|tensor| tensor.values.as_slice()).collect();
+    let file = MemoryFile::new();
+    plan.write(&values, &file, &Execution::default()).unwrap();
+    let bytes = file.into_bytes();
+    assert_eq!(bytes.len() as u64, plan.file_len());
+    bytes
+}
+
+/// A file of version 0.3 with this manifest, and so many bytes of values, which count up from 0.
+pub(crate) fn with_manifest(manifest: &[u8], values: usize) -> Vec<u8> {
+    let begin = (44 + manifest.len()).next_multiple_of(4096);
+    let mut file = b"MAG!".to_vec();
+    file.extend(300u32.to_le_bytes());
+    file.extend(0u32.to_le_bytes());
+    for field in [44, manifest.len(), begin, values] {
+        file.extend((field as u64).to_le_bytes());
+    }
+    file.extend(manifest);
+    file.resize(begin, 0);
+    file.extend((0..values).map(|i| i as u8));
+    file
+}
+
+/// A snapshot, as magnetron 0.1.5 to 0.1.9 wrote them.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) version: u32,
+    pub(crate) names: Vec<Vec<u8>>,
+    pub(crate) tensors: Vec<Described>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) dtype: u8,
+    pub(crate) name: u32,
+    pub(crate) elements: u64,
+    pub(crate) offset: u64,
+    pub(crate) dims: Vec<u64>,
+}
+
+impl Snapshot {
+    /// The part of the file before the values.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut file = b"MAG!".to_vec();
+        file.extend(self.version.to_le_bytes());
+        file.extend(1_700_000_000u64.to_le_bytes());
+        for field in [0, 0, 0, self.tensors.len() as u32] {
+            file.extend(field.to_le_bytes());
+        }
+        file.extend(b"SRP!");
+        file.extend((self.names.len() as u32).to_le_bytes());
+        let mut end = 0u32;
+        file.extend(end.to_le_bytes());
+        for name in &self.names {
+            end += name.len() as u32;
+            file.extend(end.to_le_bytes());
+        }
+        file.extend(self.names.concat());
+        file.extend(b"MDT!DSC!");
+        for tensor in &self.tensors {
+            file.extend([tensor.dims.len() as u8, tensor.dtype, 0, 0]);
+            file.extend(tensor.name.to_le_bytes());
+            for field in [tensor.elements, tensor.offset].iter().chain(&tensor.dims) {
+                file.extend(field.to_le_bytes());
+            }
+        }
+        file.extend(b"BUF!");
+        sign_snapshot(&mut file);
+        file
+    }
+
+    /// The file with so many bytes of values, which count up from 0.
+    pub(crate) fn file(&self, values: usize) -> Vec<u8> {
+        let mut file = self.head();
+        if self.version == 200 {
+            file.resize(file.len().next_multiple_of(16), 0);
+        }
+        file.extend((0..values).map(|i| i as u8));
+        file
+    }
+}
+
+/// Gives a snapshot the checksum that its bytes up to the mark of the values ask for.
+pub(crate) fn sign_snapshot(file: &mut [u8]) {
+    let end = file.windows(4).rposition(|mark| mark == b"BUF!").unwrap_or(file.len());
+    let checksum = testkit::crc32c(&file[20..end]);
+    file[16..20].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// The checksum that a file should carry whose records end at `end`, computed bit by bit.

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::object::DuplicateKey;
-use super::{Integer, List, MAX_DEPTH, Object, Value};
+use super::{List, MAX_DEPTH, Object, Value};
 use crate::error::CommonFault;
 use crate::names::NameTable;
 
@@ -89,11 +89,11 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     }
 }
 
-/// As [`ValueSeed`], for JSON text whose integers beyond 64 bits are known: serde_json has made floats of them.
+/// As [`ValueSeed`], for JSON text with numbers that serde_json delivers as others, such as integers beyond 64 bits.
 #[cfg(feature = "json")]
 pub(super) struct ExactSeed {
     pub(super) options: ParseOptions,
-    pub(super) large: Vec<LargeInteger>,
+    pub(super) known: Vec<KnownNumber>,
 }
 
 #[cfg(feature = "json")]
@@ -101,7 +101,7 @@ impl<'de> DeserializeSeed<'de> for ExactSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let state = State { large: &self.large, ..State::default() };
+        let state = State { known: &self.known, ..State::default() };
         Node::<Tree>::root(&self.options, &state).deserialize(deserializer)
     }
 }
@@ -110,7 +110,7 @@ impl<'de> DeserializeSeed<'de> for ExactSeed {
 #[cfg(feature = "json")]
 pub(super) struct MemberSeed<'a> {
     pub(super) key: &'a str,
-    pub(super) large: Vec<LargeInteger>,
+    pub(super) known: Vec<KnownNumber>,
 }
 
 #[cfg(feature = "json")]
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for MemberSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Value>, A::Error> {
         let (options, mut found) = (ParseOptions::new(), None);
-        let state = State { large: &self.large, ..State::default() };
+        let state = State { known: &self.known, ..State::default() };
         while let Some(key) = map.next_key_seed(TextSeed)? {
             if key == self.key {
                 found = Some(map.next_value_seed(Node::<Tree>::root(&options, &state))?);
@@ -144,11 +144,12 @@ impl<'de> Visitor<'de> for MemberSeed<'_> {
     }
 }
 
-/// An integer beyond 64 bits, with the count of numbers before it in the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LargeInteger {
+/// A number that serde_json delivers as another one (an integer beyond 64 bits, a float that JSON lacks), with the count of
+/// numbers before it in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownNumber {
     pub(super) before: u64,
-    pub(super) number: Integer,
+    pub(super) value: Value,
 }
 
 /// What is known of a tree that is being read.
@@ -159,15 +160,15 @@ struct State<'a> {
     /// Numbers that have been read.
     numbers: Cell<u64>,
     /// In the order of the text.
-    large: &'a [LargeInteger],
+    known: &'a [KnownNumber],
 }
 
 impl State<'_> {
     /// Counts a number, and says which it is where that is known better.
     fn number(&self) -> Option<Value> {
         let before = self.numbers.replace(self.numbers.get().saturating_add(1));
-        let found = self.large.binary_search_by_key(&before, |large| large.before).ok()?;
-        Some(Value::Int(self.large.get(found)?.number))
+        let found = self.known.binary_search_by_key(&before, |known| known.before).ok()?;
+        Some(self.known.get(found)?.value.clone())
     }
 }
 
@@ -376,8 +377,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 
     fn visit_u64<E: Error>(self, n: u64) -> Result<M::Value, E> {
-        self.state.number();
-        Ok(M::leaf(n.into()))
+        Ok(M::leaf(self.state.number().unwrap_or_else(|| n.into())))
     }
 
     fn visit_f64<E: Error>(self, x: f64) -> Result<M::Value, E> {

@@ -10,7 +10,7 @@ use std::io;
 use serde::de::DeserializeSeed;
 
 use self::sealed::Layout;
-use super::de::{ExactSeed, LargeInteger, MemberSeed, TooDeep};
+use super::de::{ExactSeed, KnownNumber, MemberSeed, TooDeep};
 use super::ser::{Branch, Order};
 use super::{MAX_DEPTH, Object, ParseOptions, Value};
 
@@ -30,7 +30,7 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
 ///
 /// As for [`parse`].
 pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError> {
-    run(text, |large| ExactSeed { options, large })
+    run(text, |known| ExactSeed { options, known })
 }
 
 /// Parses JSON text into what a seed makes of it: [`CheckSeed`](super::CheckSeed), or one of the caller's own.
@@ -48,7 +48,7 @@ pub fn parse_seed<'de, S: DeserializeSeed<'de>>(text: &'de [u8], seed: S) -> Res
 ///
 /// As for [`parse`], and if the text is not an object.
 pub fn parse_member(text: &[u8], key: &str) -> Result<Option<Value>, JsonError> {
-    run(text, |large| MemberSeed { key, large })
+    run(text, |known| MemberSeed { key, known })
 }
 
 /// Whether the text has an integer beyond 64 bits, which [`parse`] keeps, and of which any other seed gets the nearest float.
@@ -60,16 +60,16 @@ pub fn has_large_integer(text: &[u8]) -> bool {
 
 fn run<'de, S: DeserializeSeed<'de>>(
     text: &'de [u8],
-    seed: impl FnOnce(Vec<LargeInteger>) -> S,
+    seed: impl FnOnce(Vec<KnownNumber>) -> S,
 ) -> Result<S::Value, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError::not_utf8(text, error))?;
-    let large = numbers::large_integers(text).map_err(|offset| JsonError {
-        message: "an integer of more than 128 bits; write it as text, or as a float".to_owned(),
-        position: Some(Position::of(text.as_bytes(), offset)),
-    })?;
+    let known = numbers::large_integers(text).map_err(|offset| JsonError::too_large(text, offset))?;
+    finish(text, seed(known))
+}
+
+fn finish<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    seed(large)
-        .deserialize(&mut deserializer)
+    seed.deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| JsonError::at(text, &error))
 }
@@ -151,7 +151,10 @@ pub trait Tree: sealed::Tree {}
 impl Tree for Value {}
 impl Tree for Object {}
 
+mod bare;
 mod numbers;
+
+pub use bare::{parse_with_bare_words, to_string_with_bare_words, without_bare_words};
 
 mod sealed {
     /// Which of the functions above is at work.
@@ -178,7 +181,7 @@ macro_rules! tree {
                     Layout::Pretty => serde_json::to_string_pretty(&branch(Order::Kept)),
                     Layout::Sorted => serde_json::to_string(&branch(Order::Sorted)),
                 }
-                .map_err(|error| JsonError { message: error.to_string(), position: None })
+                .map_err(|error| JsonError::unwritable(&error))
             }
         })*
     };
@@ -232,6 +235,15 @@ impl JsonError {
     fn not_utf8(text: &[u8], error: std::str::Utf8Error) -> Self {
         let position = Position::of(text, error.valid_up_to());
         Self { message: "not UTF-8".to_owned(), position: Some(position) }
+    }
+
+    fn too_large(text: &str, offset: usize) -> Self {
+        let message = "an integer of more than 128 bits; write it as text, or as a float".to_owned();
+        Self { message, position: Some(Position::of(text.as_bytes(), offset)) }
+    }
+
+    fn unwritable(error: &serde_json::Error) -> Self {
+        Self { message: error.to_string(), position: None }
     }
 
     fn at(text: &str, error: &serde_json::Error) -> Self {

@@ -50,7 +50,7 @@ impl Content {
             notes: Vec::new(),
         };
         match format {
-            Format::Mag | Format::Oinf => content.reserved = Some(native(model)?),
+            Format::Mag | Format::Oinf if !has_json(model) => content.reserved = Some(native(model)?),
             Format::Aero | Format::AeroSet => content.read_aero(model)?,
             Format::SafetensorsSharded => content.read_safetensors_set(model)?,
             Format::Apr2Sharded => content.read_apr2_set(model)?,
@@ -209,6 +209,15 @@ const INDEX_KEY: &str = "key of the set's index";
 
 /// The keys of a manifest that are made anew.
 pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
+
+/// Whether the metadata of a model is a JSON object, which it is in some versions of a format and not in others.
+fn has_json(model: &Model) -> bool {
+    #[cfg(feature = "mag")]
+    if let Some(mag) = model.as_mag() {
+        return mag.index().manifest().is_some();
+    }
+    !matches!(model.format(), Format::Mag | Format::Oinf)
+}
 
 /// What the reserved key says of a source whose metadata is not a JSON object.
 fn native(model: &Model) -> Result<Reserved> {

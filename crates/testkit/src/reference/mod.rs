@@ -14,8 +14,9 @@ mod oinf;
 mod safetensors;
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 pub use self::compare::{compare, compare_damaged};
@@ -127,10 +128,10 @@ fn float(x: f64) -> Value {
 }
 
 /// The members of a JSON object in the order of the text, which a `serde_json::Value` does not keep.
-fn members(text: &[u8]) -> Option<Vec<(String, Value)>> {
-    struct Members;
-    impl<'de> Visitor<'de> for Members {
-        type Value = Vec<(String, Value)>;
+fn members<T: DeserializeOwned>(text: &[u8]) -> Option<Vec<(String, T)>> {
+    struct Members<T>(PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Members<T> {
+        type Value = Vec<(String, T)>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
@@ -141,7 +142,7 @@ fn members(text: &[u8]) -> Option<Vec<(String, Value)>> {
         }
     }
     let mut json = serde_json::Deserializer::from_slice(text);
-    let members = json.deserialize_map(Members).ok()?;
+    let members = json.deserialize_map(Members(PhantomData)).ok()?;
     json.end().ok()?;
     Some(members)
 }

@@ -1,7 +1,12 @@
 //! Integers beyond 64 bits, of which serde_json makes floats. They are found in the text before it is parsed, so that a tree
 //! keeps them.
 
-use super::super::de::LargeInteger;
+use super::super::Value;
+use super::super::de::KnownNumber;
+use super::super::integer::Integer;
+
+/// A bare word in place of which a zero stands: where it begins in the text, and which float it is.
+pub(super) type Word = (usize, f64);
 
 /// The shortest integer that i64 or u64 may not hold has so many digits.
 const DIGITS: usize = 19;
@@ -9,11 +14,17 @@ const DIGITS: usize = 19;
 /// The integers that neither i64 nor u64 holds, in the order of the text, or where one of more than 128 bits begins.
 ///
 /// What is found in text that is not JSON means nothing; the parser refuses it.
-pub(super) fn large_integers(text: &str) -> Result<Vec<LargeInteger>, usize> {
+pub(super) fn large_integers(text: &str) -> Result<Vec<KnownNumber>, usize> {
+    known_numbers(text, &[])
+}
+
+/// These integers, and the floats that stand in place of zeros at the given offsets, which ascend.
+pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumber>, usize> {
     let mut found = Vec::new();
-    if !has_long_run(text.as_bytes()) {
+    if words.is_empty() && !has_long_run(text.as_bytes()) {
         return Ok(found);
     }
+    let mut words = words.iter().peekable();
     let (mut at, mut before) = (0, 0u64);
     while let Some(&byte) = text.as_bytes().get(at) {
         match byte {
@@ -22,9 +33,11 @@ pub(super) fn large_integers(text: &str) -> Result<Vec<LargeInteger>, usize> {
                 let rest = text.get(at..).unwrap_or_default();
                 let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
                 let token = rest.find(|c| !is_of_number(c)).and_then(|end| rest.get(..end)).unwrap_or(rest);
-                if is_large(token) {
-                    let number = token.parse::<i128>().map_err(|_| at)?.into();
-                    found.push(LargeInteger { before, number });
+                if let Some((_, float)) = words.next_if(|(word, _)| *word == at) {
+                    found.push(KnownNumber { before, value: Value::Float(*float) });
+                } else if is_large(token) {
+                    let number: Integer = token.parse::<i128>().map_err(|_| at)?.into();
+                    found.push(KnownNumber { before, value: number.into() });
                 }
                 before = before.saturating_add(1);
                 at = at.saturating_add(token.len());
@@ -55,7 +68,7 @@ fn is_large(token: &str) -> bool {
 }
 
 /// Behind the quotation mark that ends the string which begins at `at`.
-fn end_of_string(text: &[u8], at: usize) -> usize {
+pub(super) fn end_of_string(text: &[u8], at: usize) -> usize {
     let mut escaped = false;
     let rest = text.get(at.saturating_add(1)..).unwrap_or_default();
     let end = rest.iter().position(|&byte| {
@@ -85,9 +98,9 @@ mod tests {
         let text = r#"{"99999999999999999999": ["\\\"99999999999999999999", 1, -0, 99999999999999999999,
             -9223372036854775809, 18446744073709551615, -9223372036854775808, 99999999999999999999.0, 1e99]}"#;
         let found = large_integers(text).unwrap();
-        let numbers: Vec<(u64, i128)> =
-            found.iter().map(|large| (large.before, large.number.into())).collect();
-        assert_eq!(numbers, [(2, 99_999_999_999_999_999_999), (3, -9_223_372_036_854_775_809)]);
+        let numbers: Vec<(u64, Value)> = found.into_iter().map(|large| (large.before, large.value)).collect();
+        let expected = [(2, 99_999_999_999_999_999_999i128), (3, -9_223_372_036_854_775_809)];
+        assert_eq!(numbers, expected.map(|(before, number)| (before, Value::from(number))));
         let most = i128::MAX.to_string();
         assert_eq!(large_integers(&most).unwrap().len(), 1);
         assert_eq!(large_integers(&format!("[1, {most}0]")), Err(4));

@@ -3,10 +3,9 @@
 use modelfmt_core::{CommonError, CommonFault, Cursor, DType, Part};
 
 use crate::error::{Error, Fault, Result};
+use crate::preamble::MAGIC;
+use crate::version::Version;
 
-/// MAG 1, "File Header": magic.
-pub(crate) const MAGIC: [u8; 4] = *b"MAG!";
-pub(crate) const VERSION: u32 = 1;
 /// DECISIONS, MAG 1: buffers begin at multiples of 64.
 pub(crate) const ALIGNMENT: u64 = 64;
 /// DECISIONS, MAG 1: what writers put between buffers.
@@ -34,18 +33,11 @@ impl FileHeader {
     pub(crate) const AFTER_CHECKSUM: usize = 12;
 
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
-        c.record("header", None);
         let malformed =
             |field, at, fault| Error::Malformed { part: Part::new("header").with_field(field), at, fault };
-        let magic = c.bytes(4, "magic")?;
-        if magic != MAGIC {
-            let mut found = [0; 4];
-            found.copy_from_slice(magic);
-            return Err(malformed("magic", 0, Fault::Magic(found)));
-        }
-        let version = c.u32("version")?;
-        if version != VERSION {
-            return Err(malformed("version", 4, Fault::Version(version)));
+        let version = Version::decode(c)?;
+        if version != Version::V1 {
+            return Err(malformed("version", 4, Fault::Version(version.number())));
         }
         let checksum = c.u32("checksum")?;
         let num_tensors = c.u32("num_tensors")?;
@@ -59,7 +51,7 @@ impl FileHeader {
 
     pub(crate) fn encode(self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
-        for field in [VERSION, self.checksum, self.num_tensors, self.num_meta_kv, 0] {
+        for field in [Version::V1.number(), self.checksum, self.num_tensors, self.num_meta_kv, 0] {
             out.extend(field.to_le_bytes());
         }
     }

@@ -1,0 +1,69 @@
+//! What the manifest of version 0.3 says besides its tensors.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use modelfmt_core::value::{Object, Value, json};
+
+/// What the manifest of version 0.3 says besides its tensors.
+///
+/// The metadata has been checked when the file was opened, and becomes a tree when it is asked for: a tree takes up to twenty times
+/// the memory of its text.
+#[derive(Clone)]
+pub struct Manifest {
+    timestamp: Box<str>,
+    magnetron_version: Box<str>,
+    /// An object in JSON, whose floats may be bare words.
+    metadata_text: Box<str>,
+    metadata: OnceLock<Object>,
+}
+
+impl Manifest {
+    /// `metadata_text` is an object that has been checked.
+    pub(crate) fn new(timestamp: &str, magnetron_version: &str, metadata_text: &str) -> Self {
+        Self {
+            timestamp: timestamp.into(),
+            magnetron_version: magnetron_version.into(),
+            metadata_text: metadata_text.into(),
+            metadata: OnceLock::new(),
+        }
+    }
+
+    /// When the file was written, as text: magnetron writes ISO 8601 with a zone.
+    #[must_use]
+    pub fn timestamp(&self) -> &str {
+        &self.timestamp
+    }
+
+    /// The version of magnetron that wrote the file, such as `0.2.2`.
+    #[must_use]
+    pub fn magnetron_version(&self) -> &str {
+        &self.magnetron_version
+    }
+
+    /// The user's own metadata (`usr_metadata`), in the file's order. Floats may be NaN or infinite.
+    #[must_use]
+    pub fn metadata(&self) -> &Object {
+        self.metadata.get_or_init(|| {
+            // It has been checked, so it parses, and is an object.
+            match json::parse_with_bare_words(self.metadata_text.as_bytes()) {
+                Ok(Value::Object(object)) => object,
+                _ => Object::new(),
+            }
+        })
+    }
+
+    /// Bytes of heap that it holds; a tree that has been asked for comes on top.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.timestamp.len() + self.magnetron_version.len() + self.metadata_text.len()
+    }
+}
+
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manifest")
+            .field("timestamp", &self.timestamp)
+            .field("magnetron_version", &self.magnetron_version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! How files are written.
+
+use crate::checksum::Checksum;
+
+/// How a file of version 1 is written.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    pub(crate) checksum: Checksum,
+}
+
+impl WriteOptions {
+    /// The defaults: CRC-32, as the document has it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Which checksum to write; [`Checksum::Crc32c`] for magnetron up to 0.1.2.
+    #[must_use]
+    pub const fn checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = checksum;
+        self
+    }
+}
+
+/// What the manifest of a file of version 0.3 says of its own writing.
+///
+/// The same input gives the same bytes, so the time is not that of the machine unless you give it.
+#[derive(Clone, Debug)]
+pub struct ManifestOptions {
+    pub(crate) timestamp: String,
+    pub(crate) magnetron_version: String,
+}
+
+impl Default for ManifestOptions {
+    fn default() -> Self {
+        Self { timestamp: "1970-01-01T00:00:00+00:00".to_owned(), magnetron_version: "0.2.2".to_owned() }
+    }
+}
+
+impl ManifestOptions {
+    /// The defaults: the beginning of 1970, and the last magnetron that this crate was tested with.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// When the file is written, in ISO 8601 with a zone, such as `2026-01-31T12:00:00+00:00`.
+    #[must_use]
+    pub fn timestamp(mut self, timestamp: impl Into<String>) -> Self {
+        self.timestamp = timestamp.into();
+        self
+    }
+
+    /// The version of magnetron that the manifest names.
+    #[must_use]
+    pub fn magnetron_version(mut self, version: impl Into<String>) -> Self {
+        self.magnetron_version = version.into();
+        self
+    }
+}

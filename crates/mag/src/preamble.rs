@@ -1,0 +1,27 @@
+//! The first eight bytes, which all versions have in common.
+
+use modelfmt_core::{Cursor, Part};
+
+use crate::error::{Error, Fault, Result};
+use crate::version::Version;
+
+/// The first bytes of every version.
+pub(crate) const MAGIC: [u8; 4] = *b"MAG!";
+
+impl Version {
+    /// Reads magic and number, with which every generation begins.
+    pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
+        c.record("header", None);
+        let malformed =
+            |field, at, fault| Error::Malformed { part: Part::new("header").with_field(field), at, fault };
+        let magic = c.bytes(4, "magic")?;
+        if magic != MAGIC {
+            let mut found = [0; 4];
+            found.copy_from_slice(magic);
+            return Err(malformed("magic", 0, Fault::Magic(found)));
+        }
+        let number = c.u32("version")?;
+        let known = Self::ALL.iter().find(|version| version.number() == number);
+        known.copied().ok_or_else(|| malformed("version", 4, Fault::Version(number)))
+    }
+}

@@ -1,0 +1,50 @@
+//! Header and records of a file of version 1 that is to be written.
+
+use modelfmt_core::{Part, TensorTable};
+
+use crate::checksum::{Checksum, Running};
+use crate::error::{Error, Fault, Result};
+use crate::metadata::Metadata;
+use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
+
+/// How many bytes they take.
+pub(crate) fn len(tensors: &TensorTable, metadata: &Metadata) -> u64 {
+    let entries: u64 = metadata.iter().map(|(key, _)| 16 + key.len() as u64).sum();
+    let tensors = tensors.iter().map(|t| 24 + 8 * t.shape.len() as u64 + t.name.len() as u64);
+    FileHeader::LEN as u64 + entries + tensors.sum::<u64>()
+}
+
+/// The bytes, with their checksum.
+pub(crate) fn encode(tensors: &TensorTable, metadata: &Metadata, checksum: Checksum) -> Result<Vec<u8>> {
+    let count = |n: usize, what| {
+        u32::try_from(n).map_err(|_| Error::Unsupported { part: Part::new(what), fault: Fault::TooMany })
+    };
+    let mut header = FileHeader {
+        checksum: 0,
+        num_tensors: count(tensors.len(), "tensors")?,
+        num_meta_kv: count(metadata.len(), "metadata entries")?,
+    };
+    let mut head = Vec::new();
+    header.encode(&mut head);
+    for (key, value) in metadata.iter() {
+        MetadataRecord { key, value }.encode(&mut head);
+    }
+    for (position, info) in tensors.iter().enumerate() {
+        let record = TensorRecord {
+            key: info.name,
+            dtype: info.dtype,
+            numel: info.elements(),
+            offset: tensors.offset(position).unwrap_or_default(),
+            shape: info.shape.iter().copied(),
+        };
+        record.encode(code_of(info.dtype).unwrap_or_default(), &mut head);
+    }
+    let (front, records) = head.split_at(head.len().min(FileHeader::LEN));
+    let mut running = Running::new(front);
+    running.update(records);
+    header.checksum = running.value(checksum);
+    let mut front = Vec::new();
+    header.encode(&mut front);
+    head.splice(..front.len(), front);
+    Ok(head)
+}
