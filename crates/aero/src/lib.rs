@@ -40,7 +40,7 @@
 //! }
 //! let w = model.tensor("t.f32")?;     // reads one range
 //! assert_eq!(w.shape(), [3, 5]);
-//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
 //! assert_eq!(values.len(), 15);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

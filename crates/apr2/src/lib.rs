@@ -36,7 +36,7 @@
 //! }
 //! let w = model.tensor("t.f32")?;     // reads one range
 //! assert_eq!(w.shape(), [3, 64]);
-//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
 //! assert_eq!(values.len(), 192);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -45,7 +45,7 @@
 //!
 //! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
 //! the file, or to 32; a compressed one is decoded into a buffer of its own. A map is a promise about what other
-//! processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//! processes do to the file, so making one is `unsafe`: `apr2::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -94,6 +94,17 @@
 //! let model = Reader::from_source(remote())?; // header, metadata, index, footer
 //! let row = model.read_range("t.f32", 256..512)?; // the second row of 64 f32, and no other byte of the file
 //! assert_eq!(*row, model.tensor("t.f32")?.bytes()[256..512]);
+//!
+//! // All tensors into one buffer of your own, each at a multiple of 64.
+//! let room = |nbytes: u64| nbytes.next_multiple_of(64) as usize;
+//! let mut weights = vec![0; model.tensors().iter().map(|tensor| room(tensor.nbytes)).sum()];
+//! let mut rest = &mut weights[..];
+//! for (position, tensor) in model.tensors().iter().enumerate() {
+//!     let (taken, after) = rest.split_at_mut(room(tensor.nbytes));
+//!     model.read_into(position, 0, &mut taken[..tensor.nbytes as usize])?;
+//!     rest = after;
+//! }
+//! # assert_eq!(weights[..768], *model.tensor("t.f32")?.bytes());
 //!
 //! let index = model.index().clone();          // shareable: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;

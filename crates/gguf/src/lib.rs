@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Shapes are given slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32, 4096]` here.
-//! Quantized types are read as blocks and can be decoded ([`TensorView::to_f32`]); all types that ggml has are known.
+//! Quantized types are read as blocks and can be decoded (`to_f32` of the crate `ggml-quant`); all types that ggml has are known.
 //!
 //! # Reading
 //!
@@ -33,7 +33,7 @@
 //! }
 //! let w = model.tensor("f32")?;       // reads one range
 //! assert_eq!(w.shape(), [2, 256]);
-//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
 //! assert_eq!(values.len(), 512);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

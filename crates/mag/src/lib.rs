@@ -39,7 +39,7 @@
 //! }
 //! let w = model.tensor("fc1.weight")?; // reads one range
 //! assert_eq!(w.shape(), [4, 4]);
-//! let values: Vec<f32> = w.to_vec()?;  // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?;  // always works; to_f32 also converts
 //! assert_eq!(values.len(), 16);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -39,7 +39,7 @@
 //! }
 //! let w = model.tensor("kernel")?;   // reads one range
 //! assert_eq!(w.shape(), [8, 8]);
-//! let values: Vec<u8> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<u8> = w.to_vec()?; // always works; to_f32 also converts
 //! assert_eq!(values.len(), 64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -35,7 +35,7 @@
 //! }
 //! let w = model.tensor("f32.x")?;     // reads one range
 //! assert_eq!(w.shape(), [3, 4]);
-//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts, and decodes blocks
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts
 //! assert_eq!(values.len(), 12);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
