@@ -10,7 +10,8 @@ Each file belongs to the type that it is named for and holds n blocks, all littl
     decoded  f32                     the decoding of these blocks
 
 gguf does not decode Q8_1 and Q8_K; their values are the product d * q, computed here. Q1_0 and Q2_0, which it does not
-know yet, are decoded by ggml's C.
+know yet, are decoded by ggml's C. Nor does it encode K-quants: TYPE-encoded.bin holds values and the blocks that ggml's C
+makes of them.
 """
 
 import ctypes
@@ -106,16 +107,39 @@ def edged_blocks(rng, name):
     return blocks
 
 
+def by_ggml(function, source, target, elements):
+    library = ctypes.CDLL(pathlib.Path(sys.executable).parents[1] / "libggml-quants.so")
+    pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)
+    getattr(library, function)(pointer(source), pointer(target), ctypes.c_int64(elements))
+
+
+def k_cases(rng):
+    """Blocks of 256 values: what networks hold, and the edges of the search for scales."""
+    for scale in (1e-5, 0.02, 300.0):
+        yield rng.standard_normal(256) * scale
+    yield rng.standard_normal(256) * 10.0 ** (np.arange(256) // 16 - 10)
+    yield rng.standard_normal(256) ** 3
+    yield rng.standard_normal(256) + 5
+    yield rng.standard_normal(256) - 5
+    yield np.where(np.arange(256) < 128, 0.0, rng.uniform(-1, 1, 256))
+    yield np.where(np.arange(256) == 200, 70.0, rng.standard_normal(256) * 1e-3)
+    yield np.zeros(256)
+    yield np.full(256, -0.37)
+    yield np.full(256, 0.37)
+    yield rng.standard_normal(256) * 1e-41
+    yield -1 - rng.integers(0, 8, 256) * 2.0**-23
+    yield rng.integers(-16, 16, 256) / 4
+    yield rng.uniform(-2e6, 2e6, 256)
+
+
 def decode_edged(name, blocks):
     elements = EDGED[name][0]
     if name == "q8_1":
         d = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
         return d * blocks[:, 4:].view(np.int8).astype(np.float32)
     if name in ("q1_0", "q2_0"):
-        library = ctypes.CDLL(pathlib.Path(sys.executable).parents[1] / "libggml-quants.so")
         values = np.empty((len(blocks), elements), "<f4")
-        pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)
-        getattr(library, f"dequantize_row_{name}")(pointer(blocks), pointer(values), ctypes.c_int64(values.size))
+        by_ggml(f"dequantize_row_{name}", blocks, values, values.size)
         return values
     return quants.dequantize(blocks, Type[name.upper()])
 
@@ -143,6 +167,12 @@ def main():
         rng = np.random.default_rng(int(kind))
         blocks = random_blocks(rng, kind, offsets, 2)
         (folder / f"{kind.name.lower()}.bin").write_bytes(blocks.tobytes() + decode(kind, blocks).tobytes())
+    for kind, reference in ((Type.Q4_K, "q4_K"), (Type.Q5_K, "q5_K"), (Type.Q6_K, "q6_K")):
+        values = np.stack([np.asarray(v, "<f4") for v in k_cases(np.random.default_rng(100 + int(kind)))])
+        blocks = np.empty((len(values), GGML_QUANT_SIZES[kind][1]), np.uint8)
+        by_ggml(f"quantize_row_{reference}_ref", values, blocks, values.size)
+        assert np.isfinite(quants.dequantize(blocks, kind)).all(), kind
+        (folder / f"{kind.name.lower()}-encoded.bin").write_bytes(values.tobytes() + blocks.tobytes())
     for name in EDGED:
         blocks = edged_blocks(np.random.default_rng(sum(name.encode())), name)
         with np.errstate(all="ignore"):

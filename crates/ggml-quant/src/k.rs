@@ -1,8 +1,10 @@
 //! The K-quants: blocks of 256 elements, in sub-blocks of 16 or 32 with scales of their own.
 
-use bytemuck::AnyBitPattern;
+use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Decode, wide};
+
+mod encode;
 
 /// 2 bits; sub-blocks of 16, with a scale in the low and a minimum in the high nibble of `scales`.
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -25,7 +27,7 @@ pub(super) struct Q3K {
 }
 
 /// 4 bits; sub-blocks of 32 with a scale and a minimum of 6 bits each.
-#[derive(Clone, Copy, AnyBitPattern)]
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q4K {
     d: [u8; 2],
@@ -35,7 +37,7 @@ pub(super) struct Q4K {
 }
 
 /// 5 bits, the fifth of them in `qh`; otherwise like [`Q4K`].
-#[derive(Clone, Copy, AnyBitPattern)]
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q5K {
     d: [u8; 2],
@@ -46,7 +48,7 @@ pub(super) struct Q5K {
 }
 
 /// 6 bits, the upper two of them in `qh`; sub-blocks of 16 with signed scales.
-#[derive(Clone, Copy, AnyBitPattern)]
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q6K {
     ql: [[[u8; 32]; 2]; 2],

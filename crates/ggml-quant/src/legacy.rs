@@ -4,9 +4,8 @@
 //! intermediate result rounded to `f32`: the quotient `1 / d` is a value of its own, `x * (1 / d)` is not `x / d`.
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use half::f16;
 
-use super::{Decode, Encode, Refusal, wide};
+use super::{Decode, Encode, Refusal, narrow, wide};
 
 /// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high ones the other 16.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
@@ -199,13 +198,6 @@ fn above_minimum<const MAX: u8>(
     let scale = (max - min) / f32::from(MAX);
     let inverse = inverse(scale).unwrap_or(0.0);
     Ok((narrow(scale)?, narrow(min)?, move |x| truncate((x - min) * inverse + 0.5, MAX)))
-}
-
-/// Rounds a scale to `f16`, ties to even.
-#[inline]
-fn narrow(scale: f32) -> Result<[u8; 2], Refusal> {
-    let scale = f16::from_f32(scale);
-    if scale.is_finite() { Ok(scale.to_le_bytes()) } else { Err(Refusal::ScaleOverflow) }
 }
 
 /// What the elements are multiplied by: `1 / d`, but 0 where d is 0.

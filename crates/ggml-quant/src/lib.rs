@@ -27,6 +27,7 @@ mod fp4;
 mod grids;
 mod iq;
 mod k;
+mod lanes;
 mod legacy;
 #[cfg(test)]
 mod tests;
@@ -162,6 +163,9 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantE
         DType::Q5_0 => encode_blocks::<legacy::Q5_0, _>(dtype, values, out),
         DType::Q5_1 => encode_blocks::<legacy::Q5_1, _>(dtype, values, out),
         DType::Q8_0 => encode_blocks::<legacy::Q8_0, _>(dtype, values, out),
+        DType::Q4K => encode_blocks::<k::Q4K, _>(dtype, values, out),
+        DType::Q5K => encode_blocks::<k::Q5K, _>(dtype, values, out),
+        DType::Q6K => encode_blocks::<k::Q6K, _>(dtype, values, out),
         DType::AprQ4 | DType::AprQ8 => apr::encode(dtype, values, out),
         _ => Err(QuantError::NoEncoder { dtype }),
     }
@@ -176,7 +180,8 @@ pub const fn can_decode(dtype: DType) -> bool {
 /// Whether [`encode`] knows this type.
 #[must_use]
 pub const fn can_encode(dtype: DType) -> bool {
-    matches!(dtype, DType::Q4_0 | DType::Q4_1 | DType::Q5_0 | DType::Q5_1 | DType::Q8_0) || apr::is_apr(dtype)
+    use DType::{Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+    matches!(dtype, Q4_0 | Q4_1 | Q5_0 | Q5_1 | Q8_0 | Q4K | Q5K | Q6K) || apr::is_apr(dtype)
 }
 
 /// Why blocks were not decoded, or values not encoded.
@@ -226,6 +231,22 @@ pub enum QuantError {
 #[inline]
 fn wide(bytes: [u8; 2]) -> f32 {
     f16::from_le_bytes(bytes).to_f32()
+}
+
+/// Rounds a scale to `f16`, ties to even.
+#[inline]
+fn narrow(scale: f32) -> Result<[u8; 2], Refusal> {
+    let scale = f16::from_f32(scale);
+    if scale.is_finite() { Ok(scale.to_le_bytes()) } else { Err(Refusal::ScaleOverflow) }
+}
+
+/// Refuses values that no block can hold.
+#[inline]
+fn check_finite(values: &[f32]) -> Result<(), Refusal> {
+    if values.iter().fold(true, |finite, value| finite & value.is_finite()) {
+        return Ok(());
+    }
+    Err(Refusal::NotFinite(values.iter().position(|value| !value.is_finite()).unwrap_or(0)))
 }
 
 /// An entry of a table that has one for every index: the index has no more bits than that.

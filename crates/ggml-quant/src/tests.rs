@@ -7,6 +7,7 @@ use super::*;
 
 const ENCODED: [DType; 5] = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
 const K_QUANTS: [DType; 6] = [DType::Q2K, DType::Q3K, DType::Q4K, DType::Q5K, DType::Q6K, DType::Q8K];
+const K_ENCODED: [DType; 3] = [DType::Q4K, DType::Q5K, DType::Q6K];
 /// Those whose vectors have the edges of scales.
 const EDGED: [DType; 16] = [
     DType::Q8_1,
@@ -120,6 +121,48 @@ fn decodes_k_quants_as_gguf_does() {
 }
 
 #[test]
+fn encodes_k_quants_as_ggml_does() {
+    for dtype in K_ENCODED {
+        let file: &[u8] = match dtype {
+            DType::Q4K => include_bytes!("../../../testdata/quant/q4_k-encoded.bin"),
+            DType::Q5K => include_bytes!("../../../testdata/quant/q5_k-encoded.bin"),
+            _ => include_bytes!("../../../testdata/quant/q6_k-encoded.bin"),
+        };
+        let (_, nbytes) = sizes(dtype);
+        assert_eq!(file.len(), 16 * (1024 + nbytes), "{dtype}");
+        let (values, blocks) = file.split_at(16 * 1024);
+        let made = encoded(dtype, &floats(values)).unwrap();
+        for (n, (made, block)) in made.chunks(nbytes).zip(blocks.chunks(nbytes)).enumerate() {
+            assert_eq!(made, block, "{dtype}, block {n}");
+        }
+    }
+}
+
+#[test]
+fn k_quants_refuse_what_no_block_can_hold() {
+    for dtype in K_ENCODED {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for element in [0, 31, 255, 256, 700] {
+                let mut values = [0.25; 768];
+                values[element] = bad;
+                assert_eq!(encoded(dtype, &values), Err(QuantError::NotFinite { element }), "{dtype}, {bad}");
+            }
+        }
+        for large in [1e9, -1e9, 1e14, 1e20, -1e20, f32::MAX, f32::MIN] {
+            let mut values = [0.25; 768];
+            values[300] = large;
+            let refused = Err(QuantError::ScaleOverflow { element: 256 });
+            assert_eq!(encoded(dtype, &values), refused, "{dtype}, {large}");
+            // Where all sub-blocks are beyond what can be added up, ggml would write zeros.
+            assert_eq!(
+                encoded(dtype, &[large; 256]).map(drop),
+                Err(QuantError::ScaleOverflow { element: 0 })
+            );
+        }
+    }
+}
+
+#[test]
 fn decodes_the_edges_of_scales_as_gguf_and_ggml_do() {
     for dtype in EDGED {
         let (elements, nbytes) = sizes(dtype);
@@ -137,23 +180,24 @@ fn decodes_the_edges_of_scales_as_gguf_and_ggml_do() {
 fn only_the_documented_types_are_known() {
     for &dtype in DType::ALL {
         let is_apr = matches!(dtype, DType::AprQ4 | DType::AprQ8);
-        assert_eq!(can_encode(dtype), is_apr || ENCODED.contains(&dtype), "{dtype}");
+        let encoded = is_apr || ENCODED.contains(&dtype) || K_ENCODED.contains(&dtype);
+        assert_eq!(can_encode(dtype), encoded, "{dtype}");
         assert_eq!(can_decode(dtype), is_apr || all().any(|known| known == dtype), "{dtype}");
         assert_eq!(decode(dtype, &[], &mut []).is_ok(), can_decode(dtype), "{dtype}");
         assert_eq!(encode(dtype, &[], &mut []).is_ok(), can_encode(dtype), "{dtype}");
     }
     assert_eq!(decode(DType::F16, &[0; 2], &mut [0.0]), Err(QuantError::NoDecoder { dtype: DType::F16 }));
     assert_eq!(
-        encode(DType::Q4K, &[0.0; 256], &mut [0; 144]),
-        Err(QuantError::NoEncoder { dtype: DType::Q4K })
+        encode(DType::Q2K, &[0.0; 256], &mut [0; 84]),
+        Err(QuantError::NoEncoder { dtype: DType::Q2K })
     );
 }
 
 #[test]
 fn messages_say_what_to_do() {
     assert_eq!(
-        QuantError::NoEncoder { dtype: DType::Q4K }.to_string(),
-        "no encoder for q4_k; there are encoders for q4_0, q4_1, q5_0, q5_1, q8_0, apr_q4, apr_q8"
+        QuantError::NoEncoder { dtype: DType::Q2K }.to_string(),
+        "no encoder for q2_k; there are encoders for q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k, apr_q4, apr_q8"
     );
     assert_eq!(
         QuantError::NoDecoder { dtype: DType::F16 }.to_string(),
@@ -268,6 +312,34 @@ proptest! {
                 for (value, back) in values.iter().zip(back) {
                     prop_assert!((value - back).abs() <= bound, "{}: {} became {}, {}", dtype, value, back, bound);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn k_quants_are_near_what_was_encoded(
+        values in prop::collection::vec(-1.0_f32..1.0, 256),
+        exponent in -10..20,
+    ) {
+        let values: Vec<f32> = values.iter().map(|v| v * 2.0_f32.powi(exponent)).collect();
+        // Two steps of 15, 31 or 63 over the span of the block: the best scale may clip its largest elements.
+        for (dtype, steps) in [(DType::Q4K, 15.0), (DType::Q5K, 31.0), (DType::Q6K, 63.0)] {
+            let back = decoded(dtype, &encoded(dtype, &values).unwrap());
+            let bound = 2.0 * 2.0 * 2.0_f32.powi(exponent) / steps;
+            for (value, back) in values.iter().zip(&back) {
+                prop_assert!((value - back).abs() <= bound, "{}: {} became {}, {}", dtype, value, back, bound);
+            }
+        }
+    }
+
+    #[test]
+    fn any_finite_values_are_k_quants_or_refused(values in prop::collection::vec(any::<f32>(), 256)) {
+        for dtype in K_ENCODED {
+            match encoded(dtype, &values) {
+                Ok(blocks) => prop_assert!(decoded(dtype, &blocks).iter().all(|v| v.is_finite())),
+                Err(QuantError::ScaleOverflow { element }) => prop_assert_eq!(element, 0),
+                Err(QuantError::NotFinite { element }) => prop_assert!(!values[element].is_finite()),
+                Err(other) => prop_assert!(false, "{}", other),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Blocks as gguf 0.19 and ggml's C decode them.
+//! Blocks as gguf 0.19 and ggml's C decode and encode them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use ggml_quant::{DType, can_decode};
+use ggml_quant::{DType, QuantError, can_decode};
 
 /// Blocks of each type, all of whose bits are random: of the scales in f16, one in 32 is not finite.
 const BLOCKS: usize = 2_000;
@@ -27,6 +27,11 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+
+    /// Near enough to a normal distribution.
+    fn normal(&mut self) -> f64 {
+        (0..6).map(|_| (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0).sum()
     }
 }
 
@@ -63,6 +68,92 @@ fn random_blocks_are_decoded_as_by_gguf_and_by_ggml() {
             }
         }
         assert_eq!(compared == 0, NO_ORACLE.contains(&dtype), "{dtype}");
+    }
+}
+
+/// Blocks of 256 values: what networks hold, and what the search for scales has to do with at its edges.
+fn rows(random: &mut Random) -> Vec<[f32; 256]> {
+    let mut rows = Vec::new();
+    let mut push = |value: &mut dyn FnMut(usize) -> f32| {
+        let mut row = [0.0; 256];
+        row.iter_mut().enumerate().for_each(|(i, x)| *x = value(i).clamp(f32::MIN, f32::MAX));
+        rows.push(row);
+    };
+    for exponent in -48..=40 {
+        let scale = 10.0_f64.powi(exponent);
+        push(&mut |_| (random.normal() * scale) as f32);
+        push(&mut |_| ((random.normal() + 4.0) * scale) as f32);
+        push(&mut |_| ((random.normal() - 4.0) * scale) as f32);
+        push(&mut |i| if i == 77 { scale as f32 } else { (random.normal() * 1e-3) as f32 });
+        push(&mut |_| scale as f32);
+        push(&mut |_| -scale as f32);
+    }
+    for _ in 0..60 {
+        push(&mut |_| (random.normal() * 0.02) as f32);
+        push(&mut |_| (random.normal() * random.normal() * random.normal()) as f32);
+        push(&mut |i| (random.normal() * 10.0_f64.powi((i / 16) as i32 - 8)) as f32);
+        // Any finite bits, and any of those that are not refused.
+        push(&mut |_| Some(f32::from_bits(random.next() as u32)).filter(|x| x.is_finite()).unwrap_or(0.0));
+        push(&mut |_| f32::from_bits(random.next() as u32 & 0xc7ff_ffff));
+        push(&mut |_| f32::from_bits(random.next() as u32 & 0x80ff_ffff));
+        push(&mut |_| (random.next() % 4) as f32 * 0.25 - 0.5);
+        push(&mut |_| if random.next().is_multiple_of(9) { random.normal() as f32 } else { 0.0 });
+        push(&mut |_| 1.0 + (random.next() % 8) as f32 * f32::EPSILON);
+        push(&mut |_| -1.0 - (random.next() % 8) as f32 * f32::EPSILON);
+        push(&mut |_| -1e-15 - (random.next() % 3) as f32 * 1e-22);
+    }
+    push(&mut |_| 0.0);
+    push(&mut |_| -0.0);
+    push(&mut |i| if i % 2 == 0 { 0.0 } else { -0.0 });
+    push(&mut |i| if i % 2 == 0 { 1.5 } else { -1.5 });
+    push(&mut |i| i as f32);
+    push(&mut |i| -(i as f32));
+    push(&mut |i| (i as f32 - 128.0) / 8.0);
+    push(&mut |i| ((i % 32) as f32 - 15.5) * 2.0);
+    push(&mut |i| if i < 128 { 0.0 } else { 1.0 });
+    push(&mut |i| if i / 32 == 3 { -2.0 } else { i as f32 * 1e-9 });
+    push(&mut |_| f32::MIN_POSITIVE);
+    push(&mut |_| f32::from_bits(1));
+    push(&mut |i| if i == 200 { f32::MAX } else { 0.0 });
+    push(&mut |i| if i % 2 == 0 { f32::MAX } else { f32::MIN });
+    rows
+}
+
+#[test]
+fn k_quants_are_encoded_as_by_ggml() {
+    // Where the scales in f16 stand in a block.
+    let types: [(DType, &[usize]); 3] = [(DType::Q4K, &[0, 2]), (DType::Q5K, &[0, 2]), (DType::Q6K, &[208])];
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(&mut Random(42));
+    let bytes: Vec<u8> = rows.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    for (dtype, _) in types {
+        fs::write(folder.path().join(format!("{dtype}.values")), &bytes).unwrap();
+    }
+    run(folder.path());
+    for (dtype, scales) in types {
+        let expected = fs::read(folder.path().join(format!("{dtype}.encoded.c"))).unwrap();
+        let nbytes = dtype.block().unwrap().nbytes as usize;
+        assert_eq!(expected.len(), rows.len() * nbytes, "{dtype}");
+        let (mut encoded, mut refused) = (0, 0);
+        for (number, (row, expected)) in rows.iter().zip(expected.chunks(nbytes)).enumerate() {
+            let mut block = vec![0xa5; nbytes];
+            match ggml_quant::encode(dtype, row, &mut block) {
+                Ok(()) => assert_eq!(block, expected, "{dtype}, row {number}: {row:?}"),
+                Err(error) => {
+                    assert_eq!(error, QuantError::ScaleOverflow { element: 0 }, "{dtype}, row {number}");
+                    let is_finite =
+                        |&at: &usize| u16::from_le_bytes([expected[at], expected[at + 1]]) & 0x7c00 != 0x7c00;
+                    let magnitude = row.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                    // ggml takes what it cannot add up as zero.
+                    let is_lost = dtype == DType::Q6K && magnitude > 1e12;
+                    assert!(!scales.iter().all(is_finite) || is_lost, "{dtype}, row {number}: {row:?}");
+                    refused += 1;
+                    continue;
+                }
+            }
+            encoded += 1;
+        }
+        assert!(encoded > 600 && refused > 100, "{dtype}: {encoded}, {refused}");
     }
 }
 

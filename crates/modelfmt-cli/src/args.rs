@@ -181,8 +181,8 @@ pub(crate) struct Convert {
     /// same text
     #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
     pub(crate) scale: Vec<ScaleRule>,
-    /// Quantize float tensors of rank 2 and more whose rows are whole blocks of 32 to q8_0, q4_0, q4_1, q5_0 or q5_1; the
-    /// others stay as they are
+    /// Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256
+    /// for q4_k, q5_k and q6_k; the others stay as they are
     #[arg(long, value_name = "[GLOB=]TYPE", help_heading = "Values")]
     pub(crate) quantize: Vec<TypeRule>,
     /// Only tensors whose names match, such as 'layers.*'; may be repeated

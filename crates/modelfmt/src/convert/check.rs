@@ -50,7 +50,9 @@ impl ConvertOptions {
             return Err(Error::usage(Choice::Dequantize, why));
         }
         if let Some(dtype) = first(&self.quantize, ggml_quant::can_encode) {
-            let why = format!("there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1");
+            let why = format!(
+                "there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k"
+            );
             return Err(Error::usage(Choice::Quantize, why));
         }
         if let Some(dtype) = first(&self.cast, super::cast::is_target) {

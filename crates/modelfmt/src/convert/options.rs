@@ -33,8 +33,9 @@ pub struct ConvertOptions {
     pub dequantize: Vec<TypeRule>,
     /// Which tensors are the scales of weights, where their names do not tell; of several rules for a weight the last one counts.
     pub scales: Vec<ScaleRule>,
-    /// Quantizes the float tensors of rank 2 and more whose last dimension is a multiple of 32, to q8_0, q4_0, q4_1, q5_0 or
-    /// q5_1. The others (norms, biases) stay as they are, as ggml's own tools leave them.
+    /// Quantizes the float tensors of rank 2 and more whose last dimension is whole blocks, to q8_0, q4_0, q4_1, q5_0 or q5_1
+    /// (blocks of 32), or to q4_k, q5_k or q6_k (blocks of 256, without an importance matrix). The others (norms, biases) stay as
+    /// they are, as ggml's own tools leave them.
     pub quantize: Vec<TypeRule>,
     /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
     /// conversion that would take more than 16 times the bytes of its source because of them is refused.

@@ -153,7 +153,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
             |o| o.dequantize = vec![DType::F64.into()],
             "dequantize: blocks are decoded to f32, f16 or bf16, not to f64",
         ),
-        (Format::Apr2, |o| o.quantize = vec![DType::Q4K.into()], "quantize: there is no encoder for q4_k"),
+        (Format::Apr2, |o| o.quantize = vec![DType::Q2K.into()], "quantize: there is no encoder for q2_k"),
         (Format::Apr2, |o| o.cast = vec![DType::Q8_0.into()], "cast: values cannot be cast to q8_0"),
         (Format::Safetensors, |o| o.cast = vec![DType::C64.into()], "cast: values cannot be cast to c64"),
         (Format::Apr2, |o| o.align = Some(16), "align: tensors are aligned to 32 or 64 bytes, not to 16"),

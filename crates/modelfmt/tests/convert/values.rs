@@ -207,6 +207,28 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
 }
 
 #[test]
+fn k_quants_are_made_of_whole_blocks_of_256() {
+    // More than are converted at once.
+    let numbers = many(3 << 15);
+    let all = [
+        floats("w", &[1 << 7, 3 << 8], &numbers),
+        floats("narrow", &[4, 64], &many(256)),
+        floats("norm", &[256], &many(256)),
+    ];
+    let source = safetensors(&all, "{}");
+    for dtype in [DType::Q4K, DType::Q5K, DType::Q6K] {
+        let quantize = options(|o| o.quantize = vec![dtype.into()]);
+        let (small, done) = try_convert(&source, Format::Aero, &quantize).unwrap();
+        assert_eq!(dtypes(&small), [dtype, DType::F32, DType::F32]);
+        let mut blocks = vec![0; usize::try_from(dtype.nbytes(&[3 << 15]).unwrap()).unwrap()];
+        ggml_quant::encode(dtype, &numbers, &mut blocks).unwrap();
+        assert!(small.tensor("w").unwrap().bytes() == blocks, "{dtype}");
+        let note = format!("a row is not whole blocks of {dtype}: \"narrow\", \"norm\"");
+        assert!(done.notes.iter().any(|found| found.to_string().contains(&note)), "{:?}", done.notes);
+    }
+}
+
+#[test]
 fn every_block_type_of_ggml_is_decoded() {
     let types = DType::ALL.iter().filter(|dtype| dtype.is_quantized() && dtype.ggml_type().is_some());
     for &dtype in types {

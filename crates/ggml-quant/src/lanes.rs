@@ -1,0 +1,169 @@
+//! Arithmetic on eight sub-blocks at once, as the encoders of the K-quants need it.
+//!
+//! The rules of ggml fix the order of every sum, because each result is rounded to `f32`. That leaves nothing to add up in
+//! parallel within a sub-block; but sub-blocks do not depend on each other, and so each gets a lane of its own.
+
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// How many sub-blocks are worked on at once.
+pub(crate) const LANES: usize = 8;
+
+/// The same quantity of each sub-block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lanes(pub(crate) [f32; LANES]);
+
+/// A yes or no for each sub-block.
+#[derive(Clone, Copy)]
+pub(crate) struct Mask([bool; LANES]);
+
+impl Lanes {
+    pub(crate) const ZERO: Self = Self::all(0.0);
+
+    /// The same value in all lanes.
+    pub(crate) const fn all(value: f32) -> Self {
+        Self([value; LANES])
+    }
+
+    #[inline]
+    pub(crate) fn map(mut self, f: impl Fn(f32) -> f32) -> Self {
+        for lane in &mut self.0 {
+            *lane = f(*lane);
+        }
+        self
+    }
+
+    #[inline]
+    fn zip(mut self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        for (lane, other) in self.0.iter_mut().zip(other.0) {
+            *lane = f(*lane, other);
+        }
+        self
+    }
+
+    #[inline]
+    fn compare(self, other: Self, f: impl Fn(f32, f32) -> bool) -> Mask {
+        let mut mask = Mask([false; LANES]);
+        for (mask, (a, b)) in mask.0.iter_mut().zip(self.0.into_iter().zip(other.0)) {
+            *mask = f(a, b);
+        }
+        mask
+    }
+
+    #[inline]
+    pub(crate) fn is_above(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a > b)
+    }
+
+    #[inline]
+    pub(crate) fn is_below(self, other: Self) -> Mask {
+        self.compare(other, |a, b| a < b)
+    }
+
+    #[inline]
+    pub(crate) fn is_zero(self) -> Mask {
+        self.compare(self, |a, _| a == 0.0)
+    }
+
+    #[inline]
+    pub(crate) fn abs(self) -> Self {
+        self.map(f32::abs)
+    }
+
+    #[inline]
+    pub(crate) fn sqrt(self) -> Self {
+        self.map(f32::sqrt)
+    }
+
+    /// The nearest integers that lie between two bounds.
+    #[inline]
+    pub(crate) fn codes(self, low: i32, high: i32) -> Self {
+        self.map(|value| nearest_integer(value).max(low).min(high) as f32)
+    }
+}
+
+/// The nearest integer, halves to even, of a value of at most 2^22 in magnitude.
+///
+/// Of any other value, infinities and NaNs included, it is what ggml makes of them: the low bits of the sum.
+#[inline]
+pub(crate) fn nearest_integer(value: f32) -> i32 {
+    // A float this large has no fraction, and the low bits of its mantissa are the integer.
+    let sum = value + 1.5 * 8_388_608.0;
+    (sum.to_bits() & 0x007f_ffff).cast_signed() - 0x0040_0000
+}
+
+impl Mask {
+    #[inline]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        for (lane, other) in self.0.iter_mut().zip(other.0) {
+            *lane &= other;
+        }
+        self
+    }
+
+    /// `yes` where the mask is set, else `no`.
+    #[inline]
+    pub(crate) fn select(self, yes: Lanes, no: Lanes) -> Lanes {
+        let mut out = no;
+        for (out, (yes, mask)) in out.0.iter_mut().zip(yes.0.into_iter().zip(self.0)) {
+            *out = if mask { yes } else { *out };
+        }
+        out
+    }
+}
+
+macro_rules! operator {
+    ($($trait:ident $method:ident $operator:tt)*) => {
+        $(impl $trait for Lanes {
+            type Output = Self;
+
+            #[inline]
+            fn $method(self, other: Self) -> Self {
+                self.zip(other, |a, b| a $operator b)
+            }
+        })*
+    };
+}
+
+operator! { Add add + Sub sub - Mul mul * Div div / }
+
+impl AddAssign for Lanes {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Neg for Lanes {
+    type Output = Self;
+
+    #[inline]
+    fn neg(self) -> Self {
+        self.map(|value| -value)
+    }
+}
+
+/// Turns eight sub-blocks of `N` elements, one behind the other, into their elements.
+#[inline]
+pub(crate) fn by_element<const N: usize>(values: &[f32]) -> [Lanes; N] {
+    let mut out = [Lanes::ZERO; N];
+    for (lane, values) in values.as_chunks::<N>().0.iter().enumerate() {
+        for (out, &value) in out.iter_mut().zip(values) {
+            if let Some(out) = out.0.get_mut(lane) {
+                *out = value;
+            }
+        }
+    }
+    out
+}
+
+/// Codes of the elements of eight sub-blocks as bytes, one sub-block behind the other.
+#[inline]
+pub(crate) fn by_lane<const N: usize>(codes: &[Lanes; N], out: &mut [u8]) {
+    for (lane, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        for (out, codes) in out.iter_mut().zip(codes) {
+            // Codes are from 0 to 63.
+            let code = codes.0.get(lane).copied().unwrap_or_default();
+            [*out, ..] = (code + 8_388_608.0).to_bits().to_le_bytes();
+        }
+    }
+}
