@@ -95,7 +95,7 @@ pub fn apr2_manifest(bytes: &[u8], depth: Depth) {
     });
     let options = apr2::OpenOptions::new().limits(limits());
     target(bytes, depth, &SET, "m.apr.json", |text, files| {
-        apr2::SetReader::from_source(&text, files, options.as_ref())
+        apr2::SetReader::from_source(&text, files, &options)
     });
 }
 
@@ -110,6 +110,6 @@ pub fn safetensors_index(bytes: &[u8], depth: Depth) {
     });
     let options = modelfmt_safetensors::OpenOptions::new().limits(limits());
     target(bytes, depth, &SET, INDEX, |text, files| {
-        modelfmt_safetensors::SetReader::from_source(&text, files, options.as_ref())
+        modelfmt_safetensors::SetReader::from_source(&text, files, &options)
     });
 }

@@ -194,7 +194,7 @@ fn manifests_that_break_a_rule_are_refused_at_open() {
     for change in changes {
         let mut limits = Limits::default();
         change(&mut limits);
-        let opened = SetReader::from_source(&text, files(), OpenOptions::new().limits(limits).as_ref());
+        let opened = SetReader::from_source(&text, files(), &OpenOptions::new().limits(limits));
         assert!(matches!(opened.map(|_| ()), Err(Error::Limit { .. })));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt::modelfmt_core::source::FileSource;
+use modelfmt::modelfmt_core::source::{FileSource, Folder};
 use modelfmt::modelfmt_core::value::{Object, Value};
 use modelfmt::modelfmt_core::write::{Overwrite, TensorSpec};
 use modelfmt::modelfmt_core::{
@@ -92,6 +92,41 @@ reads!(gguf_reads, modelfmt_gguf, &modelfmt_gguf::Metadata, "gguf/shapes.gguf");
 reads!(mag_reads, mag, &mag::Metadata, "mag/names.mag");
 reads!(oinf_reads, oinf, oinf::Metadata<'_>, "oinf/dtypes.oinf");
 reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/names.safetensors");
+
+/// The set readers, with the files that they open in the place of a source.
+macro_rules! reads_sets {
+    ($test:ident, $crate_name:ident, $golden:literal) => {
+        #[test]
+        fn $test() {
+            use $crate_name::{OpenOptions, Reader, Result, SetReader};
+            type Set = SetReader<Folder>;
+            let open: fn(&Path) -> Result<Set> = |path| Set::open(path);
+            let open_with: fn(&Path, &OpenOptions) -> Result<Set> =
+                |path, options| Set::open_with(path, options);
+            let tensor: for<'a> fn(&'a Set, &str) -> Result<TensorView<'a>> = Set::tensor;
+            let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> = Set::read_range;
+            let shard: fn(&Set, usize) -> Result<&Reader<FileSource>> = Set::shard;
+            let verify: fn(&Set, VerifyLevel) -> Report = Set::verify;
+
+            let path = golden($golden);
+            let set = open(&path).unwrap();
+            let again = open_with(&path, &OpenOptions::new()).unwrap();
+            assert!(set.tensors().len() > 0 && shard(&set, 0).unwrap().tensors().len() > 0);
+            for info in set.tensors().map(Result::unwrap) {
+                let whole = tensor(&set, info.name).unwrap();
+                let half = info.nbytes / 2;
+                let part = read_range(&again, info.name, half..info.nbytes).unwrap();
+                assert_eq!(*part, whole.bytes()[usize::try_from(half).unwrap()..]);
+                assert!(read_range(&again, info.name, 0..info.nbytes + 1).is_err());
+            }
+            assert!(read_range(&set, "no such tensor", 0..0).is_err() && set.metadata().is_ok());
+            assert!(verify(&set, VerifyLevel::Full).is_ok());
+        }
+    };
+}
+
+reads_sets!(apr2_reads_sets, apr2, "apr2/set/sharded.apr");
+reads_sets!(safetensors_reads_sets, modelfmt_safetensors, "safetensors/set.safetensors.index.json");
 
 /// What `metadata` gives is what the writer takes (by reference, where it is a value).
 macro_rules! writes {

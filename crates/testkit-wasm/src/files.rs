@@ -89,7 +89,7 @@ fn open_as(
     Ok(match ending {
         "aero" => Box::new(aero::Reader::from_source(source)?),
         "apr" if is_json => {
-            Box::new(apr2::SetReader::from_source(&source, beside, apr2::OpenOptions::new().as_ref())?)
+            Box::new(apr2::SetReader::from_source(&source, beside, &apr2::OpenOptions::new())?)
         }
         "apr" => Box::new(apr2::Reader::from_source(source)?),
         "mag" => Box::new(mag::Reader::from_source(source)?),
@@ -102,7 +102,7 @@ fn open_as(
         "json" => Box::new(modelfmt_safetensors::SetReader::from_source(
             &source,
             beside,
-            modelfmt_safetensors::OpenOptions::new().as_ref(),
+            &modelfmt_safetensors::OpenOptions::new(),
         )?),
         _ => return Err("an unknown ending".into()),
     })

@@ -5,16 +5,21 @@ use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, Shard
 use super::Manifest;
 use crate::error::Result;
 use crate::index::Index;
+use crate::reader::{OpenOptions, Reader};
 
-/// An open sharded model: its [`Manifest`] and its shards.
-pub type SetReader<F> = modelfmt_core::SetReader<Manifest, F>;
+modelfmt_core::set_reader! {
+    "APR2", Manifest, Reader, OpenOptions, Result;
+
+    /// An open sharded model: its [`Manifest`] and its shards.
+    pub struct SetReader<F>;
+}
 
 /// An open sharded model whose files may have to be waited for.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<Manifest, F>;
 
 impl ShardMap for Manifest {
     type Index = Index;
-    type Reader<S> = crate::Reader<S>;
+    type Reader<S> = Reader<S>;
 
     const SHARD: &'static str = "shard";
 

@@ -2,6 +2,7 @@
 //! asked for.
 
 mod async_reader;
+mod format;
 mod open;
 mod reader;
 

@@ -304,6 +304,32 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
     }
 
+    /// A range of the bytes of the tensor at a position.
+    pub(super) async fn read_range(
+        &self,
+        position: usize,
+        range: Range<u64>,
+    ) -> Result<Bytes<'_>, MapError<M>> {
+        let read = async {
+            let known = self.known(position).await?;
+            let source = known.shard.source();
+            let read = match known.place {
+                Place::Listed(there) => known.shard.index().read_range(source, there, range).await,
+                Place::Bytes(extent) => {
+                    let info = self.map.info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
+                    part(&info, position, range.clone())?;
+                    let len = range.end.saturating_sub(range.start);
+                    let within = extent.part(range.start, len);
+                    let within = within.map_err(|_| Error::out_of_range(&info, range.start, len))?;
+                    let at = within.offset();
+                    source.fetch(within.range()).await.map_err(|source| Error::Io { at, len, source })
+                }
+            };
+            read.map_err(|error| self.within(known.number, error))
+        };
+        read.await.map_err(|error| self.named(error))
+    }
+
     /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
     pub(super) async fn read_into(
         &self,

@@ -202,6 +202,16 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.read_range_checked(position, range))
     }
 
+    /// A range of the bytes of the tensor of that name: as [`Reader::read_range`](crate::Reader::read_range).
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
+        let position = self.0.position(name)?;
+        self.prepare(position);
+        now(self.0.read_range(position, range))
+    }
+
     /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
     ///
     /// # Errors

@@ -129,15 +129,15 @@ impl ToOpen<'_> {
         Ok(Box::new(R::from_shared(reader.map_err(modelfmt_core::Error::erase)?)))
     }
 
-    /// Opens it as the index of a set with the shared reader.
-    pub(super) fn open_set<M: ShardMap + Send + Sync + 'static>(self) -> Result<Box<dyn Opened>, AnyError>
+    /// Opens it as the index of a set with that format's reader.
+    pub(super) fn open_set<M, R>(self) -> Result<Box<dyn Opened>, AnyError>
     where
-        M::Index: Send + Sync + 'static,
-        M::Reader<BoxSource>: Send + Sync,
+        M: ShardMap,
+        R: From<SetReader<M, SharedFiles>> + Opened,
     {
         let options = own_options::<M::Index>(self.options);
         let reader = SetReader::<M, _>::from_source(&self.source, self.files, &options);
-        Ok(Box::new(reader.map_err(modelfmt_core::Error::erase)?))
+        Ok(Box::new(R::from(reader.map_err(modelfmt_core::Error::erase)?)))
     }
 }
 

@@ -98,7 +98,7 @@ mod on {
 
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<modelfmt_safetensors::SetIndex>()
+        opened.open_set::<modelfmt_safetensors::SetIndex, modelfmt_safetensors::SetReader<_>>()
     }
 
     pub(super) fn write(

@@ -6,16 +6,21 @@ use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, Shard
 use super::SetIndex;
 use crate::error::Result;
 use crate::index::Index;
+use crate::reader::{OpenOptions, Reader};
 
-/// An open set of safetensors files: its [`SetIndex`] and its files.
-pub type SetReader<F> = modelfmt_core::SetReader<SetIndex, F>;
+modelfmt_core::set_reader! {
+    "safetensors", SetIndex, Reader, OpenOptions, Result;
+
+    /// An open set of safetensors files: its [`SetIndex`] and its files.
+    pub struct SetReader<F>;
+}
 
 /// An open set of safetensors files that may have to be waited for.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<SetIndex, F>;
 
 impl ShardMap for SetIndex {
     type Index = Index;
-    type Reader<S> = crate::Reader<S>;
+    type Reader<S> = Reader<S>;
 
     const SHARD: &'static str = "file";
 

@@ -1,0 +1,196 @@
+//! The set readers of format crates: types of their own over the shared one, with methods that say what they do.
+
+/// Makes the public `SetReader` of a format crate, a type of its own with documented methods over the shared
+/// [`SetReader`](crate::SetReader).
+///
+/// It takes the format's name, the index of its sets (a [`ShardMap`](crate::ShardMap)), the crate's `Reader`, `OpenOptions` and
+/// `Result`, and the type with its documentation. What is peculiar to the format goes into an `impl` beside it.
+#[macro_export]
+macro_rules! set_reader {
+    (
+        $format:literal, $Map:ident, $Reader:ident, $OpenOptions:ident, $Result:ident;
+        $(#[$reader:meta])*
+        pub struct SetReader<F>;
+    ) => {
+        $(#[$reader])*
+        ///
+        /// Opening reads the index of the set. A file is opened when one of its tensors is asked for; where the index says
+        /// neither dtypes nor shapes, also to say what a tensor is.
+        #[derive(Debug)]
+        pub struct SetReader<F: $crate::source::Files> {
+            shared: $crate::SetReader<$Map, F>,
+        }
+
+        $crate::set_container!(SetReader<F>, shared);
+
+        impl<F: $crate::source::Files> From<$crate::SetReader<$Map, F>> for SetReader<F> {
+            fn from(shared: $crate::SetReader<$Map, F>) -> Self {
+                Self { shared }
+            }
+        }
+
+        #[cfg(not(target_arch = "wasm32"))]
+        impl SetReader<$crate::source::Folder> {
+            #[doc = concat!("Opens the ", $format, " set whose index stands at `path`; its files stand in the same folder.")]
+            ///
+            /// # Errors
+            #[doc = concat!("If the index cannot be read, or breaks a rule of ", $format, ".")]
+            pub fn open(path: impl AsRef<::std::path::Path>) -> $Result<Self> {
+                Self::open_with(path, &$OpenOptions::new())
+            }
+
+            /// As [`open`](Self::open), with options of your own.
+            ///
+            /// # Errors
+            /// As [`open`](Self::open).
+            pub fn open_with(path: impl AsRef<::std::path::Path>, options: &$OpenOptions) -> $Result<Self> {
+                Ok(Self { shared: $crate::SetReader::open_with(path, options.as_ref())? })
+            }
+        }
+
+        impl<F: $crate::source::Files> SetReader<F> {
+            #[doc = concat!("Opens the ", $format, " set whose index is the file `index` of `files`.")]
+            ///
+            /// # Errors
+            #[doc = concat!("If the index cannot be read, or breaks a rule of ", $format, ".")]
+            pub fn from_files(files: F, index: &str) -> $Result<Self> {
+                Ok(Self { shared: $crate::SetReader::from_files(files, index)? })
+            }
+
+            #[doc = concat!("Opens the ", $format, " set whose index is what `source` holds, and whose files `files` opens.")]
+            ///
+            /// # Errors
+            /// As [`from_files`](Self::from_files).
+            pub fn from_source(
+                source: &(impl $crate::Source + ?Sized),
+                files: F,
+                options: &$OpenOptions,
+            ) -> $Result<Self> {
+                Ok(Self { shared: $crate::SetReader::from_source(source, files, options.as_ref())? })
+            }
+
+            /// Opens a set whose index is known. Nothing is read.
+            #[must_use]
+            pub fn with_index(index: ::std::sync::Arc<$Map>, files: F, options: &$OpenOptions) -> Self {
+                Self { shared: $crate::SetReader::with_index(index, files, options.as_ref().clone()) }
+            }
+
+            /// What the index of the set says.
+            #[must_use]
+            pub const fn index(&self) -> &::std::sync::Arc<$Map> {
+                self.shared.index()
+            }
+
+            /// Where the files come from.
+            #[must_use]
+            pub const fn files(&self) -> &F {
+                self.shared.files()
+            }
+
+            /// A file of the set, counted from 0; opened if it is not yet. One that cannot be opened is tried once.
+            ///
+            /// # Errors
+            /// If there is none of that number, it cannot be opened, has another size than the index says, or breaks a rule.
+            pub fn shard(&self, number: usize) -> $Result<&$Reader<F::Source>> {
+                self.shared.shard(number)
+            }
+
+            /// Opens every file and looks for every tensor.
+            ///
+            /// # Errors
+            /// For the first file that cannot be opened, and the first tensor that its file does not have.
+            pub fn open_all(&self) -> $Result<()> {
+                self.shared.open_all()
+            }
+
+            /// The tensors, in the order of the index: names, dtypes and shapes.
+            pub fn tensors(&self) -> impl ExactSizeIterator<Item = $Result<$crate::TensorInfo<'_>>> {
+                self.shared.tensors()
+            }
+
+            /// The tensor at a position in [`tensors`](Self::tensors), without its values.
+            ///
+            /// # Errors
+            /// If there is none at that position, or its file cannot be opened or does not have it.
+            pub fn info(&self, position: usize) -> $Result<$crate::TensorInfo<'_>> {
+                self.shared.info(position)
+            }
+
+            /// The position of the tensor of that name.
+            #[must_use]
+            pub fn find(&self, name: &str) -> Option<usize> {
+                self.shared.find(name)
+            }
+
+            /// The tensor of that name with its values.
+            ///
+            /// # Errors
+            /// As [`info`](Self::info), and as [`Reader::tensor`](crate::Reader::tensor).
+            pub fn tensor(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor(name)
+            }
+
+            /// The tensor at a position with its values.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor).
+            pub fn tensor_at(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at(position)
+            }
+
+            /// The tensor of that name with its values, checked by what its file and the index of the set say of them.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor), and as [`Reader::tensor_checked`](crate::Reader::tensor_checked).
+            pub fn tensor_checked(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_checked(name)
+            }
+
+            /// A range of the bytes of a tensor's values, without the rest of them.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
+            pub fn read_range(&self, name: &str, range: ::std::ops::Range<u64>) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range(name, range)
+            }
+
+            /// A range of the bytes of a tensor's values, checked.
+            ///
+            /// # Errors
+            /// As [`tensor_checked`](Self::tensor_checked), and as [`read_range`](Self::read_range).
+            pub fn read_range_checked(
+                &self,
+                name: &str,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_checked(name, range)
+            }
+
+            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            ///
+            /// # Errors
+            /// As [`read_range`](Self::read_range).
+            pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> $Result<()> {
+                self.shared.read_into(position, offset, out)
+            }
+
+            /// The model's metadata.
+            ///
+            /// # Errors
+            /// If it stands in a file that cannot be opened, or does not decode.
+            pub fn metadata(&self) -> $Result<$crate::value::Value> {
+                self.shared.metadata()
+            }
+
+            #[doc = concat!("Checks the index and every file by the rules of ", $format, ", on all cores, and reports every finding.")]
+            pub fn verify(&self, level: $crate::VerifyLevel) -> $crate::Report {
+                self.shared.verify(level)
+            }
+
+            /// As [`verify`](Self::verify), with threads and progress of your choice.
+            pub fn verify_with(&self, level: $crate::VerifyLevel, work: &$crate::Execution<'_>) -> $crate::Report {
+                self.shared.verify_with(level, work)
+            }
+        }
+    };
+}
