@@ -124,6 +124,7 @@ fn names(entry: &Capabilities) -> String {
         Names::Any => "any text".to_owned(),
         Names::AnyBut(reserved) => format!("any but `{reserved}`"),
         Names::UpTo65535Bytes => "1 to 65,535 bytes".to_owned(),
+        Names::UpTo256Bytes => "1 to 256 bytes".to_owned(),
         Names::Plain => "`A-Z a-z 0-9 . _ -`".to_owned(),
     }
 }

@@ -91,6 +91,7 @@ proptest! {
     fn files_are_read_as_they_were_written(tensors in tensors()) {
         let bytes = write(&tensors, &metadata(), &WriteOptions::new(), 1);
         prop_assert!(write(&tensors, &metadata(), &WriteOptions::new(), 3) == bytes);
+        testkit::reference::compare("written", "apr", &bytes, &Reader::from_source(bytes.as_slice()).unwrap());
         read_again(bytes.as_slice(), &tensors);
         read_again(CountingSource::new(bytes.clone()), &tensors);
         // However the descriptions are ordered, the index is the same.

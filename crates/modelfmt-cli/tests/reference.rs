@@ -11,7 +11,7 @@ use serde_json::Value;
 fn expected() -> Vec<(String, Value)> {
     let text = std::fs::read(testdata("reference/expected.json")).unwrap();
     let Value::Object(files) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
-    assert_eq!(files.len(), 6);
+    assert_eq!(files.len(), 22);
     files.into_iter().collect()
 }
 
@@ -23,6 +23,12 @@ fn inspect(name: &str) -> Value {
 #[test]
 fn inspect_agrees() {
     for (name, expected) in expected() {
+        if let Some(word) = expected["refused"].as_str() {
+            let path = testdata("reference").join(&name);
+            let error = modelfmt(["inspect".as_ref(), path.as_os_str()]).error();
+            assert!(error.contains(word), "{name}: {error}");
+            continue;
+        }
         let found = inspect(&name);
         assert_eq!(found["format"], expected["format"], "{name}");
         let rows = |file: &Value| -> Vec<[Value; 5]> {
@@ -31,9 +37,14 @@ fn inspect_agrees() {
             rows.iter().map(|row| keys.map(|key| row[key].clone())).collect()
         };
         assert_eq!(rows(&found), rows(&expected), "{name}");
-        for (key, place) in
-            [("metadata", "/metadata"), ("checksum", "/details/checksum"), ("sizevars", "/details/sizevars")]
-        {
+        for (key, place) in [
+            ("metadata", "/metadata"),
+            ("checksum", "/details/checksum"),
+            ("sizevars", "/details/sizevars"),
+            ("flags", "/details/flags"),
+            ("magic", "/details/magic"),
+            ("version", "/version"),
+        ] {
             let Some(wanted) = expected.get(key) else { continue };
             assert_eq!(found.pointer(place), Some(wanted), "{name} {key}");
         }
@@ -42,11 +53,16 @@ fn inspect_agrees() {
 
 #[test]
 fn verify_passes() {
-    for (name, expected) in expected() {
+    for (name, expected) in expected().into_iter().filter(|(_, expected)| expected["refused"].is_null()) {
         let path = testdata("reference").join(&name);
         let report = modelfmt(["verify".as_ref(), "--json".as_ref(), path.as_os_str()]).json();
         assert_eq!((&report["ok"], &report["level"]), (&Value::Bool(true), &Value::from("full")), "{name}");
         assert_eq!(report["format"], expected["format"]);
+        for absent in expected["absent"].as_array().into_iter().flatten() {
+            let check = |check: &&Value| check["name"] == *absent;
+            let found = report["checks"].as_array().unwrap().iter().find(check).unwrap();
+            assert_eq!(found["status"], "absent", "{name}");
+        }
         assert_eq!(report["errors"].as_array().map(Vec::len), Some(0), "{name}");
     }
 }

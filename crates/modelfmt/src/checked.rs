@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use modelfmt_core::Execution;
 use modelfmt_core::claims::{ClaimError, Claims};
+use modelfmt_core::{Execution, TensorInfo};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -33,9 +33,9 @@ impl<'a> Checked<'a> {
         self.claims.notes()
     }
 
-    /// The bytes of a tensor's values.
-    pub(crate) fn nbytes(&self, position: usize) -> u64 {
-        self.model.container().info(position).map_or(0, |info| info.nbytes)
+    /// What a tensor is.
+    pub(crate) fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        self.model.container().info(position)
     }
 
     /// Fills `out` with a tensor's values from byte `offset` on.

@@ -9,10 +9,10 @@
 //!                       ▼
 //!             Format::detect  (by content)
 //!                       │
-//!  ┌──────┬──────┬──────┼───────┬─────────────┬──────┐
-//!  ▼      ▼      ▼      ▼       ▼             ▼      │
-//! aero   mag    oinf   apr2   safetensors   gguf     │ each its own crate and feature
-//!  └──────┴──────┴──────┼───────┴─────────────┴──────┘
+//!  ┌──────┬──────┬──────┼──────┬──────┬─────────────┬─────┐
+//!  ▼      ▼      ▼      ▼      ▼      ▼             ▼     │
+//! aero   mag    oinf   apr2   apr   safetensors   gguf    │ each its own crate and feature
+//!  └──────┴──────┴──────┼──────┴──────┴─────────────┴─────┘
 //!                       ▼
 //!    Model: tensors, values, metadata, verify
 //!                       │
@@ -161,15 +161,16 @@
 //! | `mag` | MAG | `modelfmt-mag`: crc32c, crc32fast |
 //! | `oinf` | OINF | `modelfmt-oinf` |
 //! | `apr2` | APR2, alone and sharded; APR1 | `modelfmt-apr2`: crc32fast, lz4_flex |
+//! | `apr` | APR as aprender writes it | `modelfmt-apr`: crc32fast, lz4_flex, ruzstd |
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
-//! | `all-formats` | the six above | |
+//! | `all-formats` | the seven above | |
 //! | `mmap` | [`modelfmt_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `npy` | [`ExtractAs::Npy`] | npyz |
 //!
 //! A format that is switched off is still told ([`Error::NotEnabled`]). The formats have features of their own, of
-//! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`.
+//! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod checked;
@@ -188,6 +189,7 @@ mod inspect;
 mod model;
 mod open;
 mod printable;
+mod quantized;
 mod readers;
 mod show;
 mod ties;
@@ -199,6 +201,9 @@ mod words;
 #[cfg(feature = "aero")]
 #[doc(no_inline)]
 pub use aero;
+#[cfg(feature = "apr")]
+#[doc(no_inline)]
+pub use apr;
 #[cfg(feature = "apr2")]
 #[doc(no_inline)]
 pub use apr2;

@@ -29,5 +29,6 @@ as_reader! {
     "safetensors" as_safetensors_sharded modelfmt_safetensors::SetReader<SharedFiles>, "a sharded safetensors model";
     "apr2" as_apr2 apr2::Reader<BoxSource>, "an APR2 or APR1 file";
     "apr2" as_apr2_sharded apr2::SetReader<SharedFiles>, "a sharded APR2 model";
+    "apr" as_apr apr::Reader<BoxSource>, "an APR file";
     "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
 }

@@ -52,6 +52,12 @@ const STARTS: &[(&[u8], Stranger)] = &[
     (b"\x89hdf", model("it is HDF5, as Keras writes; save the tensors as safetensors first")),
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
+    (
+        b"albr-enc",
+        model(
+            "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first",
+        ),
+    ),
     (b"\x1f\x8b", other("it is compressed by gzip; decompress it first")),
     (b"\x28\xb5\x2f\xfd", other("it is compressed by zstd; decompress it first")),
     (b"<!doctype", other("it is a web page, perhaps of a download that failed")),
@@ -126,6 +132,7 @@ mod tests {
             (b"\x89HDF\r\n\x1a\n", true, "Keras"),
             (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
             (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "ONNX"),
+            (b"ALBR-ENC\x01\x02", true, "`apr` has encrypted"),
             (b"<!DOCTYPE html><html>", false, "web page"),
             (b"{\"hidden_size\": 384}", false, "not the index"),
             (b"\0\x10\0\0\0\0\0\0{\"a\":", true, "cut short"),

@@ -4,6 +4,7 @@ use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, Execution, PIECE, Small,
 
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::quantized::{self, Failed, is_even};
 
 /// Reads a tensor's values in pieces of whole elements or blocks, in order.
 pub(crate) struct Pieces<'a> {
@@ -12,6 +13,8 @@ pub(crate) struct Pieces<'a> {
     info: TensorInfo<'a>,
     piece: u64,
     at: u64,
+    /// Where elements are decoded that are not in proportion to the bytes: how many at once, and the first of the next piece.
+    uneven: Option<(u64, u64)>,
     buffer: AlignedBuf,
 }
 
@@ -21,13 +24,16 @@ impl<'a> Pieces<'a> {
         let info = model.info(position)?;
         // A piece of this many bytes holds whole elements or blocks.
         let unit = info.dtype.block().map_or(1, |block| u64::from(block.nbytes));
-        Ok(Self { model, position, info, piece: PIECE - PIECE % unit, at: 0, buffer: AlignedBuf::default() })
+        let (piece, buffer) = (PIECE - PIECE % unit, AlignedBuf::default());
+        Ok(Self { model, position, info, piece, at: 0, uneven: None, buffer })
     }
 
     /// The same, in pieces of at most `elements`, which two tensors of different dtypes can share.
     pub(crate) fn of_elements(model: &'a Model, position: usize, elements: u64) -> Result<Self> {
         let mut pieces = Self::new(model, position)?;
-        if let Some(block) = pieces.info.dtype.block() {
+        if pieces.info.dtype.is_quantized() && !is_even(&pieces.info) {
+            pieces.uneven = Some((elements, 0));
+        } else if let Some(block) = pieces.info.dtype.block() {
             pieces.piece = elements / u64::from(block.elements) * u64::from(block.nbytes);
         }
         Ok(pieces)
@@ -63,6 +69,9 @@ impl<'a> Pieces<'a> {
     /// The next piece as numbers; `None` at the end.
     pub(crate) fn next_numbers(&mut self, work: &Execution<'_>) -> Result<Option<Numbers>> {
         let (model, dtype) = (self.model, self.info.dtype);
+        if let Some((elements, first)) = self.uneven {
+            return self.next_decoded(elements, first, work);
+        }
         let left = self.info.elements() - self.elements_read();
         let Some(bytes) = self.next(work)? else { return Ok(None) };
         let integers = integers(dtype, bytes);
@@ -74,6 +83,25 @@ impl<'a> Pieces<'a> {
                 error: AnyError::Io { at: 0, len: bytes.len() as u64, source },
             }
         })
+    }
+
+    /// The next of the elements that are not in proportion to the bytes.
+    fn next_decoded(&mut self, elements: u64, first: u64, work: &Execution<'_>) -> Result<Option<Numbers>> {
+        let count = elements.min(self.info.elements() - first);
+        let size = usize::try_from(count).unwrap_or(0); // a piece is short
+        if size == 0 {
+            return Ok(None);
+        }
+        let mut floats = vec![0.0; size];
+        decode_quantized(self.model, self.position, &self.info, first, &mut floats)?;
+        self.uneven = Some((elements, first + count));
+        let read = self.info.nbytes.saturating_sub(self.at).min(count.saturating_mul(4));
+        self.at += read;
+        if work.advance(read).is_break() {
+            return Err(self.model.failed(AnyError::Cancelled));
+        }
+        let floats = floats.into_iter().map(f64::from).collect();
+        Ok(Some(Numbers { floats, integers: Vec::new() }))
     }
 }
 
@@ -138,11 +166,37 @@ pub(crate) fn read_stored(model: &Model, position: usize, first: u64, out: &mut 
     model.read_into(position, offset, out)
 }
 
+/// Decodes the elements of a quantized tensor from `first` on.
+fn decode_quantized(
+    model: &Model,
+    position: usize,
+    info: &TensorInfo<'_>,
+    first: u64,
+    out: &mut [f32],
+) -> Result<()> {
+    let len = out.len() as u64;
+    let read = |at: u64, bytes: &mut [u8]| model.read_into(position, at, bytes);
+    quantized::decode(info, first, out, read).map_err(|failed| match failed {
+        Failed::Read(error) => error,
+        Failed::Decode(error) => {
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            model.failed(AnyError::Io { at: first, len, source })
+        }
+    })
+}
+
 fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out: &mut [u8]) -> Result<()> {
     let invalid = |text: String| {
         let source = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
         model.failed(AnyError::Io { at: first, len: out.len() as u64, source })
     };
+    if dtype.is_quantized() {
+        let mut values = vec![0f32; out.len() / 4];
+        decode_quantized(model, position, &model.info(position)?, first, &mut values)?;
+        let pairs = out.chunks_exact_mut(4).zip(&values);
+        pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
+        return Ok(());
+    }
     let Some(block) = dtype.block() else { return Err(invalid(format!("{dtype} has no blocks"))) };
     let (elements, nbytes) = (u64::from(block.elements), u64::from(block.nbytes));
     let wanted = out.len() as u64 / 4;
@@ -153,9 +207,7 @@ fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out
     let mut values = vec![0f32; size((end - begin) * elements)?];
     match Small::of(dtype) {
         Some(small) => small.decode(&blocks, &mut values),
-        None => {
-            ggml_quant::decode(dtype, &blocks, &mut values).map_err(|error| invalid(error.to_string()))?;
-        }
+        None => return Err(invalid(format!("{dtype} has no numbers"))),
     }
     let skip = size(first - begin * elements)?;
     for (out, value) in out.chunks_exact_mut(4).zip(values.iter().skip(skip)) {

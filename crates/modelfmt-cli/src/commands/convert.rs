@@ -30,6 +30,12 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?
     };
     if !quiet {
+        if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
+            let ending = target.ending().unwrap_or_default();
+            let why =
+                format!("{ending} is written as {target}; --to {today} writes what tools of today read");
+            say(format_args!("note: {why}"));
+        }
         for note in &converted.notes {
             say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
         }

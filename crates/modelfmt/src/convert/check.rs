@@ -49,7 +49,8 @@ impl ConvertOptions {
             let why = format!("blocks are decoded to f32, f16 or bf16, not to {dtype}");
             return Err(Error::usage(Choice::Dequantize, why));
         }
-        if let Some(dtype) = first(&self.quantize, ggml_quant::can_encode) {
+        let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
+        if let Some(dtype) = first(&self.quantize, is_ggml) {
             let why = format!(
                 "there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k"
             );

@@ -53,6 +53,8 @@ pub(crate) struct Tensors {
     pub(crate) scalars: Vec<String>,
     /// The scales that [`Item::scaling`] numbers.
     pub(crate) scalings: Vec<Scaling>,
+    /// Where the target sorts: by their order here, the positions that the tensors will have; none if they are sorted.
+    pub(crate) order: Vec<u64>,
     /// The elements that are written as blocks of each type.
     pub(crate) blocks: BTreeMap<DType, u64>,
 }
@@ -81,7 +83,9 @@ impl Tensors {
         };
         let mut spec = TensorSpec::new(name, item.to, shape);
         spec.has_data = has_data;
-        spec.packed_nbytes = if item.to == DType::Packed { nbytes } else { 0 };
+        // Rows that are filled up to whole blocks have a length that dtype and shape do not say.
+        let is_own = item.to == DType::Packed || (item.from == item.to && item.to.nbytes(shape).is_none());
+        spec.packed_nbytes = if is_own { nbytes } else { 0 };
         Some(spec)
     }
 

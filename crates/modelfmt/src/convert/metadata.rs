@@ -53,7 +53,8 @@ impl Mapper<'_> {
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
         let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
-            // Back to where it came from.
+            // Back to where it came from, from the last container to the first.
+            reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(&mut keys)));
             gone.extend(reserved.changes.undo(&mut keys));
             losses.extend(reserved.losses());
             reserved = Reserved::new(target);
@@ -92,6 +93,8 @@ impl Mapper<'_> {
         self.quantization(&mut keys, tensors, &mut notes);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
+        reserved.order.clone_from(&tensors.order);
+        self.set_aside(&mut keys, &mut reserved, &mut notes);
         let architecture = asked.architecture(&keys);
         let name = asked.name().0.to_owned();
         let mut metadata = Metadata {
@@ -110,12 +113,26 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// APR2 has a key that says how the model was quantized: `--quantize` sets it, and `--dequantize` removes it where it
+    /// Puts keys that must not stand in a file of the target under the reserved key, for the way back.
+    fn set_aside(&self, keys: &mut Object, reserved: &mut Reserved, notes: &mut Vec<String>) {
+        let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
+        let asked = family(self.target.format).map_or(&[][..], |(_, asked)| asked);
+        let listed = unreadable.map(|list| list(keys)).unwrap_or_default();
+        for (key, why) in listed.into_iter().filter(|(key, _)| !asked.contains(&key.as_str())) {
+            if let Some(value) = keys.remove(&key) {
+                notes.push(format!("{key} is kept aside, for the way back: it {why}"));
+                reserved.aside.insert(key, value);
+            }
+        }
+    }
+
+    /// APR and APR2 have a key that says how the model was quantized: `--quantize` sets that of APR2, and `--dequantize` removes it where it
     /// leaves no blocks.
     fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
-        let is_apr2 = family(self.target.format).is_some_and(|(known, _)| known == Format::Apr2);
+        let known = family(self.target.format).map(|(known, _)| known);
+        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
         let is_given = self.options.metadata.as_ref().is_some_and(|given| given.contains_key("quantization"));
-        if !is_apr2 || is_given {
+        if !(is_apr || is_apr2) || is_given {
             return;
         }
         if tensors.blocks.is_empty() {
@@ -123,7 +140,7 @@ impl Mapper<'_> {
             if tensors.items.iter().any(is_decoded) && keys.remove("quantization").is_some() {
                 notes.push("quantization is left out: no tensor is quantized any more".to_owned());
             }
-        } else if !self.options.quantize.is_empty() {
+        } else if is_apr2 && !self.options.quantize.is_empty() {
             let method = match tensors.blocks.keys().collect::<Vec<_>>()[..] {
                 [dtype] => dtype.name().to_uppercase(),
                 _ => "MIXED".to_owned(),
@@ -279,7 +296,8 @@ impl Metadata {
         for name in &reserved.shapes {
             self.losses.push(Unsupported::loss("the shape [] of tensor", name, taken()));
         }
-        for key in reserved.metadata.keys().chain(reserved.sizevars.keys()) {
+        let keys = reserved.metadata.keys().chain(reserved.sizevars.keys()).chain(reserved.aside.keys());
+        for key in keys {
             self.losses.push(Unsupported::loss("metadata key", key, taken()));
         }
     }
@@ -352,16 +370,17 @@ impl Asked<'_> {
     /// Puts in what the user gave, and what the target asks for and the keys lack or have otherwise.
     fn fill(&self, target: Format, keys: &mut Object, notes: &mut Vec<String>) -> Changes {
         let mut changes = Changes::default();
-        let is_apr2 = family(target).is_some_and(|(family, _)| family == Format::Apr2);
+        let known = family(target).map(|(known, _)| known);
+        let (is_apr, is_apr2) = (known == Some(Format::Apr), known == Some(Format::Apr2));
         let ConvertOptions { model_name, architecture, model_type, .. } = self.options;
         let text = |value: &Option<String>| value.as_deref().map(Value::from);
         let architecture_value = |text| if is_apr2 { object_of(text) } else { Value::from(text) };
         let given = [
-            ("model_name", text(model_name)),
+            (if is_apr { "name" } else { "model_name" }, text(model_name)),
             ("architecture", architecture.as_deref().map(architecture_value)),
             ("model_type", text(model_type)),
         ];
-        let said = self.said(keys, if is_apr2 { "architecture" } else { "model_type" });
+        let said = self.said(keys, if is_apr || is_apr2 { "architecture" } else { "model_type" });
         for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
             keys.insert(key, value);
         }
@@ -396,7 +415,9 @@ impl Asked<'_> {
             lacks("apr_version", is_text, APR_VERSION.into(), None);
             lacks("model_type", is_text, plain.unwrap_or(said).into(), note);
             lacks("architecture", is_architecture, Object::new().into(), None);
-        } else if family(target).is_some() {
+        } else if is_apr {
+            lacks("model_type", is_text, architecture.clone().unwrap_or(said).into(), note);
+        } else if known.is_some() {
             let (name, from) = self.name();
             lacks("model_name", |_| true, name.into(), from);
             lacks("architecture", |_| true, said.into(), note);

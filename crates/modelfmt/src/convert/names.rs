@@ -6,8 +6,9 @@ use modelfmt_core::value::{Object, Value};
 
 use crate::formats::Format;
 
-/// Keys that AERO and APR2 ask for, of which a model that came from elsewhere knows nothing.
+/// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing.
 pub(super) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
+pub(super) const APR_KEYS: &[&str] = &["model_type"];
 pub(super) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
 /// The formats with JSON that ask for the same keys.
@@ -15,6 +16,7 @@ pub(super) fn family(format: Format) -> Option<(Format, &'static [&'static str])
     match format {
         Format::Aero | Format::AeroSet => Some((Format::Aero, AERO_KEYS)),
         Format::Apr2 | Format::Apr2Sharded | Format::Apr1 => Some((Format::Apr2, APR2_KEYS)),
+        Format::Apr => Some((Format::Apr, APR_KEYS)),
         _ => None,
     }
 }

@@ -30,6 +30,10 @@ pub(super) struct Reserved {
     /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
     /// taken for what a conversion has added.
     pub(super) given: Vec<String>,
+    /// Keys that must not stand at top level in the container, with their values.
+    pub(super) aside: Object,
+    /// The order of the tensors, by their positions, where the container sorts them.
+    pub(super) order: Vec<u64>,
     /// What was done to the keys at top level because the target asks for some.
     pub(super) changes: Changes,
     /// Where a model of a third format has been since, and what was done to its keys on leaving there.
@@ -111,6 +115,8 @@ impl Reserved {
             shapes: Vec::new(),
             files: Vec::new(),
             given: Vec::new(),
+            aside: Object::new(),
+            order: Vec::new(),
             changes: Changes::default(),
             via: Vec::new(),
             other: Object::new(),
@@ -131,6 +137,8 @@ impl Reserved {
         let shapes = object(other.remove("shapes"))?;
         let files = list(other.remove("files"), text)?;
         let given = list(other.remove("given"), text)?;
+        let aside = object(other.remove("aside"))?;
+        let order = list(other.remove("order"), Value::as_u64)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
         let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(List::is_empty));
@@ -138,8 +146,20 @@ impl Reserved {
             return None;
         }
         let shapes = shapes.keys().map(str::to_owned).collect();
-        let reserved =
-            Self { format, metadata, sizevars, declared, shapes, files, given, changes, via, other };
+        let reserved = Self {
+            format,
+            metadata,
+            sizevars,
+            declared,
+            shapes,
+            files,
+            given,
+            aside,
+            order,
+            changes,
+            via,
+            other,
+        };
         reserved.is_plausible().then_some(reserved)
     }
 
@@ -205,6 +225,8 @@ impl Reserved {
         });
         part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
         part("given", self.given.is_empty(), &|| self.given.iter().map(String::as_str).collect());
+        part("aside", self.aside.is_empty(), &|| self.aside.clone().into());
+        part("order", self.order.is_empty(), &|| self.order.iter().copied().collect());
         self.changes.insert_into(&mut object);
         if !self.via.is_empty() {
             object.insert("via", self.via.iter().map(hop_value).collect::<Value>());

@@ -69,8 +69,14 @@ impl Content {
     }
 
     fn take_reserved(&mut self) {
-        let Some(reserved) = self.keys.get(reserved::KEY).and_then(Reserved::parse) else { return };
+        let Some(mut reserved) = self.keys.get(reserved::KEY).and_then(Reserved::parse) else { return };
         self.keys.remove(reserved::KEY);
+        for (key, value) in std::mem::take(&mut reserved.aside) {
+            // What stands there by now counts.
+            if !self.keys.contains_key(&key) {
+                self.keys.insert(key, value);
+            }
+        }
         self.reserved = Some(reserved);
     }
 

@@ -13,6 +13,7 @@ use super::rules::{Filter, Rules};
 use super::scales::{Scaled, Scales, is_weight};
 use crate::choice::Choice;
 use crate::error::Result;
+use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata};
 use crate::model::Model;
 use crate::words::{Note, Remedy};
@@ -78,9 +79,9 @@ impl<'a> Chooser<'a> {
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
         scalars.sort_unstable();
-        let container = self.model.container();
         let mut place = 0;
-        for position in 0..container.tensor_count() {
+        let order = self.order(reserved.map_or(&[], |reserved| &reserved.order));
+        for position in order {
             while let Some((_, declared)) = listed.next_if(|(index, _)| *index <= place) {
                 self.declare(declared);
                 place += 1;
@@ -99,6 +100,7 @@ impl<'a> Chooser<'a> {
         for rules in [&self.cast, &self.dequantize, &self.quantize] {
             rules.check(self.model)?;
         }
+        self.chosen.order = self.sorted();
         let notes = self.notes();
         Ok(Found { tensors: self.chosen, unsupported: self.unsupported, notes })
     }
@@ -130,6 +132,43 @@ impl<'a> Chooser<'a> {
         scales.check()
     }
 
+    /// The positions of the model's tensors in the order in which they are written: their own, unless the format sorts them and
+    /// the reserved key says in which order they stood before.
+    fn order(&self, stated: &[u64]) -> Vec<usize> {
+        let count = self.model.container().tensor_count();
+        let mut seen = vec![false; count];
+        let positions = stated.iter().filter_map(|&position| {
+            let position = usize::try_from(position).ok()?;
+            let seen = seen.get_mut(position)?;
+            (!std::mem::replace(seen, true)).then_some(position)
+        });
+        let stated: Vec<usize> = positions.collect();
+        if self.model.format() == Format::Apr && stated.len() == count {
+            stated
+        } else {
+            (0..count).collect()
+        }
+    }
+
+    /// For a target that sorts its index: the position that each tensor will have there, if that is not its own.
+    fn sorted(&self) -> Vec<u64> {
+        if self.target.format != Format::Apr {
+            return Vec::new();
+        }
+        let names: Vec<&str> =
+            self.chosen.items.iter().map(|item| self.chosen.name(self.model.container(), item)).collect();
+        if names.is_sorted() {
+            return Vec::new();
+        }
+        let mut by_name: Vec<usize> = (0..names.len()).collect();
+        by_name.sort_unstable_by_key(|&number| names.get(number));
+        let mut order = vec![0; names.len()];
+        for (position, number) in (0u64..).zip(by_name) {
+            order.get_mut(number).into_iter().for_each(|place| *place = position);
+        }
+        order
+    }
+
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
         let rules = |choice, rules: &'a [TypeRule]| rules.iter().map(move |rule| (choice, rule.dtype));
@@ -156,6 +195,7 @@ impl<'a> Chooser<'a> {
         let shape = self.check(info.name, info.shape, was_scalar);
         let scaled = self.scaled.remove(&position).unwrap_or_default();
         let to = self.dtype(info.name, info.dtype, info.shape, &scaled);
+        self.check_rows(&info, to);
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
         if let Scaled::By(scaling) = scaled
             && to != info.dtype
@@ -164,6 +204,20 @@ impl<'a> Chooser<'a> {
             self.chosen.scalings.push(scaling);
         }
         self.push(item, info.name, info.shape);
+    }
+
+    /// Blocks that are copied must lie as the target has them: in APR each row of a matrix of q4_k is filled up to whole blocks,
+    /// elsewhere none is.
+    fn check_rows(&mut self, info: &TensorInfo<'_>, to: DType) {
+        let is_copied = to == info.dtype && to.is_quantized() && self.target.has(to) && info.has_data;
+        if is_copied && self.target.nbytes(to, info.shape) != Some(info.nbytes) {
+            let shape = DisplayShape(info.shape);
+            let why = format!(
+                "the rows of {shape} are no whole blocks of {to}, and {} stores those otherwise",
+                self.target.format
+            );
+            self.unsupported.push(Unsupported::tensor(info.name, why, self.remedy(to, None)));
+        }
     }
 
     fn push(&mut self, item: Item, name: &str, shape: &[u64]) {

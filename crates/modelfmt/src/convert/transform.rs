@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
-use modelfmt_core::{DType, Execution, Small};
+use modelfmt_core::{DType, Execution, Small, TensorInfo};
 
 use super::cast::{NotANumber, cast};
 use super::chosen::{Item, Origin, Tensors};
@@ -14,6 +14,7 @@ use super::scaling::Scaling;
 use crate::checked::Checked;
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::quantized::{self, Failed};
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
 pub(super) struct Values<'a> {
@@ -73,6 +74,10 @@ impl<'a> Values<'a> {
         if from == to {
             return Ok(self.source.read_into(position, offset, out)?);
         }
+        // What is not in proportion to its bytes is decoded first, and then converted as f32.
+        let info = self.source.info(position).ok_or(ValueError::NoValues)?;
+        let is_decoded = from.is_quantized() && !quantized::is_even(&info);
+        let from = if is_decoded { DType::F32 } else { from };
         let unit = Unit::of(from, to).ok_or(ValueError::NoValues)?;
         let mut scratch = Scratch::default();
         let (mut group, mut skip) = (offset / unit.target, size(offset % unit.target)?);
@@ -82,12 +87,17 @@ impl<'a> Values<'a> {
             let groups = wanted.min((RUN / unit.elements).max(1));
             let (source_len, len) = (size(groups * unit.source)?, size(groups * unit.target)?);
             // The last elements of packed integers need not fill a group; the rest of it is zeros.
-            let begin = group * unit.source;
-            let there = size(self.source.nbytes(position).saturating_sub(begin))?.min(source_len);
+            let first = group * unit.elements;
             scratch.source.clear();
             scratch.source.resize(source_len, 0);
-            self.source.read_into(position, begin, scratch.source.get_mut(..there).unwrap_or_default())?;
-            let first = group * unit.elements;
+            if is_decoded {
+                self.decode(&info, position, first, &mut scratch)?;
+            } else {
+                let begin = group * unit.source;
+                let there = size(info.nbytes.saturating_sub(begin))?.min(source_len);
+                let out = scratch.source.get_mut(..there).unwrap_or_default();
+                self.source.read_into(position, begin, out)?;
+            }
             let from = match scaling {
                 Some(scaling) => {
                     self.multiply(scaling, from, first, &mut scratch)?;
@@ -149,6 +159,27 @@ impl Values<'_> {
             cast(dtype, DType::F32, &stored, &mut floats).map_err(|_| ValueError::NoValues)?;
         }
         Ok(floats.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+
+    /// Fills the source bytes with decoded elements from `first` on; beyond the last there are zeros.
+    fn decode(
+        &self,
+        info: &TensorInfo<'_>,
+        position: usize,
+        first: u64,
+        scratch: &mut Scratch,
+    ) -> Result<(), ValueError> {
+        let there = size(info.elements().saturating_sub(first))?.min(scratch.source.len() / 4);
+        scratch.floats.clear();
+        scratch.floats.resize(there, 0.0);
+        let read = |at: u64, bytes: &mut [u8]| self.source.read_into(position, at, bytes);
+        quantized::decode(info, first, &mut scratch.floats, read).map_err(|failed| match failed {
+            Failed::Read(error) => ValueError::Source(error),
+            Failed::Decode(error) => ValueError::Quant(error),
+        })?;
+        let pairs = scratch.source.chunks_exact_mut(4).zip(&scratch.floats);
+        pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
+        Ok(())
     }
 }
 

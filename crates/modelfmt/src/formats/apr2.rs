@@ -10,7 +10,7 @@ use crate::choice::Choice;
 pub(super) static APR2: Entry = Entry {
     name: "apr2",
     feature: "apr2",
-    tells: Tells::Magic(b"APR2"),
+    tells: Tells::Header(|first| first.starts_with(b"APR2") && !super::apr::is_header(first)),
     ending: Some(".apr"),
     sharded: Some(Format::Apr2Sharded),
     is_set: false,

@@ -64,6 +64,8 @@ pub enum Names {
     AnyBut(&'static str),
     /// 1 to 65,535 bytes of UTF-8.
     UpTo65535Bytes,
+    /// 1 to 256 bytes of UTF-8.
+    UpTo256Bytes,
     /// One or more of `A-Z a-z 0-9 . _ -`.
     Plain,
 }
@@ -102,6 +104,18 @@ impl Capabilities {
         }
     }
 
+    /// The bytes that a quantized tensor takes in a file of the format; `None` if the shape is not one of whole blocks.
+    pub(crate) fn nbytes(&self, dtype: DType, shape: &[u64]) -> Option<u64> {
+        match (self.format, dtype, shape, dtype.block()) {
+            // Each row is filled up to whole blocks.
+            (Format::Apr, DType::Q4K, &[rows, columns], Some(block)) => {
+                let blocks = columns.div_ceil(block.elements.into()).checked_mul(rows)?;
+                blocks.checked_mul(block.nbytes.into())
+            }
+            _ => dtype.nbytes(shape),
+        }
+    }
+
     /// The first type that the format has and that holds every value of `dtype`.
     #[must_use]
     pub fn widened(&self, dtype: DType) -> Option<DType> {
@@ -127,6 +141,8 @@ impl Capabilities {
                 .then(|| format!("{} keeps the name {reserved} for itself", self.format).into()),
             Names::UpTo65535Bytes => (name.is_empty() || name.len() > 65_535)
                 .then(|| format!("names of {} have 1 to 65,535 bytes", self.format).into()),
+            Names::UpTo256Bytes => (name.is_empty() || name.len() > 256)
+                .then(|| format!("names of {} have 1 to 256 bytes", self.format).into()),
             // The name is shown beside it: without the character, names with different ones are one line.
             Names::Plain => plain_fault(name)
                 .map(|_| "names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others".into()),
@@ -201,12 +217,23 @@ mod tests {
         assert_eq!(no_u8.widened(Bool), Some(I8));
     }
 
-    #[cfg(all(feature = "aero", feature = "apr2", feature = "mag", feature = "oinf"))]
+    #[cfg(all(feature = "aero", feature = "apr", feature = "apr2", feature = "mag", feature = "oinf"))]
     #[test]
     fn the_table_says_what_the_crates_say() {
         for &dtype in DType::ALL {
             let has = |format: Format| format.capabilities().has(dtype);
             assert_eq!(has(Format::Aero), aero::can_hold(dtype), "{dtype}");
+            assert_eq!(has(Format::Apr), apr::can_hold(dtype), "{dtype}");
+            if apr::can_hold(dtype) {
+                for shape in [&[32, 44][..], &[2, 512], &[512], &[2, 2, 256], &[3, 5], &[0, 7], &[]] {
+                    let entry = Format::Apr.capabilities();
+                    assert_eq!(
+                        entry.nbytes(dtype, shape),
+                        apr::nbytes(dtype, shape).ok(),
+                        "{dtype} {shape:?}"
+                    );
+                }
+            }
             assert_eq!(has(Format::Apr2), apr2::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Mag), mag::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Oinf), oinf::can_hold(dtype), "{dtype}");

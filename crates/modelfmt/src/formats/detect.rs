@@ -61,6 +61,15 @@ impl Format {
         self.entry().ending
     }
 
+    /// What tools of today read under the same ending, where that is another format: an ending alone asks for this one.
+    #[must_use]
+    pub const fn read_today(self) -> Option<Self> {
+        match self {
+            Self::Apr2 => Some(Self::Apr),
+            _ => None,
+        }
+    }
+
     /// The format that a file name asks for when a model is written: by its ending, the longest that fits.
     #[must_use]
     pub fn of_output(name: &str) -> Option<Self> {
@@ -86,11 +95,14 @@ impl Format {
     #[must_use]
     pub fn of_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
         // Exact magics first, in a fixed order; what has no magic comes last and by proof.
-        let has_magic =
-            |format: &Self| matches!(format.entry().tells, Tells::Magic(magic) if first.starts_with(magic));
+        let has_magic = |format: &Self| match format.entry().tells {
+            Tells::Magic(magic) => first.starts_with(magic),
+            Tells::Header(is_header) => is_header(first),
+            Tells::FirstBytes(_) | Tells::Index(_) => false,
+        };
         let is_told = |format: &Self| match format.entry().tells {
             Tells::FirstBytes(is_first) => is_first(first, file_len),
-            Tells::Magic(_) | Tells::Index(_) => false,
+            Tells::Magic(_) | Tells::Header(_) | Tells::Index(_) => false,
         };
         let all = || Self::ALL.iter().copied();
         all().find(has_magic).or_else(|| all().find(is_told))
@@ -121,7 +133,7 @@ impl Format {
 }
 
 /// The first bytes that [`Format::of_first_bytes`] looks at.
-pub const PROBE: u64 = 16;
+pub const PROBE: u64 = 20;
 
 /// The index JSON of a set is read whole; none is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
@@ -179,6 +191,10 @@ mod tests {
         assert_eq!(detect(br#" {"format": {"name": "AEROSET"}}"#), Some(Format::AeroSet));
         assert_eq!(detect(br#"{"apr_version": "2.0.0", "shards": []}"#), Some(Format::Apr2Sharded));
         assert_eq!(detect(br#"{"weight_map": {}}"#), Some(Format::SafetensorsSharded));
+        let old = |version: u8, offset: u8| [b"APR2", &[version][..], &[0; 7], &[offset], &[0; 7]].concat();
+        assert_eq!(detect(&old(2, 64)), Some(Format::Apr));
+        assert_eq!((detect(&old(2, 32)), detect(&old(1, 64))), (Some(Format::Apr2), Some(Format::Apr2)));
+        assert_eq!((detect(b"APR2"), detect(b"APR\0")), (Some(Format::Apr2), Some(Format::Apr)));
         for nothing in [&b""[..], b"{", b"{}", b"MAG", b"hello world, this is text"] {
             assert_eq!(detect(nothing), None);
         }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use modelfmt_core::source::{BoxSource, SharedFiles};
-use modelfmt_core::value::Value;
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyNewFiles, Sink, TensorData, TensorSpec};
 use modelfmt_core::{AnyError, Container, Execution, FileIndex, FormatReader, Reader, SetReader, ShardMap};
 
@@ -41,6 +41,8 @@ pub(crate) struct Entry {
 pub(crate) enum Tells {
     /// Its first bytes.
     Magic(&'static [u8]),
+    /// Its magic and what stands beside it, where that is not the format's alone.
+    Header(fn(&[u8]) -> bool),
     /// What its first bytes and its length say, where it has no magic.
     FirstBytes(fn(&[u8], u64) -> bool),
     /// The keys of its index, a JSON object.
@@ -55,13 +57,15 @@ pub(crate) struct Driver {
     pub(crate) losses: Option<Losses>,
     /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
     pub(crate) value: Option<OwnValue>,
+    /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
+    pub(crate) unreadable: Option<Unreadable>,
 }
 
 impl Driver {
     /// That of a format which is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
-        Self { open, write: Write::Never, losses: None, value: None }
+        Self { open, write: Write::Never, losses: None, value: None, unreadable: None }
     }
 }
 
@@ -71,6 +75,8 @@ pub(crate) type Losses =
 
 /// The form of a value under a key, or why there is none.
 type OwnValue = fn(&str, Value) -> Result<Value, String>;
+
+type Unreadable = fn(&Object) -> Vec<(String, String)>;
 
 /// How it is written.
 #[allow(dead_code, reason = "with few formats switched on not every way is used")]

@@ -4,6 +4,7 @@
 //! Adding a format is a file in this folder and its line in the list below.
 
 mod aero;
+mod apr;
 mod apr2;
 pub(crate) mod capabilities;
 mod detect;
@@ -55,6 +56,8 @@ formats! {
     Apr2Sharded = apr2::APR2_SHARDED,
     /// APR1; read only.
     Apr1 = apr2::APR1,
+    /// APR 2.0 as aprender writes it.
+    Apr = apr::APR,
     /// safetensors.
     Safetensors = safetensors::SAFETENSORS,
     /// Many safetensors files and their index JSON.

@@ -70,6 +70,15 @@ pub fn apr2(tensors: &[T], metadata: &str) -> Model {
     open("m.apr", file.into_bytes())
 }
 
+/// An APR file in memory.
+pub fn apr(tensors: &[T], metadata: &str) -> Model {
+    let metadata = apr::Metadata::from(object(metadata));
+    let plan = apr::Plan::new(specs(tensors), &metadata, &apr::WriteOptions::new()).unwrap();
+    let file = MemoryFile::new();
+    plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();
+    open("m.apr", file.into_bytes())
+}
+
 /// A MAG file in memory.
 pub fn mag(tensors: &[T], metadata: &[(&str, mag::Number)]) -> Model {
     let mut entries = mag::Metadata::new();

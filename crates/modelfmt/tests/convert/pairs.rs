@@ -8,7 +8,7 @@ use modelfmt_core::write::MemoryFile;
 use modelfmt_core::{Kind, Small};
 
 use crate::common::{
-    T, all, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,
+    T, all, apr, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,
     tensor, tensors, try_convert,
 };
 
@@ -36,6 +36,7 @@ fn sources() -> Vec<Model> {
         mag(&tensors, &[("epoch", mag::Number::I64(7))]),
         oinf(&tensors[..4], &oinf::Metadata::new().sizevar("D", 4).value("k", 1.5f32)),
         apr2(&tensors, apr2_metadata),
+        apr(&tensors, r#"{"model_type": "t", "architecture": null, "n_embd": 4, "sharding": null}"#),
         gguf(&tensors[..4], &[("general.name", "g"), ("general.architecture", "llama")]),
     ]
 }
@@ -48,7 +49,7 @@ fn every_pair_keeps_tensors_and_their_order() {
             let target_model = convert(&source, target, &options(|o| o.lossy = true));
             assert_eq!(target_model.format(), target, "{what}");
             let (mut expected, found) = (tensors(&source), tensors(&target_model));
-            if target == Format::Oinf {
+            if matches!(target, Format::Oinf | Format::Apr) {
                 expected.sort_by(|a, b| a.0.cmp(&b.0));
             }
             assert_eq!(found, expected, "{what}");
@@ -87,7 +88,7 @@ fn lacks_types(error: &Error) -> bool {
 }
 
 /// Targets that carry everything (DECISIONS, "Conversion between formats", metadata).
-const CARRIERS: [Format; 4] = [Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
+const CARRIERS: [Format; 5] = [Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded, Format::Apr];
 
 fn is_same_family(a: Format, b: Format) -> bool {
     a.name().chars().take(3).eq(b.name().chars().take(3))
@@ -135,7 +136,7 @@ fn there_and_back(source: &Model) -> usize {
 fn models_in_memory_come_back() {
     for source in sources() {
         let trips = there_and_back(&source);
-        assert_eq!(trips, if source.format() == Format::Gguf { 0 } else { 4 }, "{:?}", source.format());
+        assert_eq!(trips, if source.format() == Format::Gguf { 0 } else { 5 }, "{:?}", source.format());
     }
 }
 
@@ -181,9 +182,10 @@ fn what_a_format_has_is_written_and_the_rest_refused() {
     // The table is what writers do: every dtype, to every target.
     let safetensors_has = |dtype| Format::Safetensors.capabilities().has(dtype);
     let is_block = |dtype: DType| dtype.is_quantized() && dtype.ggml_type().is_some();
-    for &dtype in DType::ALL.iter().filter(|&&dtype| is_block(dtype) || safetensors_has(dtype)) {
+    for &dtype in DType::ALL.iter().filter(|&&dtype| dtype.is_quantized() || safetensors_has(dtype)) {
         let tensors = [tensor("t", dtype, &[2, 256])];
         let source = match dtype.kind() {
+            _ if matches!(dtype, DType::AprQ4 | DType::AprQ8) => apr(&tensors, r#"{"model_type": "t"}"#),
             _ if is_block(dtype) => gguf(&tensors, &[]),
             _ => safetensors(&tensors, "{}"),
         };
@@ -211,7 +213,7 @@ fn a_scalar_a_declared_tensor_and_size_variables_survive_formats_without_them() 
         .value("bits", oinf::Bitset::of([true, false, true]).unwrap())
         .value("array", oinf::NdArray::new(DType::F16, vec![1, 2], vec![0, 0x7e, 1, 0]).unwrap());
     let source = oinf(&tensors, &meta);
-    assert_eq!(there_and_back(&source), 4);
+    assert_eq!(there_and_back(&source), 5);
     let there = convert(&source, Format::Apr2, &options(|_| {}));
     assert_eq!(
         there.tensors().map(|t| (t.name, t.shape.to_vec())).collect::<Vec<_>>(),
@@ -244,7 +246,7 @@ fn numbers_of_mag_come_back_with_every_bit() {
         ("most", mag::Number::I64(i64::MAX)),
     ];
     let source = mag(&[tensor("w", DType::F32, &[2])], &numbers);
-    assert_eq!(there_and_back(&source), 4);
+    assert_eq!(there_and_back(&source), 5);
     let there = convert(&source, Format::Apr2, &options(|_| {}));
     let value = |key: &str| metadata(&there).0.path(["modelfmt", "metadata", key]).cloned();
     assert_eq!(value("one"), Some(Value::Float(1.0)));

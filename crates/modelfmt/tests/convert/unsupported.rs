@@ -105,9 +105,9 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     let rows: [(&str, &[Format], Change); 14] = [
         ("sizevars", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
         ("declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
-        ("model_name", CARRIERS, Box::new(|o| o.model_name = Some("n".to_owned()))),
-        ("architecture", CARRIERS, Box::new(|o| o.architecture = Some("n".to_owned()))),
-        ("model_type", CARRIERS, Box::new(|o| o.model_type = Some("n".to_owned()))),
+        ("model_name", NAMED, Box::new(|o| o.model_name = Some("n".to_owned()))),
+        ("architecture", NAMED, Box::new(|o| o.architecture = Some("n".to_owned()))),
+        ("model_type", NAMED, Box::new(|o| o.model_type = Some("n".to_owned()))),
         ("shard_size", SHARDED, Box::new(|o| o.shard_size = Some(1 << 20))),
         ("control_hash", AEROS, Box::new(|o| o.control_hash = true)),
         ("page_hashes", AEROS, Box::new(|o| o.page_hashes = Some(4096))),
@@ -131,7 +131,7 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
 
 type Change = Box<dyn Fn(&mut ConvertOptions)>;
 
-const CARRIERS: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded];
+const NAMED: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded, Format::Apr];
 const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
 const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
 const SHARDED: &[Format] = &[

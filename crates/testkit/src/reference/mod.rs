@@ -5,6 +5,7 @@
 //! reference finds in it.
 
 mod aero;
+mod apr;
 mod apr2;
 mod compare;
 mod gguf;
@@ -45,7 +46,7 @@ pub struct Tensor {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Reads a file of the format `aero`, `apr2` (APR1 too), `gguf`, `mag`, `oinf` or `safetensors`. `None` if it cannot be read.
+/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `oinf` or `safetensors`. `None` if it cannot be read.
 ///
 /// # Panics
 /// If there is no reference for the format.
@@ -53,6 +54,7 @@ pub struct Tensor {
 pub fn read(format: &str, file: &[u8]) -> Option<Model> {
     match format {
         "aero" => aero::read(file),
+        "apr" => apr::read(file),
         "apr2" => apr2::read(file),
         "gguf" => gguf::read(file),
         "mag" => mag::read(file),

@@ -1,0 +1,87 @@
+//! APR as aprender writes it: a JSON object as metadata, an index that is sorted by name.
+
+use modelfmt_core::DType::{self, AprQ4, AprQ8, BF16, F16, F32, F64, I8, I32, I64, Q4K, Q6K, U8};
+
+use super::Format;
+use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
+use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
+
+pub(super) static APR: Entry = Entry {
+    name: "apr",
+    feature: "apr",
+    tells: Tells::Header(is_header),
+    ending: None,
+    sharded: None,
+    is_set: false,
+    capabilities: Capabilities {
+        format: Format::Apr,
+        numbers: NUMBERS,
+        blocks: Blocks::Some(BLOCKS),
+        complex: false,
+        packed: false,
+        min_rank: 0,
+        max_rank: 8,
+        names: Names::UpTo256Bytes,
+        declared: false,
+        metadata: Metadata::Json,
+        access: Access::ReadWrite,
+    },
+    choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType],
+    driver: driver!(
+        "apr",
+        on::open,
+        write: super::entry::Write::File(on::write),
+        unreadable: Some(on::unreadable)
+    ),
+};
+
+const NUMBERS: &[DType] = &[I8, U8, I32, I64, F16, BF16, F32, F64];
+const BLOCKS: &[DType] = &[Q4K, Q6K, AprQ4, AprQ8];
+
+/// Today's magic; or that of aprender 0.20 to 0.24, which is APR2's too, over a header whose metadata begins at byte 64 and not
+/// at 32.
+pub(super) fn is_header(first: &[u8]) -> bool {
+    let metadata_offset = first.get(12..).and_then(|rest| rest.first_chunk()).copied();
+    first.starts_with(b"APR\0")
+        || (first.starts_with(b"APR2\x02\0") && metadata_offset.map(u64::from_le_bytes) == Some(64))
+}
+
+#[cfg(feature = "apr")]
+mod on {
+    use apr::{Error, Flags, Metadata, Plan, WriteOptions};
+    use modelfmt_core::source::BoxSource;
+    use modelfmt_core::value::Object;
+    use modelfmt_core::write::{Sink, TensorData};
+    use modelfmt_core::{AnyError, Execution};
+
+    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
+
+    /// Opens one file.
+    pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        opened.open_file::<apr::Reader<_>>()
+    }
+
+    pub(super) fn write(
+        job: &Job<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), AnyError> {
+        let metadata = Metadata::from(job.metadata.keys.clone());
+        let plan = Plan::new(job.specs(), &metadata, &options(job));
+        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+    }
+
+    /// A file keeps the flags that say what is in it.
+    fn options(job: &Job<'_>) -> WriteOptions {
+        let reader = reader_of::<apr::Reader<BoxSource>>(job.source);
+        WriteOptions::new().flags(reader.map_or(Flags::empty(), |reader| reader.index().flags()))
+    }
+
+    /// The keys with which aprender's tools would read nothing of the metadata.
+    pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
+        let metadata = Metadata::from(keys.clone());
+        metadata.unreadable_keys().map(|(key, fault)| (key.to_owned(), fault.to_string())).collect()
+    }
+}
