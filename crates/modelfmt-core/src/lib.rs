@@ -135,6 +135,7 @@ mod options;
 mod parse;
 pub mod parts;
 mod reader;
+mod reader_macro;
 mod report;
 mod set;
 pub mod source;
