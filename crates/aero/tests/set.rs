@@ -87,6 +87,7 @@ fn what_is_written_is_read_and_verifies() {
             assert_eq!(*set.read_range_at_checked(n, range).unwrap(), values(len, n)[len / 3..len / 2]);
         }
         assert_eq!(set.json().unwrap().unwrap(), metadata());
+        assert_eq!(set.metadata().unwrap(), metadata());
         let size: usize = set.files().0.values().map(|bytes| bytes.len()).sum();
         assert_eq!(set.file_size(), size as u64);
         for level in [VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full] {

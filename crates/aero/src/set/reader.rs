@@ -183,12 +183,12 @@ impl<F: Files> SetReader<F> {
         self.of_global(async |index, source| index.json(source).await)
     }
 
-    /// What `inspect --json` prints as metadata: `json` and `manifest` of `index.aero`.
+    /// The model's metadata: the JSON of `index.aero`; empty if it has none.
     ///
     /// # Errors
     /// As [`json`](Self::json).
     pub fn metadata(&self) -> Result<Object> {
-        self.of_global(async |index, source| index.tree_of_both(source).await)
+        self.json().map(Option::unwrap_or_default)
     }
 
     fn of_global<T>(&self, read: impl AsyncFnOnce(&Index, &F::Source) -> Result<T>) -> Result<T> {
