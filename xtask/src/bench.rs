@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::docs::Part;
 use crate::run::{Result, exec, step};
-use crate::workspace;
+use crate::{oracles, workspace};
 
 /// The documents that show what was measured, and the tables that the measurements leave for them.
 const TABLES: &[(Part, &str)] = &[
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &[OsString]) -> Result {
     exec(workspace::cargo("build").args(packages))?;
     let target = workspace::target_dir();
     let mut bench = workspace::command(target.join("release/modelfmt-bench"));
-    bench.args(&args);
+    // ggml's C is measured beside our encoders.
+    bench.args(&args).env(oracles::PYTHON, oracles::install()?);
     let tables = target.join("bench-tables");
     if !writes.is_empty() {
         bench.arg("--tables").arg(&tables);

@@ -13,6 +13,13 @@ use crate::{Bench, Result, ensure};
 /// The types that are measured both ways, and how far a value between −1 and 1 may be off.
 const ENCODED: [(DType, f32); 2] = [(DType::Q8_0, 0.005), (DType::Q4_0, 0.13)];
 
+/// The types whose encoders search for scales, with ggml's own function.
+const SEARCHED: [(DType, &str); 3] = [
+    (DType::Q4K, "quantize_row_q4_K_ref"),
+    (DType::Q5K, "quantize_row_q5_K_ref"),
+    (DType::Q6K, "quantize_row_q6_K_ref"),
+];
+
 /// Types whose blocks are arithmetic or a short table, and must be as fast as [`ENCODED`].
 const SIMPLE: [DType; 11] = [
     DType::Q4K,
@@ -43,6 +50,7 @@ fn decode_id(dtype: DType) -> String {
 /// Both ways for each type.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ways = ENCODED.iter().flat_map(|&(dtype, _)| [encode_id(dtype), decode_id(dtype)]);
+    searched(bench)?;
     let decoded = SIMPLE.iter().chain(&GRIDS).map(|&dtype| decode_id(dtype));
     if !ways.chain(decoded).any(|id| bench.wants(&id)) {
         return Ok(());
@@ -80,6 +88,41 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         decode(bench, dtype, &blocks, &values, target)?;
     }
     Ok(())
+}
+
+/// Encoders beside those of ggml, compiled as a release of it is but for the processor's own vectors.
+fn searched(bench: &mut Bench) -> Result {
+    if !SEARCHED.iter().any(|&(dtype, _)| bench.wants(&encode_id(dtype))) {
+        return Ok(());
+    }
+    let mut values = vec![0.0_f32; (bench.sizes.quant_mib << 20) / size_of::<f32>() / 8];
+    Noise::new(Values::F32).read(0, 0, bytemuck::cast_slice_mut(&mut values))?;
+    let file = bench.file("values.f32");
+    std::fs::write(&file, bytemuck::cast_slice(&values))?;
+    let library = testkit::ggml_library();
+    let (library, path) = (library.to_string_lossy(), file.to_string_lossy());
+    for (dtype, function) in SEARCHED {
+        if !bench.wants(&encode_id(dtype)) {
+            continue;
+        }
+        let mut blocks = vec![0; nbytes(dtype, &values)?];
+        let ours = || seconds(|| Ok(ggml_quant::encode(dtype, &values, black_box(&mut blocks))?));
+        let theirs = || {
+            let printed = testkit::python(include_str!("quant.py"), &[&library, function, &path]);
+            Ok(printed.trim().parse()?)
+        };
+        let race = race(bench.rounds(9), ours, theirs)?;
+        bench.add(Row {
+            id: encode_id(dtype),
+            work: format!("quantize {} MiB of f32 on one core: speed of ggml's C", bench.sizes.quant_mib / 8),
+            case: dtype.to_string(),
+            samples: race.speedups(),
+            unit: Unit::Times,
+            target: Target::AtLeast(1.0),
+            note: race.times().replace("other", "ggml"),
+        });
+    }
+    crate::remove(&file)
 }
 
 fn nbytes(dtype: DType, values: &[f32]) -> Result<usize> {
