@@ -2,9 +2,10 @@
 
 use apr2::Compression;
 use mag::{Checksum, Number};
+use modelfmt_core::Execution;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::MemoryFile;
-use modelfmt_core::{Error, Execution};
+use modelfmt_core::write::WriteError;
 use oinf::MetaValue;
 
 use super::model::Model;
@@ -14,10 +15,10 @@ pub(crate) type Write = fn(&Model, u8, &Execution<'_>) -> Option<Vec<u8>>;
 
 /// The file, unless the format cannot hold the model; any other failure is a finding.
 fn written<P, F: std::fmt::Display>(
-    plan: Result<P, Error<F>>,
-    write: impl FnOnce(&P, &MemoryFile) -> Result<(), Error<F>>,
+    plan: Result<P, WriteError<F>>,
+    write: impl FnOnce(&P, &MemoryFile) -> Result<(), WriteError<F>>,
 ) -> Option<(P, Vec<u8>)> {
-    let refused = |error: &Error<F>| matches!(error, Error::Unsupported { .. });
+    let refused = |error: &WriteError<F>| matches!(error, WriteError::Unsupported { .. });
     let plan = match plan {
         Err(error) if refused(&error) => return None,
         plan => {

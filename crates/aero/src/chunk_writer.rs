@@ -5,7 +5,7 @@ use modelfmt_core::{Part, align_up};
 
 use crate::compress;
 use crate::control::ControlHash;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::wire::{
     ChunkFlags, FourCC, Header, MAX_ENTRY_COUNT, MAX_METADATA_ULEN, MAX_STRING_TABLE, METADATA_ALIGNMENT,
     TocEntry, TocHeader, WEIGHT_ALIGNMENT,
@@ -35,8 +35,8 @@ impl NewChunk {
         self
     }
 
-    fn unfit(&self, fault: impl Into<Fault>) -> Error {
-        Error::Unsupported { part: Part::named("chunk", &self.name), fault: fault.into() }
+    fn unfit(&self, fault: impl Into<Fault>) -> WriteError {
+        WriteError::Unsupported { part: Part::named("chunk", &self.name), fault: fault.into() }
     }
 }
 
@@ -54,8 +54,8 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// DECISIONS, AERO: chunks in TOC order, names in the same; a control hash (IHSH) comes first in the file.
-    pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self> {
-        let unfit = |part, found, max| Error::Unsupported {
+    pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
+        let unfit = |part, found, max| WriteError::Unsupported {
             part: Part::new(part),
             fault: Fault::TooMuch { found, max },
         };
@@ -124,13 +124,13 @@ impl Layout {
         self.chunks.iter().position(|chunk| chunk.fourcc == FourCC::IHSH)
     }
 
-    pub(crate) fn chunk(&self, number: usize) -> Result<&NewChunk> {
+    pub(crate) fn chunk(&self, number: usize) -> Result<&NewChunk, WriteError> {
         let part = Part::entry("chunk", number as u64);
-        self.chunks.get(number).ok_or(Error::Unsupported { part, fault: Fault::NoChunk })
+        self.chunks.get(number).ok_or(WriteError::Unsupported { part, fault: Fault::NoChunk })
     }
 
     /// Gives a chunk the next place in the file and returns its offset.
-    pub(crate) fn place(&mut self, number: usize, length: u64, ulen: u64) -> Result<u64> {
+    pub(crate) fn place(&mut self, number: usize, length: u64, ulen: u64) -> Result<u64, WriteError> {
         let chunk = self.chunk(number)?;
         let weights =
             chunk.fourcc == FourCC::WTSH || chunk.flags.contains(ChunkFlags::CHUNK_IS_MMAP_CRITICAL);
@@ -192,7 +192,7 @@ impl Layout {
 }
 
 /// A reader could not tell two chunks of one type and name apart.
-fn require_unique(chunks: &[NewChunk]) -> Result<()> {
+fn require_unique(chunks: &[NewChunk]) -> Result<(), WriteError> {
     let mut names: Vec<&NewChunk> = chunks.iter().collect();
     names.sort_unstable_by_key(|chunk| (chunk.fourcc, &chunk.name));
     let twin = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a.fourcc == b.fourcc && a.name == b.name);
@@ -216,7 +216,7 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Hashes content, and compresses it if the chunk's flags say so.
-    pub(crate) fn new(chunk: &NewChunk, content: Vec<u8>, level: i32) -> Result<Self> {
+    pub(crate) fn new(chunk: &NewChunk, content: Vec<u8>, level: i32) -> Result<Self, WriteError> {
         let (ulen, hash) = (content.len() as u64, *blake3::hash(&content).as_bytes());
         if chunk.fourcc != FourCC::WTSH && ulen > MAX_METADATA_ULEN {
             return Err(chunk.unfit(Fault::TooMuch { found: ulen, max: MAX_METADATA_ULEN }));
@@ -277,9 +277,9 @@ impl<'s> ChunkWriter<'s> {
     /// Begins a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
+    /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
     /// chunk is to be compressed that never is.
-    pub fn new(sink: &'s dyn Sink, uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self> {
+    pub fn new(sink: &'s dyn Sink, uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         Ok(Self::resume(sink, Layout::new(uuid, chunks)?, DEFAULT_LEVEL))
     }
 
@@ -298,8 +298,8 @@ impl<'s> ChunkWriter<'s> {
     /// Writes the content of a chunk, counted from 0: hashed, compressed if its flags say so, at the next free place.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it is too long, cannot be compressed here, or has its place already; [`Error::Write`].
-    pub fn put(&mut self, chunk: usize, content: impl Into<Vec<u8>>) -> Result<()> {
+    /// [`WriteError::Unsupported`] if it is too long, cannot be compressed here, or has its place already; [`WriteError::Write`].
+    pub fn put(&mut self, chunk: usize, content: impl Into<Vec<u8>>) -> Result<(), WriteError> {
         let stored = Stored::new(self.layout.chunk(chunk)?, content.into(), self.level)?;
         self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
         self.put_placed(chunk, &stored)
@@ -310,8 +310,8 @@ impl<'s> ChunkWriter<'s> {
     /// [`seal`](Self::seal).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the chunk is to be compressed, too long, or has its place already.
-    pub fn place(&mut self, chunk: usize, len: u64) -> Result<u64> {
+    /// [`WriteError::Unsupported`] if the chunk is to be compressed, too long, or has its place already.
+    pub fn place(&mut self, chunk: usize, len: u64) -> Result<u64, WriteError> {
         let new = self.layout.chunk(chunk)?;
         if new.flags.is_compressed() {
             return Err(new.unfit(Fault::ChunkUse("the place of a compressed chunk cannot be reserved")));
@@ -322,8 +322,8 @@ impl<'s> ChunkWriter<'s> {
     /// States the hash of a chunk whose place was reserved, once its bytes are written.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it has no place.
-    pub fn seal(&mut self, chunk: usize, blake3: [u8; 32]) -> Result<()> {
+    /// [`WriteError::Unsupported`] if it has no place.
+    pub fn seal(&mut self, chunk: usize, blake3: [u8; 32]) -> Result<(), WriteError> {
         if self.layout.placed.get(chunk) != Some(&true) {
             return Err(self.layout.chunk(chunk)?.unfit(Fault::ChunkUse("it has no place yet")));
         }
@@ -338,21 +338,21 @@ impl<'s> ChunkWriter<'s> {
     }
 
     /// Writes the bytes of a chunk that has its place.
-    pub(crate) fn put_placed(&mut self, chunk: usize, stored: &Stored) -> Result<()> {
+    pub(crate) fn put_placed(&mut self, chunk: usize, stored: &Stored) -> Result<(), WriteError> {
         self.write(self.layout.offset(chunk), &stored.bytes)?;
         self.seal(chunk, stored.hash)
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let failed = |source| Error::Write { path: self.sink.name(), source };
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        let failed = |source| WriteError::Write { path: self.sink.name(), source };
         self.sink.write_at(offset, bytes).map_err(failed)
     }
 
     /// Writes the control hash, if there is one, names, TOC and header; returns the length of the file.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if a chunk has no content yet; [`Error::Write`].
-    pub fn finish(mut self) -> Result<u64> {
+    /// [`WriteError::Unsupported`] if a chunk has no content yet; [`WriteError::Write`].
+    pub fn finish(mut self) -> Result<u64, WriteError> {
         if let Some(ihsh) = self.layout.ihsh() {
             let digest = blake3::hash(&self.layout.encode(false));
             let payload = ControlHash::encode(self.layout.payloads_start(), digest.as_bytes());

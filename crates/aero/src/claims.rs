@@ -85,7 +85,7 @@ pub(crate) async fn claims<S: Fetch>(
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     let (here, listed) = (Arc::clone(index), Arc::clone(names));
-    let failed = move |claim: &Stated, found| error_of(&here, &listed, claim, found).erase();
+    let failed = move |claim: &Stated, found| error_of(&here, &listed, claim, found).into();
     let (mut tensors, mut bare) = (Vec::new(), Vec::new());
     for tensor in asked {
         let &Asked { position, shard, extent, read, hashes } = tensor;

@@ -5,8 +5,11 @@ use modelfmt_core::source::PathFault;
 
 use crate::fourcc::FourCC;
 
-/// An error of this crate.
+/// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
+
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -211,3 +214,5 @@ impl std::fmt::Debug for Hex {
         std::fmt::Display::fmt(self, f)
     }
 }
+
+impl modelfmt_core::Fault for Fault {}

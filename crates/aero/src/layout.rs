@@ -9,7 +9,7 @@ use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{CommonFault, DType, NewTensor, Part, TensorTable, align_up};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::manifest::{ListedShard, manifest};
 use crate::msgpack;
 use crate::options::{Extras, WriteOptions, unfit_metadata};
@@ -76,14 +76,14 @@ impl Plan {
     /// [`WriteOptions::model`] says what else to put there. ggml's block types become packed tensors that name their `ggml_type`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
+    /// [`WriteError::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, names used twice, more
     /// metadata than the caps allow; also for a shard or page size of 0, and where an identity or zstd is
     /// needed that this build cannot make.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let model = model_of(metadata, options)?;
         let mut tensors = table_of(specs)?;
         let ties = Ties::of(&tensors, &options.ties)?;
@@ -101,13 +101,13 @@ impl Plan {
     }
 
     #[cfg(feature = "set")]
-    pub(crate) fn of_parts(parts: Parts<'_>, options: &WriteOptions) -> Result<Self> {
+    pub(crate) fn of_parts(parts: Parts<'_>, options: &WriteOptions) -> Result<Self, WriteError> {
         Self::of_tied_parts(parts, Ties::default(), options)
     }
 
-    fn of_tied_parts(parts: Parts<'_>, ties: Ties, options: &WriteOptions) -> Result<Self> {
+    fn of_tied_parts(parts: Parts<'_>, ties: Ties, options: &WriteOptions) -> Result<Self, WriteError> {
         if options.page_hashes == Some(0) {
-            return Err(Error::Unsupported { part: Part::new("page size"), fault: Fault::Zero });
+            return Err(WriteError::Unsupported { part: Part::new("page size"), fault: Fault::Zero });
         }
         let quants = quants_of(&parts.tensors);
         let uuid = options.identity()?;
@@ -148,14 +148,14 @@ impl Plan {
         Ok(plan)
     }
 
-    fn put(&mut self, chunk: usize, content: Vec<u8>) -> Result<()> {
+    fn put(&mut self, chunk: usize, content: Vec<u8>) -> Result<(), WriteError> {
         let stored = Stored::new(self.layout.chunk(chunk)?, content, self.level)?;
         self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
         self.payloads.push((chunk, stored));
         Ok(())
     }
 
-    fn place_shards(&mut self) -> Result<()> {
+    fn place_shards(&mut self) -> Result<(), WriteError> {
         for shard in &self.shards {
             self.layout.place(shard.chunk, shard.len, shard.len)?;
         }
@@ -174,7 +174,7 @@ impl Plan {
         roles: &[(&str, &str, u64)],
         (name, architecture): (&str, &str),
         holds_shards: bool,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Vec<u8>, WriteError> {
         let mut shards: Vec<_> = self
             .shards
             .iter()
@@ -231,7 +231,7 @@ impl Plan {
     }
 
     /// That the index will not be too long, before the values are written.
-    fn check_index_len(&self, chunk: usize) -> Result<()> {
+    fn check_index_len(&self, chunk: usize) -> Result<(), WriteError> {
         // The key hash_b3 and 64 digits.
         const HASH_LEN: u64 = 1 + 7 + 2 + 64;
         let found = self.index_bytes(None).len() as u64 + HASH_LEN * self.tensors.len() as u64;
@@ -239,7 +239,7 @@ impl Plan {
             return Ok(());
         }
         let part = Part::named("chunk", &self.layout.chunk(chunk)?.name);
-        Err(Error::Unsupported { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
+        Err(WriteError::Unsupported { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
     }
 
     /// The tensors in the order they will be written.
@@ -320,11 +320,14 @@ impl ChunkList {
 }
 
 /// `model_name` and `architecture`, which the manifest needs.
-pub(crate) fn model_of<'a>(metadata: &'a Object, options: &'a WriteOptions) -> Result<(&'a str, &'a str)> {
+pub(crate) fn model_of<'a>(
+    metadata: &'a Object,
+    options: &'a WriteOptions,
+) -> Result<(&'a str, &'a str), WriteError> {
     let text = |key: &'static str, given: Option<&'a String>| {
         let part = Part::new("metadata").with_field(key);
         let found = metadata.required_str(key).ok().or_else(|| given.map(String::as_str));
-        found.ok_or(Error::Unsupported { part, fault: Fault::NoModelKey })
+        found.ok_or(WriteError::Unsupported { part, fault: Fault::NoModelKey })
     };
     let (name, architecture) =
         options.model.as_ref().map(|(name, architecture)| (name, architecture)).unzip();
@@ -332,17 +335,19 @@ pub(crate) fn model_of<'a>(metadata: &'a Object, options: &'a WriteOptions) -> R
 }
 
 /// DECISIONS, AERO, "MJSN content": keys sorted, no insignificant white space.
-fn json_bytes(metadata: &Object) -> Result<Vec<u8>> {
+fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     let text =
         json::to_string_sorted(metadata).map_err(|error| unfit_metadata("metadata", error.to_string()))?;
     Ok(text.into_bytes())
 }
 
 /// Lists tensors, all checked.
-pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
+pub(crate) fn table_of<'a>(
+    specs: impl IntoIterator<Item = TensorSpec<'a>>,
+) -> Result<TensorTable, WriteError> {
     let mut tensors = TensorTable::default();
     for spec in specs {
-        let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
+        let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", &spec.name), fault };
         if !spec.has_data {
             return Err(unfit(Fault::Declared));
         }
@@ -368,14 +373,23 @@ pub(crate) fn table_of<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> R
 
 /// DECISIONS, AERO, "sharding": tensors in order; one that would take the current shard over the cap starts a new one.
 #[cfg(feature = "set")]
-pub(crate) fn shards_of(tensors: &mut TensorTable, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
+pub(crate) fn shards_of(
+    tensors: &mut TensorTable,
+    cap: u64,
+    first_id: u64,
+) -> Result<Vec<Shard>, WriteError> {
     tied_shards_of(tensors, &Ties::default(), cap, first_id)
 }
 
 /// As [`shards_of`], with no room for tensors that have the bytes of another.
-fn tied_shards_of(tensors: &mut TensorTable, ties: &Ties, cap: u64, first_id: u64) -> Result<Vec<Shard>> {
+fn tied_shards_of(
+    tensors: &mut TensorTable,
+    ties: &Ties,
+    cap: u64,
+    first_id: u64,
+) -> Result<Vec<Shard>, WriteError> {
     if cap == 0 {
-        return Err(Error::Unsupported { part: Part::new("shard size"), fault: Fault::Zero });
+        return Err(WriteError::Unsupported { part: Part::new("shard size"), fault: Fault::Zero });
     }
     let mut shards: Vec<Shard> = Vec::new();
     let (mut begin, mut len) = (0, 0u64);
@@ -397,7 +411,10 @@ fn tied_shards_of(tensors: &mut TensorTable, ties: &Ties, cap: u64, first_id: u6
         }
         if i64::try_from(end).is_err() {
             let fault = CommonFault::OutOfBounds { offset: len, len: info.nbytes, end: i64::MAX as u64 };
-            return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault: fault.into() });
+            return Err(WriteError::Unsupported {
+                part: Part::named("tensor", info.name),
+                fault: fault.into(),
+            });
         }
         tensors.set_offset(position, offset);
         len = end;

@@ -210,7 +210,7 @@ mod writer;
 
 pub use chunk_writer::{ChunkWriter, NewChunk};
 pub use chunks::{Chunk, Content};
-pub use error::{Error, Fault, Hex, Result};
+pub use error::{Error, Fault, Hex, Result, WriteError};
 pub use index::Index;
 pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};

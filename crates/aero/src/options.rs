@@ -7,7 +7,7 @@ use modelfmt_core::value::Object;
 use modelfmt_core::{CommonFault, Part};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, NewChunk};
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 use crate::msgpack;
 use crate::tidx::{EntryExtra, Pairs};
 
@@ -159,10 +159,11 @@ impl WriteOptions {
     /// without this; what is given here replaces them, and has to name the same `ggml_type`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if MessagePack cannot hold them: they nest deeper than 127 levels.
-    pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self> {
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold them: they nest deeper than 127 levels.
+    pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self, WriteError> {
         let part = || Part::named("tensor", tensor).with_field("quant_params");
-        let unfit = |text| Error::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
+        let unfit =
+            |text| WriteError::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
         let bytes = msgpack::encode(params).map_err(unfit)?;
         Arc::make_mut(&mut self.quant_params).insert(tensor.to_owned(), bytes);
         Ok(self)
@@ -172,10 +173,11 @@ impl WriteOptions {
     /// the caller's own.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
-    pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self> {
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self, WriteError> {
         let part = || Part::named("tensor", tensor);
-        let unfit = |text| Error::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
+        let unfit =
+            |text| WriteError::Unsupported { part: part(), fault: CommonFault::Metadata(text).into() };
         if let Some(known) = keys.keys().find(|key| crate::tidx::KEYS.contains(key)) {
             return Err(unfit(format!("the key {known:?} is written without this")));
         }
@@ -187,8 +189,8 @@ impl WriteOptions {
     /// Keys of the caller's own at the top of the tensor index, and of the manifest.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
-    pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self> {
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self, WriteError> {
         let known = index.keys().filter(|key| *key == "tensors");
         let known = known.chain(manifest.keys().filter(|key| crate::manifest::KEYS.contains(key)));
         let taken = known.map(|key| format!("the key {key:?} is written without this")).next();
@@ -206,7 +208,7 @@ impl WriteOptions {
         Self { chunks: Vec::new(), extras: Extras { tensors, ..Extras::default() }, ..self.clone() }
     }
 
-    pub(crate) fn identity(&self) -> Result<[u8; 16]> {
+    pub(crate) fn identity(&self) -> Result<[u8; 16], WriteError> {
         self.uuid.map_or_else(random_uuid, Ok)
     }
 
@@ -223,15 +225,15 @@ impl WriteOptions {
 
 #[cfg(all(feature = "uuid", not(target_arch = "wasm32")))]
 #[allow(clippy::unnecessary_wraps, reason = "without the feature there is none")]
-fn random_uuid() -> Result<[u8; 16]> {
+fn random_uuid() -> Result<[u8; 16], WriteError> {
     Ok(uuid::Uuid::new_v4().into_bytes())
 }
 
 #[cfg(not(all(feature = "uuid", not(target_arch = "wasm32"))))]
-const fn random_uuid() -> Result<[u8; 16]> {
-    Err(Error::Unsupported { part: Part::new("identity (UUID)"), fault: crate::error::Fault::NoUuid })
+const fn random_uuid() -> Result<[u8; 16], WriteError> {
+    Err(WriteError::Unsupported { part: Part::new("identity (UUID)"), fault: crate::error::Fault::NoUuid })
 }
 
-pub(crate) fn unfit_metadata(what: &'static str, text: String) -> Error {
-    Error::Unsupported { part: Part::new(what), fault: CommonFault::Metadata(text).into() }
+pub(crate) fn unfit_metadata(what: &'static str, text: String) -> WriteError {
+    WriteError::Unsupported { part: Part::new(what), fault: CommonFault::Metadata(text).into() }
 }

@@ -2,12 +2,12 @@
 
 use modelfmt_core::value::Object;
 
-use crate::error::Result;
+use crate::error::WriteError;
 use crate::layout::Plan;
 use crate::options::WriteOptions;
 
 modelfmt_core::save! {
-    "AERO", Plan, WriteOptions, Result, &Object;
+    "AERO", Plan, WriteOptions, WriteError, &Object;
 
     /// ```
     /// use aero::{Reader, View, value::Object};

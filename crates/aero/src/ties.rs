@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use modelfmt_core::{Part, TensorTable};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 
 /// By the position of a tensor, that of the one whose bytes it has.
 #[derive(Clone, Debug, Default)]
@@ -12,11 +12,11 @@ pub(crate) struct Ties(BTreeMap<usize, usize>);
 
 impl Ties {
     /// Finds the tensors of these names.
-    pub(crate) fn of(tensors: &TensorTable, named: &BTreeMap<String, String>) -> Result<Self> {
+    pub(crate) fn of(tensors: &TensorTable, named: &BTreeMap<String, String>) -> Result<Self, WriteError> {
         let mut ties = BTreeMap::new();
         for (name, of) in named {
             let unfit =
-                |why| Error::Unsupported { part: Part::named("tensor", name), fault: Fault::Tie(why) };
+                |why| WriteError::Unsupported { part: Part::named("tensor", name), fault: Fault::Tie(why) };
             let find = |name: &str| tensors.find(name).and_then(|at| Some((at, tensors.info(at)?.nbytes)));
             let (position, nbytes) = find(name).ok_or_else(|| unfit("it is not written"))?;
             let (home, home_nbytes) = find(of).ok_or_else(|| unfit("the other one is not written"))?;

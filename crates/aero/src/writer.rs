@@ -4,7 +4,7 @@ use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Extent, Part};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 use crate::hashes::{Hashes, Pass, Span, Wanted};
 use crate::layout::{Plan, Shard};
 use crate::pages::PageHashes;
@@ -25,8 +25,13 @@ impl Plan {
     /// buffer of 4 MiB for each thread.
     ///
     /// # Errors
-    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink fails, [`Error::Cancelled`].
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
+    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
         self.run(data, sink, work).map(|_| ())
     }
 
@@ -35,7 +40,7 @@ impl Plan {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<Written> {
+    ) -> Result<Written, WriteError> {
         let mut writer = ChunkWriter::resume(sink, self.layout.clone(), self.level);
         for (chunk, stored) in &self.payloads {
             writer.put_placed(*chunk, stored)?;
@@ -60,9 +65,9 @@ impl Plan {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<Hashes> {
+    ) -> Result<Hashes, WriteError> {
         let begin = self.layout.offset(shard.chunk);
-        let unfit = |fault| Error::Unsupported {
+        let unfit = |fault| WriteError::Unsupported {
             part: Part::named("chunk", &shard_name(shard.id)),
             fault: crate::Fault::Common(fault),
         };
@@ -108,14 +113,19 @@ impl Plan {
         }
     }
 
-    fn pages(&self, shard: &Shard, digests: &[[u8; 32]], writer: &mut ChunkWriter<'_>) -> Result<()> {
+    fn pages(
+        &self,
+        shard: &Shard,
+        digests: &[[u8; 32]],
+        writer: &mut ChunkWriter<'_>,
+    ) -> Result<(), WriteError> {
         let Some((chunk, page_size)) = shard.pages.zip(self.page_size) else { return Ok(()) };
         let bytes = PageHashes::encode(&shard_name(shard.id), page_size, digests);
         let hash = *blake3::hash(&bytes).as_bytes();
         writer.put_placed(chunk, &Stored { ulen: bytes.len() as u64, bytes, hash })
     }
 
-    fn named(&self, error: FillError) -> Error {
+    fn named(&self, error: FillError) -> WriteError {
         match error {
             FillError::Data { tensor, source } => {
                 FillError::Data { tensor: tensor.saturating_sub(self.first_tensor), source }

@@ -11,7 +11,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use aero::{
-    DType, Error, Execution, Fault, SetIndex, SetPlan, SetReader, TensorSpec, VerifyLevel, WriteOptions,
+    DType, Error, Execution, Fault, SetIndex, SetPlan, SetReader, TensorSpec, VerifyLevel, WriteError,
+    WriteOptions,
 };
 use modelfmt_core::source::{Files, MemoryFiles, PathFault};
 use modelfmt_core::value::{Object, Value, json};
@@ -149,7 +150,7 @@ fn a_folder_has_one_index() {
     plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default()).unwrap();
     assert_eq!(SetReader::open(folder.path()).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3]);
     let again = plan.write_folder(folder.path(), overwrite, &[[1u8, 2, 3]], &Execution::default());
-    assert!(matches!(again, Err(Error::Write { .. })), "{again:?}");
+    assert!(matches!(again, Err(WriteError::Write { .. })), "{again:?}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left behind");
     std::fs::copy(folder.path().join("other.aeroset.json"), folder.path().join("b.aeroset.json")).unwrap();
     assert!(matches!(SetReader::open(folder.path()), Err(Error::Open { .. })));
@@ -301,7 +302,7 @@ fn reading_from_a_broken_set_says_what_is_wrong() {
     let specs = [TensorSpec::new("a", DType::U8, vec![3])];
     for name in ["../x.aeroset.json", "/x", "a:b.aeroset.json", ""] {
         let plan = SetPlan::new(name, specs.clone(), &metadata(), &options());
-        assert!(matches!(plan, Err(Error::Unsupported { .. })), "{name}");
+        assert!(matches!(plan, Err(WriteError::Unsupported { .. })), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@
     reason = "this is test code"
 )]
 
-use aero::{Error, Fault, Plan, Reader, WriteOptions};
+use aero::{Fault, Plan, Reader, WriteError, WriteOptions};
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{BoxError, MemoryFile, TensorData, TensorSpec};
 use modelfmt_core::{DType, Execution, VerifyLevel};
@@ -28,7 +28,7 @@ impl TensorData for Own {
     }
 }
 
-fn plan(options: &WriteOptions) -> Result<Plan, Error> {
+fn plan(options: &WriteOptions) -> Result<Plan, WriteError> {
     let specs = NAMES.iter().zip(LENGTHS).map(|(name, len)| TensorSpec::new(*name, DType::U8, vec![len]));
     let metadata = Object::from_iter([("model_name", "m"), ("architecture", "a")]);
     Plan::new(specs, &metadata, &options.clone().uuid([7; 16]))
@@ -77,7 +77,7 @@ fn the_bytes_of_tied_tensors_are_written_once() {
 fn what_cannot_be_tied_is_refused() {
     let refused = |tensor: &str, of: &str| {
         let error = plan(&WriteOptions::new().tie(tensor, of)).unwrap_err();
-        assert!(matches!(error, Error::Unsupported { fault: Fault::Tie(_), .. }), "{error}");
+        assert!(matches!(error, WriteError::Unsupported { fault: Fault::Tie(_), .. }), "{error}");
         error.to_string()
     };
     assert!(

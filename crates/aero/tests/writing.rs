@@ -10,14 +10,14 @@ use std::ops::ControlFlow;
 use aero::modelfmt_core::value::Object;
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, Sink, TensorData};
 use aero::{
-    ChunkFlags, ChunkWriter, DType, Error, Execution, Fault, FourCC, NewChunk, Plan, Reader, TensorSpec,
-    VerifyLevel, WriteOptions,
+    ChunkFlags, ChunkWriter, DType, Execution, Fault, FourCC, NewChunk, Plan, Reader, TensorSpec,
+    VerifyLevel, WriteError, WriteOptions,
 };
 use common::{metadata, model, object};
 
 fn refused(specs: Vec<TensorSpec<'_>>, metadata: &Object, options: &WriteOptions) -> Fault {
     match Plan::new(specs, metadata, options) {
-        Err(Error::Unsupported { fault, .. }) => fault,
+        Err(WriteError::Unsupported { fault, .. }) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn what_aero_cannot_hold_is_refused() {
 fn chunks_that_readers_would_refuse_are_refused() {
     let sink = MemoryFile::new();
     let begin = |chunks: Vec<NewChunk>| match ChunkWriter::new(&sink, [0; 16], chunks) {
-        Err(Error::Unsupported { fault, .. }) => fault,
+        Err(WriteError::Unsupported { fault, .. }) => fault,
         other => panic!("{:?}", other.map(|_| ())),
     };
     let chunk = |name: &str| NewChunk::new(FourCC(*b"DATA"), name);
@@ -67,14 +67,17 @@ fn chunks_that_readers_would_refuse_are_refused() {
     assert_eq!(begin(many), Fault::TooMuch { found: 1_000_001, max: 1_000_000 });
     let zstd = chunk("a").with_flags(ChunkFlags::COMPRESSED_ZSTD);
     let mut writer = ChunkWriter::new(&sink, [0; 16], vec![zstd, chunk("b")]).unwrap();
-    assert!(matches!(writer.place(0, 5), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.seal(1, [0; 32]), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.put(2, ""), Err(Error::Unsupported { fault: Fault::NoChunk, .. })));
+    assert!(matches!(writer.place(0, 5), Err(WriteError::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(
+        writer.seal(1, [0; 32]),
+        Err(WriteError::Unsupported { fault: Fault::ChunkUse(_), .. })
+    ));
+    assert!(matches!(writer.put(2, ""), Err(WriteError::Unsupported { fault: Fault::NoChunk, .. })));
     let zeros = writer.put(0, vec![0; 64 << 20]);
-    assert!(matches!(zeros, Err(Error::Unsupported { fault: Fault::Expansion { .. }, .. })));
+    assert!(matches!(zeros, Err(WriteError::Unsupported { fault: Fault::Expansion { .. }, .. })));
     writer.put(1, "x").unwrap();
-    assert!(matches!(writer.put(1, "x"), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
-    assert!(matches!(writer.finish(), Err(Error::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.put(1, "x"), Err(WriteError::Unsupported { fault: Fault::ChunkUse(_), .. })));
+    assert!(matches!(writer.finish(), Err(WriteError::Unsupported { fault: Fault::ChunkUse(_), .. })));
 }
 
 #[test]
@@ -130,18 +133,18 @@ fn a_failure_leaves_nothing_behind() {
     let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![10]));
     let plan = Plan::new(specs, &metadata(), &WriteOptions::new()).unwrap();
     let error = plan.write_file(&path, Overwrite::Refuse, &Failing, &Execution::default()).unwrap_err();
-    assert!(matches!(&error, Error::Data { name, .. } if name == "b"), "{error}");
+    assert!(matches!(&error, WriteError::Data { name, .. } if name == "b"), "{error}");
     let stop = |_: u64| ControlFlow::Break(());
     let stopped = Execution { threads: 2, progress: Some(&stop) };
     let data = [[1u8; 10], [2; 10]];
     let error = plan.write_file(&path, Overwrite::Refuse, &data, &stopped).unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error}");
-    assert!(matches!(plan.write(&data, &Full, &Execution::default()), Err(Error::Write { .. })));
+    assert!(matches!(error, WriteError::Cancelled), "{error}");
+    assert!(matches!(plan.write(&data, &Full, &Execution::default()), Err(WriteError::Write { .. })));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     plan.write_file(&path, Overwrite::Refuse, &data, &Execution::default()).unwrap();
     assert!(matches!(
         plan.write_file(&path, Overwrite::Refuse, &data, &Execution::default()),
-        Err(Error::Write { .. })
+        Err(WriteError::Write { .. })
     ));
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 10]);

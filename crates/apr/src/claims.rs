@@ -51,7 +51,7 @@ pub(crate) async fn claims(
             .map_err(|fault| malformed(Part::new("footer"), end, fault))?;
         let claim = Claim { extent: whole, expected: stated(footer, source).await?, what: () };
         out.add::<Crc32, ()>(vec![claim], 1, move |claim: &Claim<u32, ()>, found| {
-            differs(footer, found, claim.expected).erase()
+            differs(footer, found, claim.expected).into()
         });
     }
     Ok(())

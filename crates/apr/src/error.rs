@@ -3,6 +3,9 @@
 /// What can go wrong with an APR file.
 pub type Error = modelfmt_core::Error<Fault>;
 
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -112,6 +115,8 @@ pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fau
 }
 
 /// The error of something that cannot be written.
-pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> Error {
-    Error::Unsupported { part, fault: fault.into() }
+pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> WriteError {
+    WriteError::unsupported(part, fault)
 }
+
+impl modelfmt_core::Fault for Fault {}

@@ -4,7 +4,7 @@ use modelfmt_core::value::json;
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
 
-use crate::error::{Fault, Result, unfit};
+use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::Metadata;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header, Magic};
 
@@ -53,13 +53,13 @@ impl Plan {
     /// ([`Metadata::unreadable_keys`]).
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for the first thing that APR cannot hold: a dtype, a name, a rank, a
+    /// [`WriteError::Unsupported`](crate::WriteError::Unsupported) for the first thing that APR cannot hold: a dtype, a name, a rank, a
     /// tensor without values, metadata.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let mut tensors = TensorTable::default();
         let mut index_len = 0u64;
         for (number, spec) in specs.into_iter().enumerate() {
@@ -118,7 +118,7 @@ pub fn nbytes(dtype: DType, shape: &[u64]) -> Result<u64, CommonFault> {
 }
 
 /// Checks one tensor, lists it, and returns the length of its entry.
-fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64> {
+fn list(tensors: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64, WriteError> {
     let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
     check(spec).map_err(refuse)?;
     let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset: Some(0), packed_nbytes: 0 };
@@ -146,7 +146,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
 }
 
 /// Places each tensor at a multiple of 64; returns them with the end of the last one's padding.
-fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>, u64)> {
+fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>, u64), WriteError> {
     let mut segments = Vec::with_capacity(tensors.len());
     let mut end = data_offset;
     for position in 0..tensors.len() {
@@ -167,7 +167,7 @@ fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>,
 }
 
 /// Everything before the first tensor.
-fn encode(header: &Header, metadata: &str, tensors: &TensorTable) -> Result<Vec<u8>> {
+fn encode(header: &Header, metadata: &str, tensors: &TensorTable) -> Result<Vec<u8>, WriteError> {
     let fill = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(64), 0);
     let mut out = header.encode();
     out.extend(metadata.as_bytes());
@@ -191,6 +191,6 @@ fn encode(header: &Header, metadata: &str, tensors: &TensorTable) -> Result<Vec<
     Ok(out)
 }
 
-fn count(what: &'static str, count: usize) -> Result<u32> {
+fn count(what: &'static str, count: usize) -> Result<u32, WriteError> {
     u32::try_from(count).map_err(|_| unfit(Part::new(what), Fault::TooMany(count as u64)))
 }

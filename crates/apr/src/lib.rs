@@ -153,7 +153,7 @@ mod verify;
 mod wire;
 mod writer;
 
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, WriteError};
 pub use index::{Index, Sections};
 pub use layout::{Plan, WriteOptions, can_hold, nbytes};
 pub use metadata::Metadata;

@@ -5,7 +5,7 @@ use std::fmt;
 use modelfmt_core::value::{JsonObject, KeyError, Object, ParseOptions, Value};
 use modelfmt_core::{Limits, Part};
 
-use crate::error::{Error, Fault, Result, unfit};
+use crate::error::{Fault, Result, WriteError, unfit};
 
 /// The metadata of a model: a JSON object, kept whole, in its order. Of a key that the file has several times the last
 /// value counts, as it does for aprender's tools.
@@ -141,7 +141,7 @@ impl Metadata {
     }
 
     /// What a file must have, and must not have, so that aprender's tools read it.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
         let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
         self.model_type().map_err(|error| refuse(format!("{error}, which APR requires")))?;
         match self.unreadable_keys().next() {

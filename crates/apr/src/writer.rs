@@ -4,7 +4,7 @@ use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Sink, TensorData};
 use modelfmt_core::{Execution, Extent, Part};
 
-use crate::error::{Error, Result, unfit};
+use crate::error::{WriteError, unfit};
 use crate::layout::Plan;
 
 impl Plan {
@@ -12,10 +12,15 @@ impl Plan {
     /// descriptions were given. Memory does not depend on the model's size.
     ///
     /// # Errors
-    /// [`Error::Data`] if values cannot be had, [`Error::Write`] if the sink refuses bytes, [`Error::Cancelled`]; what has
+    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`]; what has
     /// been written by then is for the sink's owner to discard.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
-        let failed = |source| Error::Write { path: sink.name(), source };
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let failed = |source| WriteError::Write { path: sink.name(), source };
         sink.write_at(0, &self.head).map_err(failed)?;
         let begin = self.head.len() as u64;
         let extent = Extent::new(begin, self.data_end.saturating_sub(begin), self.data_end)

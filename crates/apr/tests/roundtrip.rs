@@ -6,7 +6,9 @@ mod common;
 use std::ops::ControlFlow;
 
 use apr::write::MemoryFile;
-use apr::{DType, Error, Execution, Fault, Flags, Metadata, Overwrite, Plan, Reader, Source, TensorSpec};
+use apr::{
+    DType, Execution, Fault, Flags, Metadata, Overwrite, Plan, Reader, Source, TensorSpec, WriteError,
+};
 use apr::{VerifyLevel, WriteOptions, value::Object};
 use common::{Tensor, metadata, write};
 use proptest::prelude::*;
@@ -127,7 +129,7 @@ fn flags_of_the_content_can_be_set_and_no_others() {
 fn what_apr_cannot_hold_is_refused() {
     let plan = |spec: TensorSpec<'_>| Plan::new([spec], &metadata(), &WriteOptions::new()).map(|_| ());
     let fault = |spec| match plan(spec) {
-        Err(Error::Unsupported { fault, .. }) => fault,
+        Err(WriteError::Unsupported { fault, .. }) => fault,
         other => panic!("{other:?}"),
     };
     let spec = |name, dtype, shape: &[u64]| TensorSpec::new(String::from(name), dtype, shape.to_vec());
@@ -153,7 +155,7 @@ fn metadata_that_aprender_could_not_read_is_refused() {
     let refused = |key: &str, value: apr::value::Value| {
         let metadata = Metadata::new("x", Object::from_iter([(key, value)]));
         match Plan::new([], &metadata, &WriteOptions::new()).map(|_| ()) {
-            Err(Error::Unsupported { part, fault }) => format!("{part}: {fault}"),
+            Err(WriteError::Unsupported { part, fault }) => format!("{part}: {fault}"),
             other => panic!("{other:?}"),
         }
     };
@@ -171,11 +173,11 @@ fn a_file_appears_when_it_is_complete() {
     let specs = [TensorSpec::new("a", DType::I8, vec![4])];
     let plan = Plan::new(specs, &metadata(), &WriteOptions::new()).unwrap();
     let short = plan.write_file(&path, Overwrite::Refuse, &[[0; 3]], &Execution::default());
-    assert!(matches!(short, Err(Error::Data { .. })) && names() == 0, "{short:?}");
+    assert!(matches!(short, Err(WriteError::Data { .. })) && names() == 0, "{short:?}");
     let stop = |_| ControlFlow::Break(());
     let stopped = Execution { threads: 1, progress: Some(&stop) };
     let stopped = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &stopped);
-    assert!(matches!(stopped, Err(Error::Cancelled)) && names() == 0, "{stopped:?}");
+    assert!(matches!(stopped, Err(WriteError::Cancelled)) && names() == 0, "{stopped:?}");
     plan.write_file(&path, Overwrite::Refuse, &[[1, 2, 3, 4]], &Execution::default()).unwrap();
     assert!(plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &Execution::default()).is_err());
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3, 4]);

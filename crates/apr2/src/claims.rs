@@ -41,7 +41,7 @@ pub(crate) async fn claims(
         let claim = Claim { extent: whole, expected: stated(index, source).await?, what: () };
         out.add::<Crc32, ()>(vec![claim], 1, |claim: &Claim<u32, ()>, found| {
             let fault = Fault::Crc { found, stated: claim.expected };
-            malformed(Part::new("footer").with_field("crc32"), claim.extent.end(), fault).erase()
+            malformed(Part::new("footer").with_field("crc32"), claim.extent.end(), fault).into()
         });
     }
     Ok(())

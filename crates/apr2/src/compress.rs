@@ -10,7 +10,7 @@ use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{AlignedBuf, Execution, Extent, PIECE, align_up};
 
 use crate::blocks::{BLOCK, BLOCK_HEADER};
-use crate::error::{Error, Result, unfit};
+use crate::error::{WriteError, unfit};
 use crate::layout::Plan;
 use crate::written::{Place, Written, put};
 
@@ -28,7 +28,7 @@ pub(crate) fn write(
     data: &dyn TensorData,
     sink: &dyn Sink,
     work: &Execution<'_>,
-) -> Result<Written> {
+) -> Result<Written, WriteError> {
     let pieces = Pieces::new(plan);
     let (stored, spare) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let mut writer = Writer {
@@ -54,7 +54,7 @@ pub(crate) fn write(
             let bytes = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
             compressor.compress(plan, data, piece, bytes)?
         };
-        if work.advance(piece.len).is_break() { Err(Error::Cancelled) } else { Ok(done) }
+        if work.advance(piece.len).is_break() { Err(WriteError::Cancelled) } else { Ok(done) }
     };
     work.each(pieces.count(), Compressor::new, run, |done: Done| {
         writer.take(done.piece, &done)?;
@@ -164,7 +164,7 @@ struct Current {
 
 impl Writer<'_> {
     /// Writes a piece, if its tensor is still to be compressed.
-    fn take(&mut self, piece: Piece, done: &Done) -> Result<()> {
+    fn take(&mut self, piece: Piece, done: &Done) -> Result<(), WriteError> {
         if self.places.len() > piece.tensor {
             return Ok(()); // stored raw already
         }
@@ -201,7 +201,7 @@ impl Writer<'_> {
     }
 
     /// Writes what was held back of a tensor that pays after all: its first values, compressed once more.
-    fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<()> {
+    fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<(), WriteError> {
         let mut compressor = Compressor::new();
         let mut bytes = Vec::new();
         let mut offset = 0;
@@ -214,13 +214,13 @@ impl Writer<'_> {
             bytes = done.bytes;
             // Progress has been told of its bytes.
             if self.work.advance(0).is_break() {
-                return Err(Error::Cancelled);
+                return Err(WriteError::Cancelled);
             }
         }
         Ok(())
     }
 
-    fn put(&mut self, done: &Done) -> Result<()> {
+    fn put(&mut self, done: &Done) -> Result<(), WriteError> {
         let blocks = done.bytes.get(..done.len).unwrap_or_default();
         put(self.sink, self.at, blocks)?;
         self.crc = self.crc.then(done.crc);
@@ -229,7 +229,7 @@ impl Writer<'_> {
     }
 
     /// Writes a tensor's values as they are, over what has been written of it compressed, if it paid at first; that is never more.
-    fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<()> {
+    fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<(), WriteError> {
         let end = start.saturating_add(nbytes);
         let extent = Extent::new(start, nbytes, end)
             .map_err(|fault| unfit(modelfmt_core::Part::new("tensor"), fault))?;
@@ -252,7 +252,7 @@ impl Writer<'_> {
     }
 
     /// Pads with zeros up to where the next tensor begins.
-    fn align(&mut self) -> Result<()> {
+    fn align(&mut self) -> Result<(), WriteError> {
         let to = align_up(self.at, self.plan.options.alignment.bytes()).unwrap_or(self.at);
         let zeros = [0; 64];
         let gap = zeros.get(..usize::try_from(to - self.at).unwrap_or(0)).unwrap_or_default();
@@ -284,7 +284,7 @@ impl Compressor {
         data: &dyn TensorData,
         piece: Piece,
         mut bytes: Vec<u8>,
-    ) -> Result<Done> {
+    ) -> Result<Done, WriteError> {
         let values = match data.borrow(piece.tensor, piece.offset..piece.offset + piece.len) {
             Some(values) => values,
             None => read(&mut self.values, plan, data, piece)?,
@@ -313,7 +313,7 @@ fn read<'b>(
     plan: &Plan,
     data: &dyn TensorData,
     piece: Piece,
-) -> Result<&'b [u8]> {
+) -> Result<&'b [u8], WriteError> {
     let len = usize::try_from(piece.len).unwrap_or(usize::MAX); // at most a piece
     buffer
         .resize(len)
@@ -322,7 +322,7 @@ fn read<'b>(
     Ok(buffer)
 }
 
-fn failed(plan: &Plan, piece: Piece, source: modelfmt_core::write::BoxError) -> Error {
+fn failed(plan: &Plan, piece: Piece, source: modelfmt_core::write::BoxError) -> WriteError {
     let name = plan.table.info(piece.tensor).map_or_else(String::new, |info| info.name.to_owned());
-    Error::Data { name, source }
+    WriteError::Data { name, source }
 }

@@ -6,7 +6,7 @@ use modelfmt_core::value::json;
 use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{NewTensor, Part, TensorTable, align_up};
 
-use crate::error::{Error, Fault, Result, unfit};
+use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::{APR_VERSION, Metadata};
 use crate::wire::{self, DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, INDEX_HEADER_LEN};
 
@@ -128,13 +128,13 @@ impl Plan {
     /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
+    /// [`WriteError::Unsupported`] for the first thing that APR2 cannot hold: a dtype, a name, a rank, a tensor without values,
     /// metadata that lacks a key, sections beyond 4 GiB; LZ4 that is not compiled in.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         if options.compression == Compression::Lz4 && cfg!(not(feature = "lz4")) {
             return Err(unfit(Part::new("file"), Fault::NoLz4));
         }
@@ -184,7 +184,7 @@ impl Plan {
     }
 
     /// Fixes where the sections begin, and where the tensors would without compression.
-    fn lay_out(&mut self) -> Result<()> {
+    fn lay_out(&mut self) -> Result<(), WriteError> {
         let metadata_len = section_len("metadata", self.metadata.len() as u64)?;
         let index_end = HEADER_LEN + u64::from(metadata_len) + u64::from(self.index_len);
         let data_offset = index_end.next_multiple_of(DATA_ALIGNMENT); // three numbers below 2^32
@@ -227,7 +227,7 @@ impl Plan {
 const MAX_LEN: u64 = (1 << 63) - FOOTER_LEN;
 
 /// Checks one tensor, lists it, and returns the length of its entry.
-fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64> {
+fn list(table: &mut TensorTable, number: usize, spec: &TensorSpec<'_>) -> Result<u64, WriteError> {
     let refuse = |fault: Fault| unfit(Part::entry("tensor", number as u64).with_name(&spec.name), fault);
     check(spec).map_err(refuse)?;
     let scalar = [1];
@@ -259,7 +259,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
 }
 
 /// The metadata section: compact, keys sorted, with `apr_version`.
-fn encode(metadata: &Metadata) -> Result<Vec<u8>> {
+fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
     let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
     let mut object = metadata.object().clone();
     if !object.contains_key("apr_version") {
@@ -273,6 +273,6 @@ fn encode(metadata: &Metadata) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-fn section_len(what: &'static str, len: u64) -> Result<u32, Error> {
+fn section_len(what: &'static str, len: u64) -> Result<u32, WriteError> {
     u32::try_from(len).map_err(|_| unfit(Part::new(what), Fault::SectionLen(len)))
 }

@@ -201,7 +201,7 @@ mod wire;
 mod writer;
 mod written;
 
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, WriteError};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};

@@ -4,7 +4,7 @@ use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{Execution, Extent};
 
-use crate::error::Result;
+use crate::error::WriteError;
 use crate::layout::{Compression, Plan};
 use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};
 use crate::written::{Place, Written, put};
@@ -19,9 +19,14 @@ impl Plan {
     /// descriptions were given. The bytes are the same however many threads `work` allows.
     ///
     /// # Errors
-    /// [`Error::Data`](crate::Error::Data) if values cannot be had, [`Error::Write`](crate::Error::Write) if the sink refuses bytes,
-    /// [`Error::Cancelled`](crate::Error::Cancelled); what has been written by then is for the sink's owner to discard.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
+    /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be had, [`WriteError::Write`](crate::WriteError::Write) if the sink refuses bytes,
+    /// [`WriteError::Cancelled`](crate::WriteError::Cancelled); what has been written by then is for the sink's owner to discard.
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
         self.write_whole(data, sink, work).map(|_| ())
     }
 
@@ -31,7 +36,7 @@ impl Plan {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<Crc> {
+    ) -> Result<Crc, WriteError> {
         let written = match self.options.compression {
             Compression::None => self.write_raw(data, sink, work)?,
             #[cfg(feature = "lz4")]
@@ -51,7 +56,12 @@ impl Plan {
         Ok(before.then(Crc::of(&footer)))
     }
 
-    fn write_raw(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<Written> {
+    fn write_raw(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<Written, WriteError> {
         let segment = |(tensor, nbytes)| {
             let offset = self.table.offset(tensor).unwrap_or(0); // every tensor has one
             Ok(Segment { tensor, extent: Extent::new(offset, nbytes, self.data_end)? })
@@ -76,7 +86,7 @@ impl Plan {
     }
 
     /// Writes everything before the data section, now that it is known, and returns its CRC.
-    fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc> {
+    fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc, WriteError> {
         let compressed = written.places.iter().flatten().any(|place| place.compressed);
         let metadata_size = u32::try_from(self.metadata.len()).unwrap_or(u32::MAX); // checked by the plan
         let header = Header {
@@ -135,7 +145,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    fn flush_if(&mut self, at_least: usize) -> Result<()> {
+    fn flush_if(&mut self, at_least: usize) -> Result<(), WriteError> {
         if self.bytes.len() >= at_least {
             put(self.sink, self.at, &self.bytes)?;
             self.crc = self.crc.then(Crc::of(&self.bytes));

@@ -3,7 +3,7 @@
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::Sink;
 
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 
 /// Where a tensor came to lie.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,6 @@ pub(crate) struct Written {
 }
 
 /// Writes bytes at a place.
-pub(crate) fn put(sink: &dyn Sink, at: u64, bytes: &[u8]) -> Result<()> {
-    sink.write_at(at, bytes).map_err(|source| Error::Write { path: sink.name(), source })
+pub(crate) fn put(sink: &dyn Sink, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    sink.write_at(at, bytes).map_err(|source| WriteError::Write { path: sink.name(), source })
 }

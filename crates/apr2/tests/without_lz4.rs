@@ -4,7 +4,7 @@
 
 mod common;
 
-use apr2::{Error, Fault, Plan, Reader, StreamingLoader, VerifyLevel};
+use apr2::{Error, Fault, Plan, Reader, StreamingLoader, VerifyLevel, WriteError};
 use common::{File, lz4, metadata};
 
 #[test]
@@ -18,7 +18,7 @@ fn compressed_tensors_are_listed_and_nothing_more() {
     let report = reader.verify(VerifyLevel::Full);
     assert!(report.errors.iter().all(|error| error.contains("feature `lz4`")) && !report.is_ok());
     let refused = Plan::new([], &metadata(), &lz4()).unwrap_err();
-    assert!(matches!(refused, Error::Unsupported { fault: Fault::NoLz4, .. }));
+    assert!(matches!(refused, WriteError::Unsupported { fault: Fault::NoLz4, .. }));
     let raw = Reader::from_source(File::two().build()).unwrap();
     assert_eq!(raw.tensor("b").unwrap().bytes(), [6, 7, 8]);
     assert!(raw.verify(VerifyLevel::Full).is_ok());

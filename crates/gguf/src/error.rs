@@ -2,7 +2,7 @@
 
 use modelfmt_core::DType;
 
-/// An error of this crate.
+/// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
 /// The result of this crate.
@@ -58,3 +58,5 @@ pub enum Fault {
         row: u64,
     },
 }
+
+impl modelfmt_core::Fault for Fault {}

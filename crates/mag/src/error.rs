@@ -4,8 +4,11 @@ use modelfmt_core::DType;
 
 use crate::version::Version;
 
-/// An error of this crate.
+/// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
+
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -162,3 +165,5 @@ pub enum Fault {
     #[error("there are more than 2^32 - 1")]
     TooMany,
 }
+
+impl modelfmt_core::Fault for Fault {}

@@ -4,7 +4,7 @@ use modelfmt_core::value::Object;
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::metadata::Metadata;
 use crate::options::{ManifestOptions, WriteOptions};
 use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
@@ -28,17 +28,17 @@ impl Plan {
     /// because version 1 has no rank 0.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a rank above 255, a tensor
+    /// [`WriteError::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a rank above 255, a tensor
     /// without data, a key that is empty, longer than 65,535 bytes or used twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let mut tensors = list(specs, Version::V1)?;
         for (key, _) in metadata.iter() {
             check_key(key)
-                .map_err(|fault| Error::Unsupported { part: Part::named("metadata key", key), fault })?;
+                .map_err(|fault| WriteError::Unsupported { part: Part::named("metadata key", key), fault })?;
         }
         let begin = v1::records::len(&tensors, metadata);
         let (segments, file_len) = place(&mut tensors, begin, v1::wire::ALIGNMENT, Empty::Aligned)?;
@@ -49,22 +49,24 @@ impl Plan {
     /// Lays a file of version 0.3 out, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank above 16, a tensor
+    /// [`WriteError::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank above 16, a tensor
     /// without data, a name longer than 65,535 bytes or used twice; if no tensor has bytes; for metadata that nest too deep.
     pub fn v0_3<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
         options: &ManifestOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let mut tensors = list(specs, Version::V0_3)?;
         let page = v0_3::wire::ALIGNMENT;
         let (mut segments, values_len) = place(&mut tensors, 0, page, Empty::AtEnd)?;
         if values_len == 0 {
-            return Err(Error::Unsupported { part: Part::new("the model"), fault: Fault::NoValues });
+            return Err(WriteError::Unsupported { part: Part::new("the model"), fault: Fault::NoValues });
         }
         let (head, begin) = v0_3::encode(&tensors, metadata, options, values_len)?;
-        let out_of_bounds =
-            |fault: CommonFault| Error::Unsupported { part: Part::new("the model"), fault: fault.into() };
+        let out_of_bounds = |fault: CommonFault| WriteError::Unsupported {
+            part: Part::new("the model"),
+            fault: fault.into(),
+        };
         for position in 0..tensors.len() {
             // `encode` has seen that the values end below 2^63.
             let offset = tensors.offset(position).unwrap_or_default();
@@ -110,11 +112,14 @@ impl Version {
 }
 
 /// The tensors, which the version can hold.
-fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>, version: Version) -> Result<TensorTable> {
+fn list<'a>(
+    specs: impl IntoIterator<Item = TensorSpec<'a>>,
+    version: Version,
+) -> Result<TensorTable, WriteError> {
     let mut tensors = TensorTable::default();
     for spec in specs {
         push(&mut tensors, &spec, version)
-            .map_err(|fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault })?;
+            .map_err(|fault| WriteError::Unsupported { part: Part::named("tensor", &spec.name), fault })?;
     }
     Ok(tensors)
 }
@@ -163,7 +168,12 @@ enum Empty {
 }
 
 /// Places each buffer at the next multiple of `alignment`; returns them with the end of the last.
-fn place(tensors: &mut TensorTable, begin: u64, alignment: u64, empty: Empty) -> Result<(Vec<Segment>, u64)> {
+fn place(
+    tensors: &mut TensorTable,
+    begin: u64,
+    alignment: u64,
+    empty: Empty,
+) -> Result<(Vec<Segment>, u64), WriteError> {
     let mut segments = Vec::with_capacity(tensors.len());
     let mut end = begin;
     for position in 0..tensors.len() {
@@ -173,7 +183,7 @@ fn place(tensors: &mut TensorTable, begin: u64, alignment: u64, empty: Empty) ->
             align_up(end, alignment).and_then(|offset| Extent::new(offset, info.nbytes, MAX_DIM).ok());
         let Some(extent) = placed else {
             let fault = CommonFault::OutOfBounds { offset: end, len: info.nbytes, end: MAX_DIM }.into();
-            return Err(Error::Unsupported { part: Part::named("tensor", info.name), fault });
+            return Err(WriteError::Unsupported { part: Part::named("tensor", info.name), fault });
         };
         if !extent.is_empty() {
             segments.push(Segment { tensor: position, extent });

@@ -205,7 +205,7 @@ mod version;
 mod writer;
 
 pub use checksum::Checksum;
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
 pub use manifest::Manifest;

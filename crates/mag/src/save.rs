@@ -1,12 +1,12 @@
 //! Writes tensors that are in memory, in one call, and files at a path.
 
-use crate::error::Result;
+use crate::error::WriteError;
 use crate::layout::Plan;
 use crate::metadata::Metadata;
 use crate::options::WriteOptions;
 
 modelfmt_core::save! {
-    "MAG", Plan, WriteOptions, Result, &Metadata;
+    "MAG", Plan, WriteOptions, WriteError, &Metadata;
 
     /// ```
     /// use mag::{Metadata, Number, Reader, View};

@@ -14,7 +14,7 @@ use mag::modelfmt_core::value::{Object, Value, json};
 use mag::modelfmt_core::{CommonFault, Container, Encoding};
 use mag::{
     DType, Error, Fault, Limits, ManifestOptions, OpenOptions, Plan, Reader, Status, TensorSpec, VerifyLevel,
-    Version,
+    Version, WriteError,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -269,7 +269,7 @@ fn metadata_may_nest_as_deep_as_json_may() {
         let specs = [TensorSpec::new("w", DType::I8, vec![1])];
         Plan::v0_3(specs, &Object::from_iter([("k", inner)]), &ManifestOptions::new())
     };
-    assert!(deep(125).is_ok() && matches!(deep(126), Err(Error::Unsupported { .. })));
+    assert!(deep(125).is_ok() && matches!(deep(126), Err(WriteError::Unsupported { .. })));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn every_limit_can_be_lowered() {
 fn what_version_0_3_cannot_hold_is_refused() {
     let refused =
         |spec: TensorSpec<'static>| match Plan::v0_3([spec], &Object::new(), &ManifestOptions::new()) {
-            Err(Error::Unsupported { fault, .. }) => fault,
+            Err(WriteError::Unsupported { fault, .. }) => fault,
             other => panic!("{:?}", other.map(|_| "planned")),
         };
     assert_eq!(refused(TensorSpec::new("w", DType::F64, vec![1])), Fault::NoCodeIn0_3(DType::F64));

@@ -15,16 +15,16 @@ use std::ops::ControlFlow;
 use common::{Tensor, metadata};
 use mag::modelfmt_core::CommonFault;
 use mag::modelfmt_core::write::{MemoryFile, Overwrite};
-use mag::{DType, Error, Execution, Fault, Number, Plan, Reader, TensorSpec, WriteOptions, can_hold};
+use mag::{DType, Execution, Fault, Number, Plan, Reader, TensorSpec, WriteError, WriteOptions, can_hold};
 
-fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, Error> {
+fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, WriteError> {
     Plan::new(specs, &metadata([]), &WriteOptions::new())
 }
 
 /// The name in the error, and the fault.
 fn unfit(specs: Vec<TensorSpec<'_>>) -> (String, Fault) {
     match plan(specs) {
-        Err(Error::Unsupported { part, fault }) => (part.name.unwrap_or_default().into(), fault),
+        Err(WriteError::Unsupported { part, fault }) => (part.name.unwrap_or_default().into(), fault),
         other => panic!("{other:?}"),
     }
 }
@@ -68,7 +68,7 @@ fn keys_of_metadata_are_checked_too() {
     let long = "k".repeat(65_536);
     for (key, fault) in [("", Fault::EmptyKey), (long.as_str(), Fault::KeyLength(65_536))] {
         let result = Plan::new([], &metadata([(key, Number::I64(0))]), &WriteOptions::new());
-        assert!(matches!(result, Err(Error::Unsupported { fault: found, .. }) if found == fault));
+        assert!(matches!(result, Err(WriteError::Unsupported { fault: found, .. }) if found == fault));
     }
     let mut entries = metadata([("k", Number::I64(0))]);
     assert_eq!(entries.push("k", Number::I64(1)), Err(CommonFault::Duplicate("k".to_owned()).into()));
@@ -91,7 +91,7 @@ fn values_that_end_early_name_their_tensor() {
     let specs = vec![TensorSpec::new("a", DType::I8, vec![4]), TensorSpec::new("b", DType::I8, vec![4])];
     let error =
         plan(specs).unwrap().write(&[vec![0; 4], vec![0; 3]], &MemoryFile::new(), &Execution::default());
-    assert!(matches!(&error, Err(Error::Data { name, .. }) if name == "b"), "{error:?}");
+    assert!(matches!(&error, Err(WriteError::Data { name, .. }) if name == "b"), "{error:?}");
 }
 
 #[test]
@@ -102,16 +102,20 @@ fn a_file_appears_complete_or_not_at_all() {
     let plan = plan(vec![TensorSpec::new("a", DType::I8, vec![4])]).unwrap();
 
     let short = plan.write_file(&path, Overwrite::Refuse, &[[0; 3]], &Execution::default());
-    assert!(matches!(short, Err(Error::Data { .. })) && names().is_empty(), "{short:?}, {:?}", names());
+    assert!(matches!(short, Err(WriteError::Data { .. })) && names().is_empty(), "{short:?}, {:?}", names());
     let stop = |_| ControlFlow::Break(());
     let stopped = Execution { threads: 1, progress: Some(&stop) };
     let stopped = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &stopped);
-    assert!(matches!(stopped, Err(Error::Cancelled)) && names().is_empty(), "{stopped:?}, {:?}", names());
+    assert!(
+        matches!(stopped, Err(WriteError::Cancelled)) && names().is_empty(),
+        "{stopped:?}, {:?}",
+        names()
+    );
 
     plan.write_file(&path, Overwrite::Refuse, &[[1, 2, 3, 4]], &Execution::default()).unwrap();
     assert_eq!(names(), ["m.mag"]);
     let refused = plan.write_file(&path, Overwrite::Refuse, &[[0; 4]], &Execution::default()).unwrap_err();
-    assert!(matches!(&refused, Error::Write { path, .. } if path.ends_with("m.mag")), "{refused:?}");
+    assert!(matches!(&refused, WriteError::Write { path, .. } if path.ends_with("m.mag")), "{refused:?}");
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [1, 2, 3, 4]);
     plan.write_file(&path, Overwrite::Replace, &[[5; 4]], &Execution::default()).unwrap();
     assert_eq!(Reader::open(&path).unwrap().tensor("a").unwrap().bytes(), [5; 4]);

@@ -207,7 +207,8 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
     }
 }
 
-/// An error of a format crate; `F` is that format's `Fault`, the list of its rules.
+/// Why a file of a format cannot be read; `F` is that format's `Fault`, the list of its rules. What can go wrong in
+/// writing is a [`WriteError`](crate::write::WriteError).
 ///
 /// It says what and where in the file. A reader over a source that has a [name](crate::Source::name) says also in which
 /// file, by [`InFile`](Self::InFile): match on [`inner`](Self::inner), which looks through that.
@@ -229,14 +230,6 @@ pub enum Error<F> {
     #[error("cannot open {path:?}")]
     Open {
         /// The file, as it was named.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The output could not be written.
-    #[error("cannot write {path}")]
-    Write {
-        /// What was written to.
         path: String,
         /// Why.
         source: io::Error,
@@ -305,22 +298,6 @@ pub enum Error<F> {
         /// The tensor's length in bytes.
         nbytes: u64,
     },
-    /// What is to be written does not fit the format.
-    #[error("{part}: {fault}")]
-    Unsupported {
-        /// What does not fit.
-        part: Part,
-        /// The rule in its way.
-        fault: F,
-    },
-    /// The values of a tensor that is being written could not be had.
-    #[error("cannot get the values of tensor {:?}", Shortened(name))]
-    Data {
-        /// The tensor.
-        name: String,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
     /// The caller's progress callback asked to stop.
     #[error("stopped on request")]
     Cancelled,
@@ -360,7 +337,6 @@ impl<F> Error<F> {
         match self {
             Self::Io { at, len, source } => Error::Io { at, len, source },
             Self::Open { path, source } => Error::Open { path, source },
-            Self::Write { path, source } => Error::Write { path, source },
             Self::Truncated { part, at, need, have } => Error::Truncated { part, at, need, have },
             Self::Malformed { part, at, fault } => Error::Malformed { part, at, fault: map(fault) },
             Self::Limit { what, found, max } => Error::Limit { what, found, max },
@@ -368,8 +344,6 @@ impl<F> Error<F> {
             Self::NoData { name } => Error::NoData { name },
             Self::NoHash { name } => Error::NoHash { name },
             Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
-            Self::Unsupported { part, fault } => Error::Unsupported { part, fault: map(fault) },
-            Self::Data { name, source } => Error::Data { name, source },
             Self::Cancelled => Error::Cancelled,
             Self::InFile(Located { path, error }) => {
                 Error::InFile(Located { path, error: Box::new(error.map_fault(map)) })
@@ -378,11 +352,10 @@ impl<F> Error<F> {
     }
 }
 
-impl<F: fmt::Display + fmt::Debug + Send + Sync + 'static> Error<F> {
-    /// The same error without the format's own type, for code that serves all formats.
-    #[must_use]
-    pub fn erase(self) -> AnyError {
-        self.map_fault(|fault| AnyFault(Box::new(fault)))
+/// The same error without the format's own type: what a [`Container`](crate::Container) says. This is the one way there.
+impl<F: Fault> From<Error<F>> for AnyError {
+    fn from(error: Error<F>) -> Self {
+        error.map_fault(AnyFault::new)
     }
 }
 
@@ -428,7 +401,6 @@ impl<F: Clone> Error<F> {
         match self {
             Self::Io { at, len, source } => Self::Io { at: *at, len: *len, source: io(source) },
             Self::Open { path, source } => Self::Open { path: path.clone(), source: io(source) },
-            Self::Write { path, source } => Self::Write { path: path.clone(), source: io(source) },
             Self::Truncated { part, at, need, have } => {
                 Self::Truncated { part: part.clone(), at: *at, need: *need, have: *have }
             }
@@ -441,12 +413,6 @@ impl<F: Clone> Error<F> {
             Self::NoHash { name } => Self::NoHash { name: name.clone() },
             Self::OutOfRange { name, offset, len, nbytes } => {
                 Self::OutOfRange { name: name.clone(), offset: *offset, len: *len, nbytes: *nbytes }
-            }
-            Self::Unsupported { part, fault } => {
-                Self::Unsupported { part: part.clone(), fault: fault.clone() }
-            }
-            Self::Data { name, source } => {
-                Self::Data { name: name.clone(), source: source.to_string().into() }
             }
             Self::Cancelled => Self::Cancelled,
             Self::InFile(Located { path, error }) => {
@@ -480,7 +446,7 @@ impl<F> Error<F> {
     pub const fn path(&self) -> Option<&str> {
         match self {
             Self::InFile(located) => Some(&located.path),
-            Self::Open { path, .. } | Self::Write { path, .. } => Some(path.as_str()),
+            Self::Open { path, .. } => Some(path.as_str()),
             _ => None,
         }
     }
@@ -490,7 +456,7 @@ impl<F> Error<F> {
     #[must_use]
     pub fn in_source(self, name: Option<Cow<'_, str>>) -> Self {
         match (self, name) {
-            (error @ (Self::Write { .. } | Self::Cancelled), _) => error,
+            (Self::Cancelled, _) => Self::Cancelled,
             (error, Some(path)) if error.path() != Some(&*path) => {
                 Self::InFile(Located { path: path.into(), error: Box::new(error) })
             }
@@ -523,17 +489,26 @@ impl<F> Error<F> {
     /// Whether the fault lies in the environment (an I/O error), not in the bytes.
     #[must_use]
     pub fn is_io(&self) -> bool {
-        matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Write { .. })
+        matches!(self.inner(), Self::Io { .. } | Self::Open { .. })
     }
 }
 
 trait AnyRule: Any + fmt::Display + fmt::Debug + Send + Sync {}
 impl<F: Any + fmt::Display + fmt::Debug + Send + Sync> AnyRule for F {}
 
+/// The rules of a format, those that all formats share among them.
+pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {}
+
+impl Fault for CommonFault {}
+
 /// The fault of some format.
 pub struct AnyFault(Box<dyn AnyRule>);
 
 impl AnyFault {
+    pub(crate) fn new(fault: impl Fault) -> Self {
+        Self(Box::new(fault))
+    }
+
     /// The fault of a format; where it is that of another one, its text.
     fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
@@ -579,7 +554,7 @@ mod tests {
         let error: Error<CommonFault> = Error::Malformed { part, at: 40, fault: CommonFault::Utf8 };
         let text = "tensor record 3 \"w\\u{1b}[0m\", numel at byte 40: is not valid UTF-8";
         assert_eq!(error.to_string(), text);
-        assert_eq!(error.erase().to_string(), text);
+        assert_eq!(AnyError::from(error).to_string(), text);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What a format says of its files, for every reader.
 
-use std::fmt;
 use std::future::{Future, ready};
 use std::io;
 use std::ops::Range;
@@ -25,7 +24,7 @@ use crate::value::{Object, Value};
 /// The provided methods fit formats whose values stand in the file as they are.
 pub trait FileIndex: Sized {
     /// The rules of the format.
-    type Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static;
+    type Fault: crate::error::Fault;
     /// What makes the index of bytes.
     type Parser: Parser<Index = Self, Fault = Self::Fault>;
     /// The format's own metadata, typed: what its writer takes too.

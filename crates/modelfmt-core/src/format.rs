@@ -72,11 +72,11 @@ impl<R: FormatReader> Container for R {
     }
 
     fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.shared().tensor_at(tensor).map(TensorView::into_bytes).map_err(Error::erase)
+        self.shared().tensor_at(tensor).map(TensorView::into_bytes).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
-        self.shared().read_into(tensor, offset, out).map_err(Error::erase)
+        self.shared().read_into(tensor, offset, out).map_err(AnyError::from)
     }
 
     fn read_into_checked(
@@ -89,7 +89,7 @@ impl<R: FormatReader> Container for R {
         let reader = self.shared();
         let source = Watched::new(reader.source(), 0, claims);
         now(reader.index().read_into(&source, tensor, offset, out))
-            .map_err(|error| reader.named(error.erase()))
+            .map_err(|error| reader.named(AnyError::from(error)))
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
@@ -111,13 +111,14 @@ impl<R: FormatReader> Container for R {
             reader.index().check_index(reader.source(), &mut of_file).await?;
             R::Index::claims(reader.index(), reader.source(), &wanted, &mut of_file).await
         };
-        now(found).map_err(|error| reader.named(error.erase()))?;
+        now(found).map_err(|error| reader.named(AnyError::from(error)))?;
         Ok(claims)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
         let reader = self.shared();
-        now(reader.index().metadata_tree(reader.source())).map_err(|error| reader.named(error.erase()))
+        now(reader.index().metadata_tree(reader.source()))
+            .map_err(|error| reader.named(AnyError::from(error)))
     }
 
     fn details(&self) -> Result<Value, AnyError> {

@@ -147,7 +147,7 @@ pub mod write;
 pub use async_reader::AsyncReader;
 pub use container::Container;
 pub use cursor::Cursor;
-pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Located, Part, Shortened};
+pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Fault, Located, Part, Shortened};
 pub use execution::{Execution, PIECE, Progress};
 pub use extent::{Extent, Overlap, align_up, overlaps};
 pub use fetch::{Fetch, FetchFiles, Scan, ScanError, ScanRange, now, poll_once};

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use modelfmt_core::claims::{ClaimError, Claims};
 use modelfmt_core::{Execution, TensorInfo};
@@ -16,7 +17,14 @@ pub(crate) struct Checked<'a> {
     claims: Claims,
     /// Whether all of it was found good.
     is_good: AtomicBool,
+    /// What went wrong first while a writer pulled values. Writers know nothing of this crate's errors.
+    kept: Mutex<Option<Error>>,
 }
+
+/// Stands for an error that [`Checked::kept`] gives.
+#[derive(Debug, thiserror::Error)]
+#[error("the values cannot be read, or are damaged")]
+pub(crate) struct Kept;
 
 impl<'a> Checked<'a> {
     /// For the tensors at these positions; nothing is checked without `verify`.
@@ -25,7 +33,18 @@ impl<'a> Checked<'a> {
             true => model.container().claims(positions).map_err(|error| damaged(model, error))?,
             false => Claims::new(),
         };
-        Ok(Self { model, claims, is_good: AtomicBool::new(false) })
+        Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
+    }
+
+    /// Keeps an error, for whoever asked the writer.
+    pub(crate) fn keep(&self, error: Error) -> Kept {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        Kept
+    }
+
+    /// The first error that was kept.
+    pub(crate) fn kept(&self) -> Option<Error> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What is not checked, and why.

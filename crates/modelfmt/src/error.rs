@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use modelfmt_core::write::BoxError;
+use modelfmt_core::write::{AnyWriteError, BoxError};
 use modelfmt_core::{AnyError, Shortened};
 
 use crate::choice::Choice;
@@ -24,7 +24,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A file is broken, or could not be read or written.
+    /// A file is broken, or could not be read.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
@@ -32,6 +32,15 @@ pub enum Error {
         /// What is wrong with it, and where.
         #[source]
         error: AnyError,
+    },
+    /// What is to be written does not fit its format.
+    #[error("{}: {error}", path.display())]
+    Refused {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What does not fit, and why.
+        #[source]
+        error: AnyWriteError,
     },
     /// The bytes of a file are not what the file itself says of them. Nothing has been written.
     #[error("{}", self.in_words(&Own))]
@@ -244,8 +253,8 @@ impl Error {
     }
 
     /// An error of a format crate in a file, which is named once: here.
-    pub(crate) fn file(path: PathBuf, error: AnyError) -> Self {
-        let error = error.outside(&path.to_string_lossy());
+    pub(crate) fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
+        let error = error.into().outside(&path.to_string_lossy());
         Self::File { path, error }
     }
 }

@@ -4,7 +4,9 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::write::{BoxError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData};
+use modelfmt_core::write::{
+    BoxError, FillError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData,
+};
 use modelfmt_core::{AnyError, CommonFault, Execution, Extent, Part};
 #[cfg(feature = "npy")]
 use modelfmt_core::{DType, Kind};
@@ -121,13 +123,13 @@ fn write_tensor(
     let segments = [Segment { tensor: position, extent }];
     let region = Region { extent, fill: 0, segments: &segments };
     let done = region.write(&Values(&values), sink, work, |_, _| (), drop);
-    done.map_err(|error| match error {
-        modelfmt_core::write::FillError::Write { source, .. } => write(source),
-        modelfmt_core::write::FillError::Cancelled => model.failed(AnyError::Cancelled),
-        modelfmt_core::write::FillError::Data { source, .. } => match source.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(source) => model.failed(AnyError::Data { name: name.to_owned(), source }),
-        },
+    done.map_err(|error| match (values.kept(), error) {
+        (Some(reading), _) => reading,
+        (None, FillError::Write { source, .. }) => write(source),
+        (None, FillError::Cancelled) => model.failed(AnyError::Cancelled),
+        (None, FillError::Data { source, .. }) => {
+            Error::Values { path: model.path().to_owned(), tensor: name.to_owned(), source }
+        }
     })?;
     values.finish(work)?;
     Ok(Extracted { nbytes: begin.saturating_add(nbytes), notes: values.notes().to_vec() })
@@ -135,7 +137,7 @@ fn write_tensor(
 
 fn no_room(model: &Model, fault: CommonFault) -> Error {
     let basic = modelfmt_core::CommonError::Malformed { part: Part::new("output"), at: 0, fault };
-    model.failed(modelfmt_core::Error::<CommonFault>::from(basic).erase())
+    model.failed(modelfmt_core::Error::<CommonFault>::from(basic))
 }
 
 /// A model's tensors as they are, for writers.
@@ -143,7 +145,7 @@ struct Values<'a>(&'a Checked<'a>);
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        Ok(self.0.read_into(tensor, offset, out)?)
+        self.0.read_into(tensor, offset, out).map_err(|error| self.0.keep(error).into())
     }
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {

@@ -342,7 +342,7 @@ impl Model {
         Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
     }
 
-    pub(crate) fn failed(&self, error: modelfmt_core::AnyError) -> Error {
+    pub(crate) fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
         Error::file(self.path.clone(), error)
     }
 }

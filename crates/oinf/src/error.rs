@@ -4,8 +4,11 @@ use modelfmt_core::DType;
 
 use crate::value_type::ValueType;
 
-/// An error of this crate.
+/// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
+
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -144,3 +147,5 @@ pub enum Fault {
     #[error("the file would be too long")]
     TooLong,
 }
+
+impl modelfmt_core::Fault for Fault {}

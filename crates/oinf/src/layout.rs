@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::metadata::{MetaValue, Metadata};
 use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType, text_fault};
 
@@ -42,13 +42,13 @@ impl Plan {
     /// Lays a file out: size variables, metadata and tensors, each sorted by name.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
+    /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
     /// dtype that it lacks, a name that stands twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata<'_>,
         _options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let table = list(specs)?;
         // DECISIONS, OINF 1: our writer sorts by stored name (byte order).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// Fixes every offset.
-    fn place(&mut self, sizevars: &[(&str, &u64)], values: &Values<'_>) -> Result<Header> {
+    fn place(&mut self, sizevars: &[(&str, &u64)], values: &Values<'_>) -> Result<Header, WriteError> {
         // Sums of lengths of what is in memory: they stay far below 2^64.
         let table_lens: [u64; 3] = [
             sizevars.iter().map(|(name, _)| text_len(name) + 8).sum(),
@@ -113,7 +113,12 @@ impl Plan {
     }
 
     /// Everything before the first tensor's values.
-    fn encode(&mut self, header: &Header, sizevars: &[(&str, &u64)], values: &Values<'_>) -> Result<()> {
+    fn encode(
+        &mut self,
+        header: &Header,
+        sizevars: &[(&str, &u64)],
+        values: &Values<'_>,
+    ) -> Result<(), WriteError> {
         let mut out = Vec::new();
         header.encode(&mut out);
         for (name, value) in sizevars {
@@ -130,7 +135,7 @@ impl Plan {
         for &tensor in &self.order {
             let Some(info) = self.table.info(tensor) else { continue };
             text("tensor", info.name, &mut out)?;
-            let unfit = |fault| Error::Unsupported { part: Part::named("tensor", info.name), fault };
+            let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", info.name), fault };
             let value_type = ValueType::of(info.dtype).ok_or_else(|| unfit(Fault::NoCode(info.dtype)))?;
             let data = self.table.offset(tensor).map(|offset| (offset, info.nbytes));
             wire::encode_tensor_rest(value_type, info.shape, data, &mut out).map_err(unfit)?;
@@ -149,10 +154,10 @@ pub fn can_hold(dtype: DType) -> bool {
 }
 
 /// Lists the tensors as they are described.
-fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable> {
+fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable, WriteError> {
     let mut table = TensorTable::default();
     for spec in specs {
-        let unfit = |fault| Error::Unsupported { part: Part::named("tensor", &spec.name), fault };
+        let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", &spec.name), fault };
         if let Some(fault) = text_fault(&spec.name) {
             return Err(unfit(fault));
         }
@@ -167,10 +172,13 @@ fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTab
 }
 
 /// Names with what they stand for, sorted; each once.
-fn sorted<'m, T>(what: &'static str, items: &'m [(Cow<'_, str>, T)]) -> Result<Vec<(&'m str, &'m T)>> {
+fn sorted<'m, T>(
+    what: &'static str,
+    items: &'m [(Cow<'_, str>, T)],
+) -> Result<Vec<(&'m str, &'m T)>, WriteError> {
     let mut sorted: Vec<(&str, &T)> = items.iter().map(|(name, item)| (&**name, item)).collect();
     sorted.sort_unstable_by_key(|&(name, _)| name);
-    let unfit = |name, fault| Err(Error::Unsupported { part: Part::named(what, name), fault });
+    let unfit = |name, fault| Err(WriteError::Unsupported { part: Part::named(what, name), fault });
     for pair in sorted.windows(2) {
         if let [(a, _), (b, _)] = pair
             && a == b
@@ -200,13 +208,15 @@ struct Entry<'m> {
 }
 
 impl<'m> Values<'m> {
-    fn encode(sorted: Vec<(&'m str, &MetaValue<'_>)>) -> Result<Self> {
+    fn encode(sorted: Vec<(&'m str, &MetaValue<'_>)>) -> Result<Self, WriteError> {
         let (mut entries, mut bytes) = (Vec::with_capacity(sorted.len()), Vec::new());
         for (key, value) in sorted {
             let offset = bytes.len() as u64;
             let encoded = value.encode(&mut bytes);
-            encoded
-                .map_err(|fault| Error::Unsupported { part: Part::named("metadata value", key), fault })?;
+            encoded.map_err(|fault| WriteError::Unsupported {
+                part: Part::named("metadata value", key),
+                fault,
+            })?;
             // DECISIONS, OINF 1: a scalar's value_nbytes is without the padding, that of others with theirs.
             let nbytes = bytes.len() as u64 - offset;
             entries.push(Entry { key, value_type: value.value_type(), offset, nbytes });
@@ -222,8 +232,9 @@ fn text_len(text: &str) -> u64 {
     len + wire::padding(len)
 }
 
-fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<()> {
-    wire::encode_text(text, out).map_err(|fault| Error::Unsupported { part: Part::named(what, text), fault })
+fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), WriteError> {
+    wire::encode_text(text, out)
+        .map_err(|fault| WriteError::Unsupported { part: Part::named(what, text), fault })
 }
 
 /// Zeros up to the next multiple of 8, where the vector begins at one.
@@ -232,15 +243,15 @@ fn align(out: &mut Vec<u8>) {
 }
 
 /// Where the next part begins after `len` bytes at `at`.
-fn after(at: u64, len: u64) -> Result<u64> {
+fn after(at: u64, len: u64) -> Result<u64, WriteError> {
     at.checked_add(len).and_then(|end| align_up(end, ALIGNMENT)).ok_or_else(too_long)
 }
 
-fn count(what: &'static str, count: usize) -> Result<u32> {
+fn count(what: &'static str, count: usize) -> Result<u32, WriteError> {
     let fault = Fault::TooMany(count as u64);
-    u32::try_from(count).map_err(|_| Error::Unsupported { part: Part::new(what), fault })
+    u32::try_from(count).map_err(|_| WriteError::Unsupported { part: Part::new(what), fault })
 }
 
-fn too_long() -> Error {
-    Error::Unsupported { part: Part::new("file"), fault: Fault::TooLong }
+fn too_long() -> WriteError {
+    WriteError::Unsupported { part: Part::new("file"), fault: Fault::TooLong }
 }

@@ -1,11 +1,11 @@
 //! Writes tensors that are in memory, in one call, and files at a path.
 
-use crate::error::Result;
+use crate::error::WriteError;
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::Metadata;
 
 modelfmt_core::save! {
-    "OINF", Plan, WriteOptions, Result, &Metadata<'_>;
+    "OINF", Plan, WriteOptions, WriteError, &Metadata<'_>;
 
     /// ```
     /// use oinf::{Metadata, Reader, View};

@@ -17,7 +17,7 @@ use modelfmt_core::CommonFault;
 use oinf::modelfmt_core::write::{BoxError, MemoryFile, Overwrite, TensorData};
 use oinf::{
     Bitset, DType, Error, Execution, Fault, MetaValue, Metadata, NdArray, Plan, Reader, TensorSpec,
-    VerifyLevel, WriteOptions,
+    VerifyLevel, WriteError, WriteOptions,
 };
 use proptest::prelude::*;
 
@@ -119,7 +119,7 @@ fn what_oinf_cannot_hold_is_refused_with_its_name() {
     )
     .map(|_| ())
     {
-        Err(Error::Unsupported { part, fault }) => (part.to_string(), fault),
+        Err(WriteError::Unsupported { part, fault }) => (part.to_string(), fault),
         other => panic!("{other:?}"),
     };
     let tensor = |name: &'static str, dtype| vec![TensorSpec::new(name, dtype, vec![2])];
@@ -169,7 +169,7 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
     let plan = Plan::new(specs, &Metadata::new().sizevar("D", 1), &WriteOptions::new()).unwrap();
     let work = Execution::default();
     let error = plan.write_file(&target, Overwrite::Refuse, &Broken, &work).unwrap_err();
-    assert!(matches!(error, Error::Data { name, .. } if name == "b"));
+    assert!(matches!(error, WriteError::Data { name, .. } if name == "b"));
     let error = plan.write_file(&target, Overwrite::Refuse, &[vec![0, 3], vec![]], &work).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -179,7 +179,7 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
 
     plan.write_file(&target, Overwrite::Refuse, &[vec![0, 1], vec![]], &work).unwrap();
     let again = plan.write_file(&target, Overwrite::Refuse, &[vec![1, 1], vec![]], &work);
-    assert!(matches!(again, Err(Error::Write { .. })));
+    assert!(matches!(again, Err(WriteError::Write { .. })));
     assert_eq!(Reader::open(&target).unwrap().tensor("b").unwrap().bytes(), [0, 1]);
     plan.write_file(&target, Overwrite::Replace, &[vec![1, 1], vec![]], &work).unwrap();
     assert_eq!(Reader::open(&target).unwrap().tensor("b").unwrap().bytes(), [1, 1]);

@@ -3,8 +3,11 @@
 use modelfmt_core::DType;
 use modelfmt_core::source::PathFault;
 
-/// An error of this crate.
+/// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
+
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
 
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -72,3 +75,5 @@ pub enum Fault {
     #[error("{0}")]
     Path(#[from] PathFault),
 }
+
+impl modelfmt_core::Fault for Fault {}

@@ -4,7 +4,7 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{DType, Extent, NewTensor, Part, TensorTable};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::{MAX_HEADER_LEN, header, wire};
 
 /// How a file or a set is written.
@@ -68,12 +68,12 @@ impl Plan {
     /// Lays out tensors, with the strings of `metadata` as `__metadata__`; with `None` the file has none.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for the first tensor or key that the format cannot hold.
+    /// [`WriteError::Unsupported`] for the first tensor or key that the format cannot hold.
     pub fn new<'a, 'm>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: impl Into<Option<&'m Object>>,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let mut draft = Draft::new(metadata.into(), 0)?;
         for spec in specs {
             draft.push(&spec)?;
@@ -105,7 +105,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(metadata: Option<&Object>, first: usize) -> Result<Self> {
+    pub(crate) fn new(metadata: Option<&Object>, first: usize) -> Result<Self, WriteError> {
         let mut json = vec![b'{'];
         if let Some(metadata) = metadata {
             push_metadata(&mut json, metadata)?;
@@ -115,9 +115,9 @@ impl Draft {
     }
 
     /// Adds a tensor behind the others.
-    pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<()> {
+    pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<(), WriteError> {
         let number = self.first.saturating_add(self.tensors.len()) as u64;
-        let unfit = |fault: Fault| Error::Unsupported {
+        let unfit = |fault: Fault| WriteError::Unsupported {
             part: Part::entry("tensor", number).with_name(&spec.name),
             fault,
         };
@@ -165,13 +165,15 @@ impl Draft {
         head.saturating_add(end)
     }
 
-    pub(crate) fn finish(self, options: &WriteOptions) -> Result<Plan> {
+    pub(crate) fn finish(self, options: &WriteOptions) -> Result<Plan, WriteError> {
         let Self { mut tensors, mut json, data_len, .. } = self;
         json.push(b'}');
         let len = wire::padded_len(json.len() as u64).unwrap_or(u64::MAX);
         let max = options.max_header_len;
-        let too_long =
-            || Error::Unsupported { part: Part::new("header"), fault: Fault::HeaderTooLong { len, max } };
+        let too_long = || WriteError::Unsupported {
+            part: Part::new("header"),
+            fault: Fault::HeaderTooLong { len, max },
+        };
         if len > max {
             return Err(too_long());
         }
@@ -182,7 +184,7 @@ impl Draft {
         let file_len = data_start.saturating_add(data_len);
         let extent = |offset, len| {
             Extent::new(offset, len, file_len)
-                .map_err(|fault| Error::Unsupported { part: Part::new("data"), fault: fault.into() })
+                .map_err(|fault| WriteError::Unsupported { part: Part::new("data"), fault: fault.into() })
         };
         let mut segments = Vec::new();
         for tensor in 0..tensors.len() {
@@ -218,12 +220,12 @@ fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
     wire::dtype_name(spec.dtype).ok_or(Fault::NoCounterpart(spec.dtype))
 }
 
-fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<()> {
+fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<(), WriteError> {
     wire::push_string(json, wire::METADATA);
     json.extend_from_slice(b":{");
     for (number, (key, value)) in metadata.iter().enumerate() {
         let Value::String(text) = value else {
-            return Err(Error::Unsupported {
+            return Err(WriteError::Unsupported {
                 part: Part::named("metadata", key),
                 fault: Fault::NotAString(value.kind()),
             });

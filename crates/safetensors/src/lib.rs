@@ -181,7 +181,7 @@ mod verify;
 mod wire;
 mod writer;
 
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{AsyncReader, OpenOptions, Reader};

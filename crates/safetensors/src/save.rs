@@ -2,11 +2,11 @@
 
 use modelfmt_core::value::Object;
 
-use crate::error::Result;
+use crate::error::WriteError;
 use crate::layout::{Plan, WriteOptions};
 
 modelfmt_core::save! {
-    "safetensors", Plan, WriteOptions, Result, impl Into<Option<&'a Object>>;
+    "safetensors", Plan, WriteOptions, WriteError, impl Into<Option<&'a Object>>;
 
     /// ```
     /// use modelfmt_safetensors::{Reader, View, value::Object};

@@ -3,7 +3,7 @@
 use modelfmt_core::Execution;
 use modelfmt_core::write::{Region, Sink, TensorData};
 
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 use crate::layout::Plan;
 
 impl Plan {
@@ -12,8 +12,13 @@ impl Plan {
     ///
     /// # Errors
     /// If values cannot be had, the sink refuses bytes, or the progress callback stops the work.
-    pub fn write(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
-        sink.write_at(0, &self.head).map_err(|source| Error::Write { path: sink.name(), source })?;
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        sink.write_at(0, &self.head).map_err(|source| WriteError::Write { path: sink.name(), source })?;
         let region = Region { extent: self.data, fill: 0, segments: &self.segments };
         region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
     }

@@ -12,7 +12,7 @@ use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, NewTensor, Part, TensorTable};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
 use crate::options::{WriteOptions, unfit_metadata};
 use crate::reader::hex;
@@ -69,8 +69,9 @@ impl SetPlan {
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
         options: &WriteOptions,
-    ) -> Result<Self> {
-        let unfit = |fault| Error::Unsupported { part: Part::named("index of the set", index_name), fault };
+    ) -> Result<Self, WriteError> {
+        let unfit =
+            |fault| WriteError::Unsupported { part: Part::named("index of the set", index_name), fault };
         check_relative(index_name)
             .map_err(|fault| unfit(Fault::Path { path: index_name.to_owned(), fault }))?;
         let prefix =
@@ -132,7 +133,7 @@ impl SetPlan {
     /// # Errors
     /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
-    pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<()>
+    pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<(), WriteError>
     where
         N: NewFiles,
     {
@@ -161,7 +162,7 @@ impl SetPlan {
         overwrite: Overwrite,
         data: &dyn TensorData,
         work: &Execution<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), WriteError> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
@@ -171,7 +172,7 @@ impl SetPlan {
         data: &dyn TensorData,
         set: &mut NewSet<'_, N>,
         work: &Execution<'_>,
-    ) -> Result<(Vec<Listed>, Vec<[u8; 32]>)> {
+    ) -> Result<(Vec<Listed>, Vec<[u8; 32]>), WriteError> {
         let (mut listed, mut hashes) = (Vec::new(), Vec::new());
         // The part that is complete, and being read back.
         let mut before: Option<(String, N::Output, u64)> = None;
@@ -198,7 +199,7 @@ impl SetPlan {
         part: Option<((String, N::Output, u64), [u8; 32])>,
         listed: &mut Vec<Listed>,
         set: &mut NewSet<'_, N>,
-    ) -> Result<()> {
+    ) -> Result<(), WriteError> {
         let Some(((path, output, len), sha256)) = part else { return Ok(()) };
         set.done(&format!("{}{path}", self.prefix), output)?;
         listed.push(Listed { path, len, sha256 });
@@ -206,7 +207,7 @@ impl SetPlan {
     }
 
     /// The plan of a part.
-    fn part(&self, number: usize) -> Result<Plan> {
+    fn part(&self, number: usize) -> Result<Plan, WriteError> {
         let shards =
             self.parts.get(number).and_then(|shards| self.shards.get(shards.clone())).unwrap_or_default();
         let first = shards.first().map_or(0, |shard| shard.tensors.start);
@@ -220,7 +221,7 @@ impl SetPlan {
                 offset: self.tensors.offset(position),
                 packed_nbytes: info.nbytes,
             };
-            let unfit = |fault: modelfmt_core::CommonFault| Error::Unsupported {
+            let unfit = |fault: modelfmt_core::CommonFault| WriteError::Unsupported {
                 part: Part::named("tensor", info.name),
                 fault: fault.into(),
             };
@@ -248,7 +249,7 @@ impl SetPlan {
     }
 
     /// The plan of the file that lists all tensors.
-    fn global(&self, hashes: Option<&[[u8; 32]]>) -> Result<Plan> {
+    fn global(&self, hashes: Option<&[[u8; 32]]>) -> Result<Plan, WriteError> {
         let parts = Parts {
             tensors: self.tensors.clone(),
             shards: self.shards.clone(),
@@ -262,7 +263,7 @@ impl SetPlan {
     }
 
     /// DECISIONS, AEROSET: indent 2, no final newline.
-    fn index_text(&self, parts: &[Listed], global: &Listed) -> Result<String> {
+    fn index_text(&self, parts: &[Listed], global: &Listed) -> Result<String, WriteError> {
         let (name, architecture) = model_of(&self.metadata, &self.options)?;
         let file = |listed: &Listed| {
             Object::from_iter([
@@ -298,12 +299,12 @@ fn stem(name: &str) -> &str {
 }
 
 /// Shards in order; one that would take a part over a cap begins the next.
-fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>>> {
+fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>>, WriteError> {
     for (what, cap) in
         [("part size", options.part_size.unwrap_or(1)), ("shards of a part", options.shards_per_part)]
     {
         if cap == 0 {
-            return Err(Error::Unsupported { part: Part::new(what), fault: Fault::Zero });
+            return Err(WriteError::Unsupported { part: Part::new(what), fault: Fault::Zero });
         }
     }
     let mut parts: Vec<Range<usize>> = Vec::new();
@@ -324,7 +325,7 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
 }
 
 /// Reads back what has been written.
-fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 32]> {
+fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 32], WriteError> {
     const STEP: u64 = 1 << 20;
     let mut hasher = Sha256::new();
     let mut buffer = Vec::new();
@@ -332,10 +333,12 @@ fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 3
     while at < len {
         let step = STEP.min(len.saturating_sub(at));
         buffer.resize(usize::try_from(step).unwrap_or(0), 0);
-        output.read_back(at, &mut buffer).map_err(|source| Error::Write { path: output.name(), source })?;
+        output
+            .read_back(at, &mut buffer)
+            .map_err(|source| WriteError::Write { path: output.name(), source })?;
         hasher.update(&buffer);
         if work.advance(0).is_break() {
-            return Err(Error::Cancelled);
+            return Err(WriteError::Cancelled);
         }
         at = at.saturating_add(step);
     }

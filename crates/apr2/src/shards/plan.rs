@@ -11,7 +11,7 @@ use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, NameTable, Part, align_up};
 
-use crate::error::{Error, Fault, Result, unfit};
+use crate::error::{Fault, WriteError, unfit};
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::{APR_VERSION, Metadata};
 use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN};
@@ -46,7 +46,7 @@ impl SetPlan {
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let refuse = |fault: Fault| unfit(Part::named("manifest", manifest_name), fault);
         check_relative(manifest_name)
             .map_err(|fault| refuse(Fault::Path { path: manifest_name.to_owned(), fault }))?;
@@ -92,7 +92,12 @@ impl SetPlan {
     /// # Errors
     /// As [`Plan::write`]; also if a file cannot be created, or exists and may not be replaced. Then no file
     /// appears, unless it is the last step that fails.
-    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Execution<'_>) -> Result<()> {
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.manifest_name, names)?;
         let mut crcs = Vec::with_capacity(self.shards.len());
@@ -115,12 +120,12 @@ impl SetPlan {
         overwrite: Overwrite,
         data: &dyn TensorData,
         work: &Execution<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), WriteError> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
     /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each.
-    fn manifest(&self, crcs: &[Crc]) -> Result<String> {
+    fn manifest(&self, crcs: &[Crc]) -> Result<String, WriteError> {
         let shards = self.shards.iter().zip(crcs).map(|(shard, crc)| {
             Object::from_iter([
                 ("file", Value::from(shard.name.as_str())),
@@ -159,7 +164,7 @@ fn divide<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     metadata: &Metadata,
     options: &WriteOptions,
-) -> Result<Vec<Plan>> {
+) -> Result<Vec<Plan>, WriteError> {
     let mut plans = Vec::new();
     let rest = only_required(metadata);
     let mut here: Vec<TensorSpec<'a>> = Vec::new();
@@ -224,20 +229,20 @@ impl Size {
 }
 
 /// An error that counts tensors from the start of the model, not of the shard.
-fn renumbered(error: Error, first: usize) -> Error {
+fn renumbered(error: WriteError, first: usize) -> WriteError {
     match error {
-        Error::Unsupported { mut part, fault } => {
+        WriteError::Unsupported { mut part, fault } => {
             if part.what == "tensor" {
                 part.entry = part.entry.map(|entry| entry + first as u64);
             }
-            Error::Unsupported { part, fault }
+            WriteError::Unsupported { part, fault }
         }
         other => other,
     }
 }
 
 /// Each plan has seen its own tensors only.
-fn check_unique(shards: &[ShardPlan]) -> Result<()> {
+fn check_unique(shards: &[ShardPlan]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let number = names.len() as u64;

@@ -7,7 +7,7 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{CommonFault, Extent, Part, TensorTable, align_up};
 
 use crate::dtypes::code_of;
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 use crate::options::ManifestOptions;
 use crate::v0_3::json::{MAGNETRON, MANIFEST_VERSION, METADATA, SNAPSHOT, TIMESTAMP};
 use crate::v0_3::wire::{ALIGNMENT, HEADER_LEN, Header};
@@ -21,8 +21,8 @@ pub(crate) fn encode(
     metadata: &Object,
     options: &ManifestOptions,
     values_len: u64,
-) -> Result<(Vec<u8>, u64)> {
-    let unsupported = |part, fault| Error::Unsupported { part, fault };
+) -> Result<(Vec<u8>, u64), WriteError> {
+    let unsupported = |part, fault| WriteError::Unsupported { part, fault };
     let front = Object::from_iter([
         (MANIFEST_VERSION, Value::from(1)),
         (TIMESTAMP, options.timestamp.as_str().into()),

@@ -3,7 +3,7 @@
 use modelfmt_core::{Part, TensorTable};
 
 use crate::checksum::{Checksum, Running};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, WriteError};
 use crate::metadata::Metadata;
 use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
 
@@ -15,9 +15,13 @@ pub(crate) fn len(tensors: &TensorTable, metadata: &Metadata) -> u64 {
 }
 
 /// The bytes, with their checksum.
-pub(crate) fn encode(tensors: &TensorTable, metadata: &Metadata, checksum: Checksum) -> Result<Vec<u8>> {
+pub(crate) fn encode(
+    tensors: &TensorTable,
+    metadata: &Metadata,
+    checksum: Checksum,
+) -> Result<Vec<u8>, WriteError> {
     let count = |n: usize, what| {
-        u32::try_from(n).map_err(|_| Error::Unsupported { part: Part::new(what), fault: Fault::TooMany })
+        u32::try_from(n).map_err(|_| WriteError::Unsupported { part: Part::new(what), fault: Fault::TooMany })
     };
     let mut header = FileHeader {
         checksum: 0,

@@ -273,15 +273,15 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
         self.prepare(tensor);
-        now(self.0.location(tensor)).map_err(Error::erase)
+        now(self.0.location(tensor)).map_err(AnyError::from)
     }
 
     fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.tensor_at(tensor).map(TensorView::into_bytes).map_err(Error::erase)
+        self.tensor_at(tensor).map(TensorView::into_bytes).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
-        Self::read_into(self, tensor, offset, out).map_err(Error::erase)
+        Self::read_into(self, tensor, offset, out).map_err(AnyError::from)
     }
 
     fn read_into_checked(
@@ -292,25 +292,25 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         claims: &Claims,
     ) -> Result<(), AnyError> {
         self.prepare(tensor);
-        now(self.0.read_into_watched(tensor, offset, out, claims)).map_err(Error::erase)
+        now(self.0.read_into_watched(tensor, offset, out, claims)).map_err(AnyError::from)
     }
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
-        now(self.0.read_file(file, at, out)).map_err(Error::erase)
+        now(self.0.read_file(file, at, out)).map_err(AnyError::from)
     }
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
-        now(self.0.claims(&wanted)).map_err(Error::erase)
+        now(self.0.claims(&wanted)).map_err(AnyError::from)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
-        Self::metadata(self).map_err(Error::erase)
+        Self::metadata(self).map_err(AnyError::from)
     }
 
     /// The format's own, and `files`: path and size of each; the size is null for one that cannot be opened.
     fn details(&self) -> Result<Value, AnyError> {
-        now(self.0.details()).map(Value::Object).map_err(Error::erase)
+        now(self.0.details()).map(Value::Object).map_err(AnyError::from)
     }
 
     fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::early::EarlyFlush;
+use super::error::WriteError;
 use super::identity::InputFiles;
 use super::partial::{Claim, Partial, folder_of};
 use super::sink::{NewFiles, Output, Overwrite, Sink};
-use crate::error::Error;
 use crate::source::check_relative;
 
 /// Writes a file that appears at `path` when `write` is done with it; if that fails, nothing is left behind.
 ///
 /// # Errors
-/// Those of `write`; [`Error::Write`] as [`AtomicFile::create`] and [`Output::commit`].
+/// Those of `write`; [`WriteError::Write`] as [`AtomicFile::create`] and [`Output::commit`].
 pub fn write_file<F>(
     path: impl AsRef<Path>,
     overwrite: Overwrite,
-    write: impl FnOnce(&AtomicFile) -> Result<(), Error<F>>,
-) -> Result<(), Error<F>> {
+    write: impl FnOnce(&AtomicFile) -> Result<(), WriteError<F>>,
+) -> Result<(), WriteError<F>> {
     let path = path.as_ref();
-    let failed = |source| Error::Write { path: path.display().to_string(), source };
+    let failed = |source| WriteError::Write { path: path.display().to_string(), source };
     let file = AtomicFile::create(path, overwrite).map_err(failed)?;
     write(&file)?;
     file.commit().map_err(failed)

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::data::{BoxError, TensorData};
+use super::error::WriteError;
 use super::sink::Sink;
-use crate::error::Error;
 use crate::execution::{Execution, PIECE};
 use crate::extent::Extent;
 use crate::table::TensorTable;
@@ -57,15 +57,15 @@ pub enum FillError {
 impl FillError {
     /// The error of a format, with the tensor's name from the table that lists what is written.
     #[must_use]
-    pub fn named<F>(self, table: &TensorTable) -> Error<F> {
+    pub fn named<F>(self, table: &TensorTable) -> WriteError<F> {
         match self {
             Self::Data { tensor, source } => {
                 let name =
                     table.info(tensor).map_or_else(|| format!("number {tensor}"), |t| t.name.to_owned());
-                Error::Data { name, source }
+                WriteError::Data { name, source }
             }
-            Self::Write { path, source } => Error::Write { path, source },
-            Self::Cancelled => Error::Cancelled,
+            Self::Write { path, source } => WriteError::Write { path, source },
+            Self::Cancelled => WriteError::Cancelled,
         }
     }
 }

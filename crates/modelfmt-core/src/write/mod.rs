@@ -6,6 +6,7 @@ mod data;
 #[cfg(not(target_arch = "wasm32"))]
 mod early;
 mod erased;
+mod error;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod fill;
@@ -24,6 +25,7 @@ mod views;
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
+pub use error::{AnyWriteError, WriteError};
 #[cfg(not(target_arch = "wasm32"))]
 pub use file::FileSink;
 pub use fill::{FillError, Region, Segment};

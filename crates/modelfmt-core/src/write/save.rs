@@ -2,12 +2,12 @@
 
 /// Makes a format crate's `save` function and `Plan::write_file`.
 ///
-/// It takes the format's name, the crate's `Plan`, `WriteOptions` and `Result`, the type of metadata that `Plan::new`
+/// It takes the format's name, the crate's `Plan`, `WriteOptions` and `WriteError`, the type of metadata that `Plan::new`
 /// takes, and an example for `save`.
 #[macro_export]
 macro_rules! save {
     (
-        $format:literal, $Plan:ident, $WriteOptions:ident, $Result:ident, $Metadata:ty;
+        $format:literal, $Plan:ident, $WriteOptions:ident, $WriteError:ident, $Metadata:ty;
         $(#[$example:meta])*
         pub fn save;
     ) => {
@@ -24,7 +24,7 @@ macro_rules! save {
             path: impl AsRef<::std::path::Path>,
             tensors: impl IntoIterator<Item = (impl Into<::std::borrow::Cow<'a, str>>, $crate::View<'a>)>,
             metadata: $Metadata,
-        ) -> $Result<()> {
+        ) -> Result<(), $WriteError> {
             let views: $crate::write::Views<'a> = tensors.into_iter().collect();
             let plan = $Plan::new(views.specs(), metadata, &$WriteOptions::new())?;
             plan.write_file(path, $crate::write::Overwrite::Refuse, &views, &$crate::Execution::default())
@@ -41,7 +41,7 @@ macro_rules! save {
                 overwrite: $crate::write::Overwrite,
                 data: &dyn $crate::write::TensorData,
                 work: &$crate::Execution<'_>,
-            ) -> $Result<()> {
+            ) -> Result<(), $WriteError> {
                 $crate::write::write_file(path, overwrite, |file| self.write(data, file, work))
             }
         }

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use super::error::WriteError;
 use super::sink::{NewFiles, Output, Sink};
-use crate::error::Error;
 
 /// A set that is being written: its files, one after another, and its index. Nothing appears before
 /// [`commit`](Self::commit); if it is dropped, nothing is left.
@@ -21,12 +21,12 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     /// Looks at all names, those of the set's files and that of its index, before any work is done.
     ///
     /// # Errors
-    /// [`Error::Write`] for the first file that cannot be created, or exists and may not be replaced.
+    /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
     pub fn begin<F, S: AsRef<str>>(
         files: &'a N,
         index_name: &'a str,
         names: impl IntoIterator<Item = S>,
-    ) -> Result<Self, Error<F>> {
+    ) -> Result<Self, WriteError<F>> {
         check(files, index_name)?;
         names.into_iter().try_for_each(|name| check(files, name.as_ref()))?;
         // Its index is begun first: what it holds keeps other writers away while the other files are closed.
@@ -37,16 +37,16 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     /// Begins a file of the set.
     ///
     /// # Errors
-    /// [`Error::Write`] if it cannot be created.
-    pub fn create<F>(&self, name: &str) -> Result<N::Output, Error<F>> {
+    /// [`WriteError::Write`] if it cannot be created.
+    pub fn create<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
         self.files.create(name).map_err(failed(name))
     }
 
     /// Takes a file of which all has been written.
     ///
     /// # Errors
-    /// [`Error::Write`] if its bytes do not reach their place.
-    pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), Error<F>> {
+    /// [`WriteError::Write`] if its bytes do not reach their place.
+    pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), WriteError<F>> {
         file.finish().map_err(failed(name))?;
         self.done.push((name.to_owned(), file));
         Ok(())
@@ -57,9 +57,9 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     /// index, rather than an old one over files of which some are new.
     ///
     /// # Errors
-    /// [`Error::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
+    /// [`WriteError::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
     /// first file that cannot appear all the same; those after it do not.
-    pub fn commit<F>(self, text: &[u8]) -> Result<(), Error<F>> {
+    pub fn commit<F>(self, text: &[u8]) -> Result<(), WriteError<F>> {
         let Self { files, index_name, mut index, done } = self;
         index.write_at(0, text).map_err(failed(index_name))?;
         index.finish().map_err(failed(index_name))?;
@@ -75,11 +75,11 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     }
 }
 
-fn check<N: NewFiles, F>(files: &N, name: &str) -> Result<(), Error<F>> {
+fn check<N: NewFiles, F>(files: &N, name: &str) -> Result<(), WriteError<F>> {
     files.check(name).map_err(failed(name))
 }
 
-fn failed<F>(name: &str) -> impl FnOnce(io::Error) -> Error<F> {
+fn failed<F>(name: &str) -> impl FnOnce(io::Error) -> WriteError<F> {
     let path = name.to_owned();
-    move |source| Error::Write { path, source }
+    move |source| WriteError::Write { path, source }
 }

@@ -67,8 +67,8 @@ use std::path::Path;
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::InputFiles;
-use modelfmt_core::write::{NewFiles, Sink, TensorSpec};
-use modelfmt_core::{Execution, Shortened};
+use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
+use modelfmt_core::{AnyError, Execution, Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
@@ -79,7 +79,7 @@ pub use output::WrittenFile;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
-use crate::formats::entry::Job;
+use crate::formats::entry::{Job, JobError};
 use crate::model::Model;
 use crate::words::Note;
 use chosen::Tensors;
@@ -263,7 +263,7 @@ impl<'a> Conversion<'a> {
     fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         let values = self.values()?;
         let counted = Counted::new(sink);
-        write::file(self, &values, &counted, work).map_err(|error| write::failed(self, path, error))?;
+        write::file(self, &values, &counted, work).map_err(|error| self.failed(&values, path, error))?;
         values.finish(work)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(self.done(&values, vec![WrittenFile { path: name, nbytes: counted.len() }]))
@@ -281,11 +281,36 @@ impl<'a> Conversion<'a> {
         }
         let name = output::index_name(self.target, name)?;
         let values = self.values()?;
-        let finish = || values.finish(work);
+        let finish = || values.finish_and_keep(work);
         let recorded = Recorded::new(files, &name, &finish);
-        write::set(self, &values, &name, &recorded, work)
-            .map_err(|error| write::failed(self, &folder.join(&name), output::within(folder, error)))?;
+        let path = folder.join(&name);
+        write::set(self, &values, &name, &recorded, work).map_err(|error| {
+            let error = match error {
+                JobError::Write(error) => JobError::Write(output::within(folder, error)),
+                read => read,
+            };
+            self.failed(&values, &path, error)
+        })?;
         Ok(self.done(&values, recorded.into_files()))
+    }
+
+    /// Names the source or the target in an error of a writer.
+    fn failed(&self, values: &Values<'_>, path: &Path, error: JobError) -> Error {
+        if let Some(error) = values.kept() {
+            return error;
+        }
+        match error {
+            JobError::Read(error) => self.model.failed(error),
+            JobError::Write(AnyWriteError::Data { name, source }) => {
+                Error::Values { path: self.model.path().to_owned(), tensor: name, source }
+            }
+            JobError::Write(AnyWriteError::Write { path, source }) => match source.kind() {
+                std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
+                _ => Error::Write { path: path.into(), source },
+            },
+            JobError::Write(AnyWriteError::Cancelled) => Error::file(path.to_owned(), AnyError::Cancelled),
+            JobError::Write(error) => Error::Refused { path: path.to_owned(), error },
+        }
     }
 
     fn values(&self) -> Result<Values<'_>> {

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use modelfmt_core::AnyError;
-use modelfmt_core::write::{NewFiles, Output, Sink};
+use modelfmt_core::write::{AnyWriteError, NewFiles, Output, Sink};
 
+use crate::checked::Kept;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -49,7 +49,7 @@ impl<S: Sink> Sink for Counted<S> {
 }
 
 /// Says whether all values are what their source says of them. What is written may appear only then.
-type Finish<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+type Finish<'a> = &'a (dyn Fn() -> Result<(), Kept> + Sync);
 
 /// A file of a set, which appears only if all values of the set are good.
 pub(super) struct Guarded<'a, O> {
@@ -171,11 +171,11 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
 }
 
 /// The same error with the file's folder, where it names a file.
-pub(super) fn within(folder: &Path, error: AnyError) -> AnyError {
+pub(super) fn within(folder: &Path, error: AnyWriteError) -> AnyWriteError {
     match error {
         // A file that could be created says its whole path.
-        AnyError::Write { path, source } if !Path::new(&path).starts_with(folder) => {
-            AnyError::Write { path: folder.join(path).display().to_string(), source }
+        AnyWriteError::Write { path, source } if !Path::new(&path).starts_with(folder) => {
+            AnyWriteError::Write { path: folder.join(path).display().to_string(), source }
         }
         other => other,
     }
@@ -189,8 +189,8 @@ mod tests {
     fn errors_name_the_folder_once() {
         let named = |folder: &str, path: &str| {
             let source = io::ErrorKind::StorageFull.into();
-            match within(Path::new(folder), AnyError::Write { path: path.to_owned(), source }) {
-                AnyError::Write { path, .. } => path,
+            match within(Path::new(folder), AnyWriteError::Write { path: path.to_owned(), source }) {
+                AnyWriteError::Write { path, .. } => path,
                 other => other.to_string(),
             }
         };

@@ -156,7 +156,7 @@ impl Content {
             }
             let mut reserved = Reserved::new(model.format());
             for (number, file) in set.index().files().iter().enumerate() {
-                let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
+                let shard = set.shard(number).map_err(|error| model.failed(error))?;
                 for (key, value) in shard.index().metadata().into_iter().flatten() {
                     // The first says it; what a later one says differently is a loss.
                     match self.keys.get(key) {
@@ -184,7 +184,7 @@ impl Content {
         #[cfg(feature = "apr2")]
         if let Some(set) = model.as_apr2_sharded() {
             for (number, listed) in set.index().shards().enumerate().skip(1) {
-                let shard = set.shard(number).map_err(|error| model.failed(error.erase()))?;
+                let shard = set.shard(number).map_err(|error| model.failed(error))?;
                 let others = shard.index().metadata().object().iter();
                 for (key, _) in others.filter(|&(key, value)| self.keys.get(key) != Some(value)) {
                     let file = listed.file;

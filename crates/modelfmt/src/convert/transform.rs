@@ -11,7 +11,7 @@ use modelfmt_core::{DType, Execution, Small, TensorInfo};
 use super::cast::{NotANumber, cast};
 use super::chosen::{Item, Origin, Tensors};
 use super::scaling::Scaling;
-use crate::checked::Checked;
+use crate::checked::{Checked, Kept};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::quantized::{self, Failed};
@@ -50,6 +50,16 @@ impl<'a> Values<'a> {
     /// Says whether what was read is what its file says of it. Nothing that was written may appear before.
     pub(super) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
+    }
+
+    /// As [`finish`](Self::finish), for a writer that knows nothing of this crate's errors: [`kept`](Self::kept) gives what is wrong.
+    pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), Kept> {
+        self.source.finish(work).map_err(|error| self.source.keep(error))
+    }
+
+    /// Why values could not be read, where that has ended a writer.
+    pub(super) fn kept(&self) -> Option<Error> {
+        self.source.kept()
     }
 
     /// The numbers of the items some of whose values were beyond the range of their new type.
@@ -186,7 +196,7 @@ impl Values<'_> {
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
         self.converted(tensor, offset, out).map_err(|error| match error {
-            ValueError::Source(error) => error.into(),
+            ValueError::Source(error) => self.source.keep(error).into(),
             other => other.into(),
         })
     }

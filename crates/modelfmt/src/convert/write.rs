@@ -1,14 +1,14 @@
 //! Has the target's format write.
 
+use modelfmt_core::Execution;
 use modelfmt_core::value::Value;
-use modelfmt_core::write::{NewFiles, Sink, TensorData};
-use modelfmt_core::{AnyError, Execution};
+use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorData};
 
 use super::Conversion;
 use super::fit::Unsupported;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::formats::Format;
-use crate::formats::entry::Write;
+use crate::formats::entry::{JobError, Write};
 use crate::model::Model;
 
 /// Writes a model of one file.
@@ -17,7 +17,7 @@ pub(super) fn file(
     data: &dyn TensorData,
     sink: &dyn Sink,
     work: &Execution<'_>,
-) -> Result<(), AnyError> {
+) -> Result<(), JobError> {
     match writer(conversion.target) {
         Some(Write::File(write)) => write(&conversion.job(), data, sink, work),
         _ => Err(not_here(conversion.target)),
@@ -31,7 +31,7 @@ pub(super) fn set(
     name: &str,
     files: &impl NewFiles,
     work: &Execution<'_>,
-) -> Result<(), AnyError> {
+) -> Result<(), JobError> {
     match writer(conversion.target) {
         Some(Write::Set(write)) => write(&conversion.job(), data, name, files, work),
         _ => Err(not_here(conversion.target)),
@@ -43,9 +43,9 @@ fn writer(target: Format) -> Option<&'static Write> {
 }
 
 /// The conversion has refused what is switched off or only read, so nobody sees this.
-fn not_here(format: Format) -> AnyError {
+fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
-    AnyError::Write { path: "the output".to_owned(), source }
+    JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })
 }
 
 /// What a source has that other formats, or none, can hold.
@@ -61,28 +61,5 @@ pub(super) fn own_value(target: Format, key: &str, value: Value) -> Result<Value
     match target.driver().and_then(|driver| driver.value) {
         Some(own) => own(key, value),
         None => Err(format!("{target} is not written")),
-    }
-}
-
-/// Names the source or the target in an error of a writer.
-pub(super) fn failed(conversion: &Conversion<'_>, path: &std::path::Path, error: AnyError) -> Error {
-    match error {
-        AnyError::Data { name, source } => match source.downcast::<Error>() {
-            Ok(reading) => *reading,
-            Err(source) => Error::Values { path: conversion.model.path().to_owned(), tensor: name, source },
-        },
-        // The check of the values that a file of a set waits for.
-        AnyError::Write { path, source } if source.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
-            let path = path.into();
-            match source.downcast::<Error>() {
-                Ok(error) => error,
-                Err(source) => Error::Write { path, source },
-            }
-        }
-        AnyError::Write { path, source } if source.kind() == std::io::ErrorKind::AlreadyExists => {
-            Error::Exists { path: path.into() }
-        }
-        AnyError::Write { path, source } => Error::Write { path: path.into(), source },
-        error => Error::file(path.to_owned(), error),
     }
 }

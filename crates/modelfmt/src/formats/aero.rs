@@ -67,7 +67,7 @@ mod on {
 
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
-    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
     use crate::open::OpenOptions;
 
     /// Opens one file.
@@ -78,7 +78,7 @@ mod on {
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         let options = reader_options(opened.options);
-        let reader = SetReader::from_source(&opened.source, opened.files, &options).map_err(Error::erase)?;
+        let reader = SetReader::from_source(&opened.source, opened.files, &options)?;
         Ok(Box::new(reader))
     }
 
@@ -105,7 +105,7 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let mut options = carry(job, options(job))?;
         if let Some(nbytes) = job.options.shard_size {
             options = options.shard_size(nbytes);
@@ -116,7 +116,7 @@ mod on {
             }
         }
         let plan = Plan::new(job.specs(), &job.metadata.keys, &options);
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     pub(super) fn write_set(
@@ -125,7 +125,7 @@ mod on {
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let mut options = carry(job, options(job))?;
         if let Some(nbytes) = job.options.shard_size {
             options = options.part_size(nbytes);
@@ -134,7 +134,7 @@ mod on {
             options = options.delivery(set.set().base_url(), set.set().cache().cloned());
         }
         let plan = SetPlan::new(name, job.specs(), &job.metadata.keys, &options);
-        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
     }
 
     /// The index of a source that is AERO too.
@@ -151,7 +151,7 @@ mod on {
     }
 
     /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds.
-    fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, AnyError> {
+    fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, JobError> {
         let Some(index) = index_of(job.source) else { return Ok(options) };
         for item in &job.tensors.items {
             let Origin::Model(position) = item.origin else { continue };
@@ -159,16 +159,16 @@ mod on {
             if item.from == item.to
                 && let Some(params) = own_params(index, position, tensor.dtype)
             {
-                options = options.quant_params(tensor.name, &params).map_err(Error::erase)?;
+                options = options.quant_params(tensor.name, &params)?;
             }
             let flags = index.entry(position).map_or(0, |entry| entry.flags);
-            let keys = index.unknown_keys(position).map_err(Error::erase)?;
+            let keys = index.unknown_keys(position)?;
             if flags != 0 || !keys.is_empty() {
-                options = options.tensor_keys(tensor.name, flags, &keys).map_err(Error::erase)?;
+                options = options.tensor_keys(tensor.name, flags, &keys)?;
             }
         }
-        let top = index.unknown_top_keys().map_err(Error::erase)?;
-        options = options.own_keys(&top, job.metadata.manifest.clone()).map_err(Error::erase)?;
+        let top = index.unknown_top_keys()?;
+        options = options.own_keys(&top, job.metadata.manifest.clone())?;
         let carried = own_chunks(index).filter(|(_, _, loss)| loss.is_none());
         for (position, chunk, _) in carried {
             let content = match (file(job.source), set(job.source)) {
@@ -176,7 +176,7 @@ mod on {
                 (None, Some(set)) => set.global().and_then(|global| global.chunk_at(position)),
                 (None, None) => continue,
             };
-            let content = content.map_err(Error::erase)?;
+            let content = content?;
             let new = NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags);
             options = options.chunk(new, content.to_vec());
         }
@@ -211,7 +211,7 @@ mod on {
         losses: &mut Vec<Unsupported>,
     ) -> Result<(), AnyError> {
         if let Some(index) = index_of(source) {
-            index_losses(index, own, losses).map_err(Error::erase)?;
+            index_losses(index, own, losses)?;
             for (_, chunk, loss) in own_chunks(index) {
                 let (losses, why) = match loss {
                     None => (&mut *own, "only AERO has chunks"),
@@ -222,7 +222,7 @@ mod on {
         }
         if let Some(set) = set(source) {
             for number in 0..set.set().parts().len() {
-                let part = set.part(number).map_err(Error::erase)?;
+                let part = set.part(number)?;
                 let why = "it is in a part of the set, and parts are made anew";
                 losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));
             }

@@ -49,13 +49,13 @@ pub(super) fn is_header(first: &[u8]) -> bool {
 
 #[cfg(feature = "apr")]
 mod on {
-    use apr::{Error, Flags, Metadata, Plan, WriteOptions};
+    use apr::{Flags, Metadata, Plan, WriteOptions};
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
-    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -67,10 +67,10 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let metadata = Metadata::from(job.metadata.keys.clone());
         let plan = Plan::new(job.specs(), &metadata, &options(job));
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     /// A file keeps the flags that say what is in it.

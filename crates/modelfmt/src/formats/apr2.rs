@@ -75,13 +75,13 @@ const CHOICES: &[Choice] = &[
 
 #[cfg(feature = "apr2")]
 mod on {
-    use apr2::{Alignment, Error, Flags, Metadata, Plan, SetPlan, WriteOptions};
+    use apr2::{Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::options::Compression;
-    use crate::formats::entry::{Job, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -98,9 +98,9 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let plan = Plan::new(job.specs(), &metadata(job), &options(job));
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     pub(super) fn write_set(
@@ -109,14 +109,14 @@ mod on {
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let options = options(job);
         let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
         let plan = SetPlan::new(name, job.specs(), &metadata(job), &options);
-        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
     }
 
     fn metadata(job: &Job<'_>) -> Metadata {

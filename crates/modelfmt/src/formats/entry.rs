@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::{AnyNewFiles, Sink, TensorData, TensorSpec};
-use modelfmt_core::{AnyError, Container, Execution, FileIndex, FormatReader, Reader, SetReader, ShardMap};
+use modelfmt_core::write::{AnyNewFiles, AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
+use modelfmt_core::{
+    AnyError, Container, Execution, Fault, FileIndex, FormatReader, Reader, SetReader, ShardMap,
+};
 
 use super::Format;
 use super::capabilities::Capabilities;
@@ -78,6 +80,28 @@ type OwnValue = fn(&str, Value) -> Result<Value, String>;
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 
+/// Why a model is not written.
+#[derive(Debug)]
+pub(crate) enum JobError {
+    /// Its source cannot be read.
+    #[allow(dead_code, reason = "with few formats switched on nobody reads while writing")]
+    Read(AnyError),
+    /// Its target cannot be written.
+    Write(AnyWriteError),
+}
+
+impl<F: Fault> From<modelfmt_core::Error<F>> for JobError {
+    fn from(error: modelfmt_core::Error<F>) -> Self {
+        Self::Read(error.into())
+    }
+}
+
+impl<F: Fault> From<WriteError<F>> for JobError {
+    fn from(error: WriteError<F>) -> Self {
+        Self::Write(error.into())
+    }
+}
+
 /// How it is written.
 #[allow(dead_code, reason = "with few formats switched on not every way is used")]
 pub(crate) enum Write {
@@ -89,8 +113,8 @@ pub(crate) enum Write {
     Set(WriteSet),
 }
 
-type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), AnyError>;
-type WriteSet = fn(&Job<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Execution<'_>) -> Result<(), AnyError>;
+type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), JobError>;
+type WriteSet = fn(&Job<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Execution<'_>) -> Result<(), JobError>;
 
 /// The driver, if its feature is on: how the format is opened, and what there is beyond reading.
 macro_rules! driver {
@@ -132,7 +156,7 @@ impl ToOpen<'_> {
         R: FormatReader<Source = BoxSource> + Send + Sync + 'static,
     {
         let reader = Reader::open_source(self.source, &own_options::<R::Index>(self.options));
-        Ok(Box::new(R::from_shared(reader.map_err(modelfmt_core::Error::erase)?)))
+        Ok(Box::new(R::from_shared(reader?)))
     }
 
     /// Opens it as the index of a set with that format's reader.
@@ -143,7 +167,7 @@ impl ToOpen<'_> {
     {
         let options = own_options::<M::Index>(self.options);
         let reader = SetReader::<M, _>::from_source(&self.source, self.files, &options);
-        Ok(Box::new(R::from(reader.map_err(modelfmt_core::Error::erase)?)))
+        Ok(Box::new(R::from(reader?)))
     }
 }
 

@@ -41,7 +41,7 @@ mod on {
     use modelfmt_core::{AnyError, Execution, Part};
 
     use crate::convert::options::MagChecksum;
-    use crate::formats::entry::{Job, Opened, ToOpen};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -53,20 +53,21 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let mut metadata = Metadata::new();
         for (key, value) in &job.metadata.keys {
             // The mapping has left numbers only.
             let Some(number) = number(value) else { continue };
-            let unfit = |fault| mag::Error::Unsupported { part: Part::named("metadata key", key), fault };
-            metadata.push(key, number).map_err(|fault| unfit(fault).erase())?;
+            let unfit =
+                |fault| mag::WriteError::Unsupported { part: Part::named("metadata key", key), fault };
+            metadata.push(key, number).map_err(unfit)?;
         }
         let checksum = match job.options.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
         let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new().checksum(checksum));
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(mag::Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     fn number(value: &Value) -> Option<Number> {

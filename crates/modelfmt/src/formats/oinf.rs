@@ -41,7 +41,7 @@ mod on {
     use oinf::{MetaValue, Metadata, Plan, WriteOptions};
 
     use crate::formats::capabilities::plain_fault;
-    use crate::formats::entry::{Job, Opened, ToOpen};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -53,7 +53,7 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let mut metadata = Metadata::new();
         for (name, value) in &job.metadata.sizevars {
             metadata.sizevars.push((name.into(), value.as_u64().unwrap_or_default()));
@@ -61,13 +61,13 @@ mod on {
         for (key, value) in &job.metadata.keys {
             let unfit = |error: oinf::ValueError| {
                 let fault = modelfmt_core::CommonFault::Metadata(error.to_string()).into();
-                oinf::Error::Unsupported { part: Part::named("metadata key", key), fault }.erase()
+                oinf::WriteError::Unsupported { part: Part::named("metadata key", key), fault }
             };
             let value = MetaValue::from_value(value).map_err(unfit)?;
             metadata.values.push((key.into(), value));
         }
         let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new());
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(oinf::Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     /// The value, if OINF can hold it under that key; else why not.

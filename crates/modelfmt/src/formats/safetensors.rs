@@ -87,9 +87,9 @@ mod on {
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
-    use modelfmt_safetensors::{Error, Plan, SetPlan, WriteOptions};
+    use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
 
-    use crate::formats::entry::{Job, Opened, ToOpen};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -106,9 +106,9 @@ mod on {
         data: &dyn TensorData,
         sink: &dyn Sink,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let plan = Plan::new(job.specs(), metadata(job), &WriteOptions::new());
-        plan.and_then(|plan| plan.write(data, sink, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
     pub(super) fn write_set(
@@ -117,7 +117,7 @@ mod on {
         name: &str,
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
-    ) -> Result<(), AnyError> {
+    ) -> Result<(), JobError> {
         let options = WriteOptions::new().file_metadata(job.metadata.files.clone());
         let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
@@ -125,7 +125,7 @@ mod on {
         };
         let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
         let plan = SetPlan::new(stem, job.specs(), metadata(job), &options);
-        plan.and_then(|plan| plan.write(data, &files, work)).map_err(Error::erase)
+        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
     }
 
     /// No `__metadata__` rather than an empty one.

@@ -438,7 +438,7 @@ fn the_architecture_of_apr2_stays_what_it_is() {
         let file = modelfmt_core::write::MemoryFile::new();
         let none: [&[u8]; 0] = [];
         plan.write(&none, &file, &modelfmt::Execution::sequential())?;
-        Ok::<_, apr2::Error>(file.into_bytes())
+        Ok::<_, apr2::WriteError>(file.into_bytes())
     };
     assert!(plan("5").is_err());
     let good = plan(r#""5""#).unwrap();

@@ -10,7 +10,7 @@ use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, Part};
 
-use crate::error::{Error, Result};
+use crate::error::WriteError;
 use crate::layout::{Draft, Plan, WriteOptions};
 use crate::wire::push_string;
 
@@ -41,16 +41,18 @@ impl SetPlan {
     /// file, where loaders look for `format`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
+    /// [`WriteError::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
     pub fn new<'a, 'm>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: impl Into<Option<&'m Object>>,
         options: &WriteOptions,
-    ) -> Result<Self> {
+    ) -> Result<Self, WriteError> {
         let metadata = metadata.into();
-        check_relative(stem)
-            .map_err(|fault| Error::Unsupported { part: Part::named("stem", stem), fault: fault.into() })?;
+        check_relative(stem).map_err(|fault| WriteError::Unsupported {
+            part: Part::named("stem", stem),
+            fault: fault.into(),
+        })?;
         let mut strings = metadata.map(strings).unwrap_or_default();
         strings.extend(options.file_metadata.clone());
         let strings = Some(strings).filter(|strings| !strings.is_empty());
@@ -93,7 +95,12 @@ impl SetPlan {
     /// # Errors
     /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
     /// unless it is the last step that fails.
-    pub fn write(&self, data: &dyn TensorData, files: &impl NewFiles, work: &Execution<'_>) -> Result<()> {
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.index_name, names)?;
         for Shard { name, plan, first } in &self.shards {
@@ -115,7 +122,7 @@ impl SetPlan {
         overwrite: Overwrite,
         data: &dyn TensorData,
         work: &Execution<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), WriteError> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 }
@@ -131,7 +138,7 @@ fn divide<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     metadata: Option<&Object>,
     options: &WriteOptions,
-) -> Result<Vec<Plan>> {
+) -> Result<Vec<Plan>, WriteError> {
     let mut plans = Vec::new();
     let mut draft = Draft::new(metadata, 0)?;
     for (number, spec) in specs.into_iter().enumerate() {
@@ -148,24 +155,24 @@ fn divide<'a>(
 }
 
 /// Each plan has seen its own tensors only.
-fn check_unique(shards: &[Shard]) -> Result<()> {
+fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     let mut names = modelfmt_core::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
-        names.push(tensor.name).map_err(|fault| Error::Unsupported { part, fault: fault.into() })?;
+        names.push(tensor.name).map_err(|fault| WriteError::Unsupported { part, fault: fault.into() })?;
     }
     Ok(())
 }
 
 /// The text of the index, laid out as the usual writer's: indented by two, a line for each tensor.
-fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>> {
+fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>, WriteError> {
     let nbytes = |shard: &Shard| shard.plan.tensors().iter().map(|t| t.nbytes).fold(0, u64::saturating_add);
     let total = shards.iter().map(nbytes).fold(0, u64::saturating_add);
     let mut object = metadata.cloned().unwrap_or_default();
     if object.get(TOTAL_SIZE).is_none_or(|found| !matches!(found, Value::String(_))) {
         object.insert(TOTAL_SIZE, total);
     }
-    let unfit = |error: json::JsonError| Error::Unsupported {
+    let unfit = |error: json::JsonError| WriteError::Unsupported {
         part: Part::new("metadata"),
         fault: modelfmt_core::CommonFault::Metadata(error.to_string()).into(),
     };
