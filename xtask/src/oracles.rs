@@ -42,7 +42,20 @@ import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors,
 assert magnetron.Tensor.ones(2, 3).sum().item() == 6
 ";
 
+/// Builds the program over aprender's own crate, in a workspace of its own, as tests expect it.
+pub(crate) fn build_apr() -> Result {
+    step("oracles: aprender's own crate");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = workspace::command(cargo);
+    exec(
+        command
+            .args(["build", "--quiet", "--locked", "--manifest-path", "xtask/oracles/apr/Cargo.toml"])
+            .args(["--target-dir", "target/oracles-apr"]),
+    )
+}
+
 pub(crate) fn run() -> Result {
+    build_apr()?;
     println!("{}", install()?.display());
     Ok(())
 }

@@ -9,6 +9,7 @@ pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 /// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, which know no package of
 /// ours by name.
 pub(crate) fn all(args: &[String]) -> Result {
+    oracles::build_apr()?;
     let python = oracles::install()?;
     step("tests of every crate, with documentation tests");
     let mut cargo = workspace::cargo("test");

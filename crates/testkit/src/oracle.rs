@@ -1,4 +1,4 @@
-//! The formats' own tools in Python, to compare with.
+//! The formats' own tools, in Python and in Rust, to compare with.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -61,4 +61,24 @@ fn interpreter() -> PathBuf {
     let path = crate::workspace::root().join("target/oracles/bin/python");
     assert!(path.exists(), "no oracles: run `cargo xtask oracles`, or name an interpreter in {VARIABLE}");
     path
+}
+
+/// The variable that names the program built of `xtask/oracles/apr`.
+const APR_VARIABLE: &str = "MODELFMT_ORACLES_APR";
+
+/// Runs the program over aprender's own crate (`xtask/oracles/apr`) and returns what it prints.
+///
+/// # Panics
+/// If it has not been built, or fails; then with what it wrote to standard error.
+#[must_use]
+pub fn apr(arguments: &[&str]) -> String {
+    let built = || crate::workspace::root().join("target/oracles-apr/debug/apr-oracle");
+    let program = std::env::var_os(APR_VARIABLE).map_or_else(built, PathBuf::from);
+    let output = Command::new(&program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}; run `cargo xtask oracles`", program.display()));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the oracle failed: {stderr}");
+    String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
 }
