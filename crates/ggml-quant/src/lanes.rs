@@ -74,6 +74,16 @@ impl Lanes {
         self.map(f32::sqrt)
     }
 
+    /// The same as [`codes`](Self::codes) for values of at most 2^22 in magnitude, and faster: floats have bounds in vectors.
+    #[inline]
+    pub(crate) fn small_codes(self, low: f32, high: f32) -> Self {
+        self.map(|value| {
+            let code = (value + MAGIC) - MAGIC;
+            let code = if code < high { code } else { high };
+            if code > low { code } else { low }
+        })
+    }
+
     /// The nearest integers that lie between two bounds.
     #[inline]
     pub(crate) fn codes(self, low: i32, high: i32) -> Self {
@@ -81,13 +91,15 @@ impl Lanes {
     }
 }
 
+/// A float this large has no fraction, and the low bits of its mantissa are the integer.
+const MAGIC: f32 = 1.5 * 8_388_608.0;
+
 /// The nearest integer, halves to even, of a value of at most 2^22 in magnitude.
 ///
 /// Of any other value, infinities and NaNs included, it is what ggml makes of them: the low bits of the sum.
 #[inline]
 pub(crate) fn nearest_integer(value: f32) -> i32 {
-    // A float this large has no fraction, and the low bits of its mantissa are the integer.
-    let sum = value + 1.5 * 8_388_608.0;
+    let sum = value + MAGIC;
     (sum.to_bits() & 0x007f_ffff).cast_signed() - 0x0040_0000
 }
 
