@@ -28,16 +28,16 @@ pub mod targets {
     pub use super::convert::{any as convert_any, there_and_back as convert_roundtrip};
     pub use super::differ::any as diff_any;
     pub use super::mutate::{
-        aero as aero_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
+        aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
     };
     pub use super::readers::{
-        aero as aero_parse, apr2 as apr2_parse, gguf as gguf_parse, mag as mag_parse, model as model_parse,
-        oinf as oinf_parse, safetensors as safetensors_parse,
+        aero as aero_parse, apr as apr_parse, apr2 as apr2_parse, gguf as gguf_parse, mag as mag_parse,
+        model as model_parse, oinf as oinf_parse, safetensors as safetensors_parse,
     };
     pub use super::roundtrips::{
-        aero as aero_roundtrip, apr2 as apr2_roundtrip, mag as mag_roundtrip, oinf as oinf_roundtrip,
-        safetensors as safetensors_roundtrip,
+        aero as aero_roundtrip, apr as apr_roundtrip, apr2 as apr2_roundtrip, mag as mag_roundtrip,
+        oinf as oinf_roundtrip, safetensors as safetensors_roundtrip,
     };
     pub use super::sets::{aeroset_index, apr2_manifest, safetensors_index};
     pub use super::values::{list as value_list, text as user_text};
@@ -49,6 +49,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("aero_parse", targets::aero_parse),
     ("aero_roundtrip", targets::aero_roundtrip),
     ("aeroset_index", targets::aeroset_index),
+    ("apr_mutate", targets::apr_mutate),
+    ("apr_parse", targets::apr_parse),
+    ("apr_roundtrip", targets::apr_roundtrip),
     ("apr2_manifest", targets::apr2_manifest),
     ("apr2_mutate", targets::apr2_mutate),
     ("apr2_parse", targets::apr2_parse),

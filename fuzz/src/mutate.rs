@@ -123,6 +123,19 @@ pub(crate) fn fix_mag(file: &mut [u8]) {
     }
 }
 
+/// The CRC of the header, and the last four bytes, if they are a footer.
+pub(crate) fn fix_apr(file: &mut [u8]) {
+    if let Some((before, rest)) = file.split_at_mut_checked(40)
+        && let Some((field, reserved)) = rest.split_at_mut_checked(4)
+        && let Some(reserved) = reserved.get(..20)
+    {
+        field.copy_from_slice(&crc32fast::hash(&[before, reserved].concat()).to_le_bytes());
+    }
+    let Some(footer) = file.len().checked_sub(4) else { return };
+    let crc = crc32fast::hash(&file[..footer]);
+    file[footer..].copy_from_slice(&crc.to_le_bytes());
+}
+
 #[allow(clippy::ptr_arg, reason = "other formats have fixes that change the length")]
 pub(crate) fn fix_apr2(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(16) else { return };
@@ -186,6 +199,10 @@ pub fn oinf(bytes: &[u8], depth: Depth) {
 
 pub fn safetensors(bytes: &[u8], depth: Depth) {
     target((bytes, depth), roundtrips::SAFETENSORS, writers::safetensors, |_| (), readers::safetensors);
+}
+
+pub fn apr(bytes: &[u8], depth: Depth) {
+    target((bytes, depth), roundtrips::APR, writers::apr, fix_apr, readers::apr);
 }
 
 pub fn apr2(bytes: &[u8], depth: Depth) {

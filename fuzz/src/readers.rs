@@ -129,6 +129,11 @@ fn verified(reader: &aero::Reader<&[u8]>) {
     }
 }
 
+/// Also without the checksum of its header, which stops nearly every mutation.
+pub fn apr(bytes: &[u8], depth: Depth) {
+    file::<apr::Index>(bytes, depth, true);
+}
+
 pub fn apr2(bytes: &[u8], depth: Depth) {
     file::<apr2::Index>(bytes, depth, false);
 }

@@ -92,6 +92,11 @@ pub(crate) const APR2: Taste = Taste {
     plain_names: false,
     declared: false,
 };
+pub(crate) const APR: Taste = Taste {
+    dtypes: &[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::AprQ4, DType::AprQ8],
+    plain_names: false,
+    declared: false,
+};
 pub(crate) const AERO: Taste = Taste {
     dtypes: &[
         DType::F32,
@@ -133,6 +138,15 @@ pub fn apr2(bytes: &[u8], _: Depth) {
     check(&model, &reader, false);
     let architecture = reader.index().metadata().architecture().expect("what was written");
     assert_eq!(architecture.sorted_clone(), model.metadata.sorted_clone());
+}
+
+pub fn apr(bytes: &[u8], _: Depth) {
+    let Some((model, file)) = model(bytes, APR, writers::apr) else { return };
+    let reader = apr::Reader::from_source(&*file).expect("what we write opens");
+    check(&model, &reader, true);
+    assert!(reader.tensors().iter().is_sorted_by_key(|info| info.name), "the index is sorted");
+    let own = reader.index().metadata().object().get("own").and_then(|own| own.as_object());
+    assert_eq!(own.expect("what was written").sorted_clone(), model.metadata.sorted_clone());
 }
 
 pub fn aero(bytes: &[u8], _: Depth) {

@@ -88,6 +88,20 @@ pub(crate) fn safetensors(model: &Model, flags: u8, work: &Execution<'_>) -> Opt
     Some(bytes)
 }
 
+/// Bit 0 of `flags`: for streaming; bit 1: with a vocabulary.
+pub(crate) fn apr(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
+    use apr::Flags;
+    let chosen =
+        [(1, Flags::STREAMING), (2, Flags::HAS_VOCAB)].into_iter().filter(|(bit, _)| flags & bit != 0);
+    let options =
+        apr::WriteOptions::new().flags(chosen.fold(Flags::empty(), |all, (_, flag)| all.with(flag)));
+    let metadata = apr::Metadata::new("fuzz", [("own", model.metadata.clone())].into_iter().collect());
+    let plan = apr::Plan::new(model.specs.iter().cloned(), &metadata, &options);
+    let (plan, bytes) = written(plan, |plan, file| plan.write(&model.values, file, work))?;
+    assert_eq!(bytes.len() as u64, plan.file_len());
+    Some(bytes)
+}
+
 /// Bit 0 of `flags`: LZ4; bit 1: aligned to 32; bit 2: for streaming.
 pub(crate) fn apr2(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let options = apr2_options(flags);
