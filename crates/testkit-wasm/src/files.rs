@@ -91,6 +91,10 @@ fn open_as(
         "apr" if is_json => {
             Box::new(apr2::SetReader::from_source(&source, beside, &apr2::OpenOptions::new())?)
         }
+        // The draft's header of 32 bytes has the offset of its metadata there, and aprender's of 64 bytes too.
+        "apr" if source.len() > 16 && *source.read(12..13)? == [64] => {
+            Box::new(apr::Reader::from_source(source)?)
+        }
         "apr" => Box::new(apr2::Reader::from_source(source)?),
         "mag" => Box::new(mag::Reader::from_source(source)?),
         "oinf" => Box::new(oinf::Reader::from_source(source)?),
