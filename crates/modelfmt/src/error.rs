@@ -52,7 +52,7 @@ pub enum Error {
         error: Box<AnyError>,
     },
     /// A file is of no format that is known.
-    #[error("{}: not a model file: {hint}", path.display())]
+    #[error("{}: {}{hint}", path.display(), if hint.starts_with("it is a model") { "" } else { "not a model file: " })]
     UnknownFormat {
         /// The file.
         path: PathBuf,
