@@ -133,6 +133,7 @@ const fn metadata(entry: &Capabilities) -> &'static str {
     match entry.metadata {
         Metadata::Json => "JSON: everything, and what brings other formats back as they were",
         Metadata::Numbers => "i64 and f64 by key",
+        Metadata::Object => "values of any kind by key",
         Metadata::Typed => "typed values by key, size variables",
         Metadata::Strings => "strings by key",
         Metadata::Index => "JSON in the index",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use modelfmt::convert::{ScaleRule, TypeRule};
-use modelfmt::{Format, VerifyLevel};
+use modelfmt::{Format, Target, VerifyLevel};
 
 use crate::formats;
 
@@ -154,11 +154,11 @@ pub(crate) struct Convert {
         formats::endings()
     ))]
     pub(crate) output: PathBuf,
-    #[arg(long, value_name = "FORMAT", help = format!(
-        "The format to write, if OUT's ending does not say it: {}",
+    #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
+        "The format to write, if OUT's ending does not say it: {}; mag@0.3 for magnetron 0.2",
         formats::names(Format::is_writable)
     ))]
-    pub(crate) to: Option<Format>,
+    pub(crate) to: Option<Target>,
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,

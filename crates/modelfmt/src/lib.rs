@@ -217,7 +217,7 @@ pub use error::{Error, Result};
 pub use extract::{ExtractAs, ExtractOptions, Extracted, extract, extract_to_sink};
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::{Look, is_model_name, look};
-pub use formats::{Format, PROBE, UnknownFormat};
+pub use formats::{Format, PROBE, Target, UnknownFormat, UnknownTarget};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
 pub use inspect::{InspectOptions, InspectedTensor, Inspection};

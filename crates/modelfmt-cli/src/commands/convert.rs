@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         for note in &converted.notes {
             say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
         }
+        if converted.format == Format::Mag && options.version.is_none() {
+            say(format_args!("note: {MAG_1}"));
+        }
     }
     for clipped in &converted.clipped {
         say(format_args!("warning: {}", Printable(clipped)));
@@ -52,6 +55,9 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     }
     Ok(())
 }
+
+/// What to ask for if magnetron is to read a `.mag` file.
+const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
 
 /// Names what was written: a file, or the index of a set and the files beside it, if they are few.
 fn written(output: &Path, converted: &Converted) -> String {
@@ -77,7 +83,7 @@ fn written(output: &Path, converted: &Converted) -> String {
 }
 
 fn target(args: &Convert) -> Result<Format> {
-    if let Some(format) = args.to {
+    if let Some(format) = args.to.as_ref().map(|target| target.format) {
         if format.is_set() && streams::is_dash(&args.output) {
             let why = format!("-: {format} is several files, and standard output takes one; name a file");
             return Err(Failure::Usage(why));
@@ -102,6 +108,7 @@ fn target(args: &Convert) -> Result<Format> {
 fn options(args: &Convert) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     options.widen = args.widen;
+    options.version = args.to.as_ref().and_then(|target| target.version.clone());
     options.cast.clone_from(&args.cast);
     options.dequantize.clone_from(&args.dequantize);
     options.scales.clone_from(&args.scale);

@@ -49,6 +49,12 @@ impl Mapper<'_> {
         if target != Format::AeroSet {
             losses.extend(own_set);
         }
+        if source == Format::Mag {
+            let is_bare = |(_, value): &(&str, &Value)| !plain::is_json(value);
+            notes.extend(keys.iter().filter(is_bare).map(|(key, _)| {
+                format!("metadata key {key:?}: JSON has no NaN and no infinity; written as text")
+            }));
+        }
         let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
         let mut gone = Vec::new();
@@ -248,6 +254,7 @@ impl Mapper<'_> {
                 let why = || format!("{format} holds integers below 2^63 and floats, not {found}");
                 Some(unwrapped()).filter(fits).ok_or_else(why)
             }
+            Kind::Object => Ok(unwrapped()),
             Kind::Strings => {
                 let why = || format!("metadata of {format} are strings, not {found}");
                 Some(unwrapped()).filter(|value| value.as_str().is_some()).ok_or_else(why)

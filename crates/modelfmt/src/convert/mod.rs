@@ -78,8 +78,8 @@ pub use output::WrittenFile;
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
-use crate::formats::Format;
 use crate::formats::entry::{Job, JobError};
+use crate::formats::{Format, UnknownTarget};
 use crate::model::Model;
 use crate::words::Note;
 use chosen::Tensors;
@@ -153,7 +153,12 @@ impl<'a> Conversion<'a> {
     pub fn new(model: &'a Model, target: Format, options: &'a ConvertOptions) -> Result<Self> {
         let path = || model.path().to_owned();
         let target = target.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(target);
-        let capabilities = target.capabilities();
+        let version = options.version.as_deref();
+        let unwritten = || {
+            let version = version.unwrap_or_default().to_owned();
+            Error::usage(Choice::Target, UnknownTarget::Version { format: target, version }.to_string())
+        };
+        let capabilities = target.capabilities_of(version).ok_or_else(unwritten)?;
         if let Access::ReadOnly(instead) = capabilities.access {
             let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
             return Err(Error::usage(Choice::Target, format!("{target} is read and never written{instead}")));

@@ -76,7 +76,9 @@ pub struct ConvertOptions {
     pub compress: Option<Compression>,
     /// APR2: the alignment of tensors in bytes, 32 or 64. 64, if not given.
     pub align: Option<u32>,
-    /// MAG: which checksum. CRC-32, if not given.
+    /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given. [`Target`](crate::Target) reads both from text.
+    pub version: Option<String>,
+    /// MAG 1: which checksum. CRC-32, if not given.
     pub checksum: Option<MagChecksum>,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,

@@ -52,6 +52,7 @@ pub(super) fn is_json(value: &Value) -> bool {
     match value {
         Value::Float(x) => x.is_finite(),
         Value::Array(items) => items.iter().all(|item| is_json(&item)),
+        Value::Object(object) => object.values().all(is_json),
         _ => true,
     }
 }

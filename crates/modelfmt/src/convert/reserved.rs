@@ -17,6 +17,8 @@ const VERSION: u64 = 1;
 pub(super) struct Reserved {
     /// The format that the model came from.
     pub(super) format: Format,
+    /// Whether the source's metadata was an object although its format has other metadata too (MAG 0.3).
+    pub(super) is_object: bool,
     /// The source's metadata, if it is not a JSON object itself.
     pub(super) metadata: Object,
     /// Size variables and their values.
@@ -109,6 +111,7 @@ impl Reserved {
     pub(super) fn new(format: Format) -> Self {
         Self {
             format,
+            is_object: false,
             metadata: Object::new(),
             sizevars: Object::new(),
             declared: Vec::new(),
@@ -131,6 +134,10 @@ impl Reserved {
             return None;
         }
         let format = other.remove("format")?.as_str()?.parse().ok()?;
+        let is_object = match other.remove("object") {
+            None => false,
+            Some(value) => value.as_bool()?,
+        };
         let metadata = object(other.remove("metadata"))?;
         let sizevars = object(other.remove("sizevars"))?;
         let declared = list(other.remove("declared"), declared)?;
@@ -148,6 +155,7 @@ impl Reserved {
         let shapes = shapes.keys().map(str::to_owned).collect();
         let reserved = Self {
             format,
+            is_object,
             metadata,
             sizevars,
             declared,
@@ -167,7 +175,8 @@ impl Reserved {
     fn is_plausible(&self) -> bool {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
         let is_container = |format: Format| super::names::family(format).is_some();
-        (self.metadata.is_empty() || self.has_all_metadata())
+        (!self.is_object || self.format == Format::Mag)
+            && (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
             && (self.given.is_empty() || self.has_all_metadata())
@@ -203,7 +212,7 @@ impl Reserved {
 
     /// Whether there is nothing to say.
     pub(super) fn is_empty(&self) -> bool {
-        self.to_object().len() == 2 // version and format
+        self.to_object().len() == if self.is_object { 3 } else { 2 } // version, format, and what its metadata were
     }
 
     /// What to write under the key: each part that is not empty.
@@ -216,6 +225,7 @@ impl Reserved {
                 object.insert(key, value());
             }
         };
+        part("object", !self.is_object, &|| true.into());
         part("metadata", self.metadata.is_empty(), &|| self.metadata.clone().into());
         part("sizevars", self.sizevars.is_empty(), &|| self.sizevars.clone().into());
         part("declared", self.declared.is_empty(), &|| self.declared.iter().map(declared_value).collect());
@@ -237,7 +247,7 @@ impl Reserved {
 
     /// Whether the model came from a format whose own metadata is not a JSON object; then all of it is here.
     pub(super) const fn has_all_metadata(&self) -> bool {
-        matches!(self.format, Format::Mag | Format::Oinf)
+        matches!(self.format, Format::Mag | Format::Oinf) && !self.is_object
     }
 }
 

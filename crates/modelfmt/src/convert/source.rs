@@ -59,6 +59,11 @@ impl Content {
         if format == Format::Gguf {
             content.read_gguf();
         }
+        if format == Format::Mag && content.reserved.is_none() {
+            let mut reserved = Reserved::new(format);
+            reserved.is_object = true;
+            content.reserved = Some(reserved);
+        }
         content.take_reserved();
         content.name_itself();
         #[cfg(not(target_arch = "wasm32"))]

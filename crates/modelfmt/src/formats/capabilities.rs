@@ -75,6 +75,8 @@ pub enum Names {
 pub enum Metadata {
     /// A JSON object, and so everything.
     Json,
+    /// Values of any kind by key, also floats that are no numbers in JSON.
+    Object,
     /// Integers and floats by key.
     Numbers,
     /// Typed values and size variables; keys and strings of `A-Z a-z 0-9 . _ -`.

@@ -1,10 +1,11 @@
 //! MAG: numbers as metadata.
 
-use modelfmt_core::DType::{self, Bool, F16, F32, I8, I16, I32, I64, U16, U32, U64};
+use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64, U8, U16, U32, U64};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Entry, Tells, driver};
+use super::versions::Version;
 use crate::choice::Choice;
 
 pub(super) static MAG: Entry = Entry {
@@ -31,11 +32,36 @@ pub(super) static MAG: Entry = Entry {
     driver: driver!("mag", on::open, write: super::entry::Write::File(on::write)),
 };
 
+/// The versions that are written.
+pub(super) const VERSIONS: &[Version] = &[
+    Version { names: &["1"], capabilities: None },
+    Version { names: V0_3, capabilities: Some(&CAPABILITIES_0_3) },
+];
+
+/// The names of version 0.3, which magnetron 0.2 reads.
+const V0_3: &[&str] = &["0.3", "0.3.0"];
+
+static CAPABILITIES_0_3: Capabilities = Capabilities {
+    format: Format::Mag,
+    numbers: NUMBERS_0_3,
+    blocks: Blocks::None,
+    complex: false,
+    packed: false,
+    min_rank: 0,
+    max_rank: 16,
+    names: Names::UpTo65535Bytes,
+    declared: false,
+    metadata: Metadata::Object,
+    access: Access::ReadWrite,
+};
+
+const NUMBERS_0_3: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F8E4M3];
+
 const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 
 #[cfg(feature = "mag")]
 mod on {
-    use mag::{Checksum, Metadata, Number, Plan, WriteOptions};
+    use mag::{Checksum, ManifestOptions, Metadata, Number, Plan, WriteOptions};
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
@@ -54,6 +80,10 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
+        if job.options.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
+            let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &ManifestOptions::new());
+            return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
+        }
         let mut metadata = Metadata::new();
         for (key, value) in &job.metadata.keys {
             // The mapping has left numbers only.

@@ -13,10 +13,12 @@ mod gguf;
 mod mag;
 mod oinf;
 mod safetensors;
+pub(crate) mod versions;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE, UnknownFormat};
 use self::entry::Entry;
+pub use self::versions::{Target, UnknownTarget};
 
 /// The list: from it come [`Format`], [`Format::ALL`] and the entry of each.
 macro_rules! formats {
@@ -46,7 +48,7 @@ formats! {
     Aero = aero::AERO,
     /// Many AERO files and their index JSON.
     AeroSet = aero::AEROSET,
-    /// MAG 1.
+    /// MAG 1, 0.1, 0.2 and 0.3.
     Mag = mag::MAG,
     /// OINF 1.
     Oinf = oinf::OINF,

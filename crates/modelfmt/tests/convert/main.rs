@@ -25,3 +25,4 @@ mod sets;
 mod small;
 mod unsupported;
 mod values;
+mod versions;

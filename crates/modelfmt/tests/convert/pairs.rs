@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
-use modelfmt_core::value::{Object, Value};
+use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::MemoryFile;
 use modelfmt_core::{Kind, Small};
 
@@ -111,13 +111,14 @@ fn there_and_back(source: &Model) -> usize {
             }
             Err(error) => panic!("{what}: {}", all(&error)),
         };
-        let back = convert(&there, source.format(), &options(|_| {}));
+        let home = options(|o| o.version = version(source));
+        let back = convert(&there, source.format(), &home);
         assert_same(source, &back, &what);
         // By a second carrier, too.
         for second in CARRIERS {
             let Ok((further, _)) = try_convert(&there, second, &options(|_| {})) else { continue };
             let what = format!("{what} and {second}");
-            assert_same(source, &convert(&further, source.format(), &options(|_| {})), &what);
+            assert_same(source, &convert(&further, source.format(), &home), &what);
             // Home again the carrier is forgotten, and with it that the file's name was the model's.
             if !is_same_family(second, source.format()) {
                 assert_same(
@@ -130,6 +131,11 @@ fn there_and_back(source: &Model) -> usize {
         trips += 1;
     }
     trips
+}
+
+/// The version to ask for, of a source that is not of its document's.
+fn version(source: &Model) -> Option<String> {
+    source.container().version().filter(|version| source.format() == Format::Mag && version != "1")
 }
 
 #[test]
@@ -174,7 +180,17 @@ fn round_trip_of_file(path: &Path) -> usize {
     if !source.verify(modelfmt::VerifyLevel::Full).is_ok() {
         return 0;
     }
+    // A NaN or an infinity in metadata of MAG 0.3 becomes text in JSON, which a note says, and stays so.
+    if version(&source).is_some()
+        && json::to_string_with_bare_words(&tree(&source)) != json::to_string(&tree(&source))
+    {
+        return 0;
+    }
     there_and_back(&source)
+}
+
+fn tree(source: &Model) -> Object {
+    source.metadata().unwrap().as_object().cloned().unwrap_or_default()
 }
 
 #[test]
@@ -220,7 +236,7 @@ fn a_scalar_a_declared_tensor_and_size_variables_survive_formats_without_them() 
         [("scalar", vec![1])]
     );
     let reserved = there.metadata().unwrap().get("modelfmt").cloned().unwrap();
-    let text = modelfmt_core::value::json::to_string(&reserved).unwrap();
+    let text = json::to_string(&reserved).unwrap();
     assert_eq!(
         text,
         concat!(

@@ -1,0 +1,127 @@
+//! The versions of formats that are written: `mag@0.3`, where `mag` alone is the version of the format's document.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Format;
+use super::capabilities::Capabilities;
+use crate::formats::UnknownFormat;
+
+/// A version of a format that is written.
+pub(crate) struct Version {
+    /// How it is asked for; the first is how it is printed.
+    pub(crate) names: &'static [&'static str],
+    /// What it can hold, if that is not what the version of the document can.
+    pub(crate) capabilities: Option<&'static Capabilities>,
+}
+
+impl Version {
+    const fn only(names: &'static [&'static str]) -> Self {
+        Self { names, capabilities: None }
+    }
+}
+
+impl Format {
+    /// The versions that are written. The first is written unless another is asked for.
+    pub(crate) const fn versions(self) -> &'static [Version] {
+        const AERO: &[Version] = &[Version::only(&["0.1"])];
+        const APR2: &[Version] = &[Version::only(&["2.0", "2"])];
+        const OINF: &[Version] = &[Version::only(&["1"])];
+        match self {
+            Self::Aero | Self::AeroSet => AERO,
+            Self::Apr2 | Self::Apr2Sharded => APR2,
+            Self::Mag => super::mag::VERSIONS,
+            Self::Oinf => OINF,
+            _ => &[],
+        }
+    }
+
+    /// What a version can hold; without a version, that of the document. `None` if it is not written.
+    #[must_use]
+    pub fn capabilities_of(self, version: Option<&str>) -> Option<&'static Capabilities> {
+        let Some(name) = version else { return Some(self.capabilities()) };
+        let version = self.versions().iter().find(|version| version.names.contains(&name))?;
+        Some(version.capabilities.unwrap_or(self.capabilities()))
+    }
+}
+
+/// What is to be written: a format, and which version of it. Read from text such as `mag` and `mag@0.3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The format.
+    pub format: Format,
+    /// Its version, for [`ConvertOptions::version`](crate::ConvertOptions::version); `None` is that of the format's document.
+    pub version: Option<String>,
+}
+
+impl FromStr for Target {
+    type Err = UnknownTarget;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTarget> {
+        let (format, version) = match text.split_once('@') {
+            Some((format, version)) => (format, Some(version)),
+            None => (text, None),
+        };
+        let format: Format = format.parse().map_err(UnknownTarget::Format)?;
+        match format.capabilities_of(version) {
+            Some(_) => Ok(Self { format, version: version.map(str::to_owned) }),
+            None => Err(UnknownTarget::Version { format, version: version.unwrap_or_default().to_owned() }),
+        }
+    }
+}
+
+/// No format, or no version of it that is written, has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownTarget {
+    /// The format.
+    Format(UnknownFormat),
+    /// The version.
+    Version {
+        /// The format.
+        format: Format,
+        /// The version that it does not have.
+        version: String,
+    },
+}
+
+impl fmt::Display for UnknownTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format(unknown) => unknown.fmt(f),
+            Self::Version { format, version } => {
+                write!(f, "{format} is not written in version {version:?}")?;
+                let names: Vec<String> = format
+                    .versions()
+                    .iter()
+                    .filter_map(|version| version.names.first())
+                    .map(|name| format!("{format}@{name}"))
+                    .collect();
+                if names.is_empty() { Ok(()) } else { write!(f, "; there are {}", names.join(", ")) }
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnknownTarget {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_asked_for_by_any_of_their_names() {
+        let target = |text: &str| text.parse::<Target>().map(|target| (target.format, target.version));
+        assert_eq!(target("mag"), Ok((Format::Mag, None)));
+        for version in ["1", "0.3", "0.3.0"] {
+            let found = target(&format!("mag@{version}"));
+            assert_eq!(found, Ok((Format::Mag, Some(version.to_owned()))));
+        }
+        let says = |text: &str| text.parse::<Target>().unwrap_err().to_string();
+        assert_eq!(says("mag@0.2"), "mag is not written in version \"0.2\"; there are mag@1, mag@0.3");
+        assert_eq!(says("safetensors@1"), "safetensors is not written in version \"1\"");
+        assert!(says("zip@1").contains("no format is named"));
+        let holds = |version| Format::Mag.capabilities_of(version).unwrap().has(modelfmt_core::DType::BF16);
+        assert!(!holds(None) && !holds(Some("1")) && holds(Some("0.3")));
+    }
+}
