@@ -256,7 +256,7 @@ impl Stored {
 /// let reader = Reader::from_source(file.into_bytes())?;
 /// assert_eq!(&*reader.chunk(FourCC(*b"VOCB"), "vocabulary")?, b"a b c");
 /// # assert!(reader.verify(aero::VerifyLevel::Full).is_ok());
-/// # Ok::<(), aero::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ChunkWriter<'s> {
     sink: &'s dyn Sink,

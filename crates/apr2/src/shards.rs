@@ -15,7 +15,7 @@
 //! let model = SetReader::from_files(folder.files(), "model.apr")?; // or `SetReader::open("models/model.apr")`
 //! assert_eq!(model.index().shard(1).unwrap().file, "model-00002-of-00002.apr");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second shard only
-//! # Ok::<(), apr2::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The manifest's `crc32` is that of a whole shard, and a shard ends in its own CRC: such a number depends on the shard's

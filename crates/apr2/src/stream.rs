@@ -27,7 +27,7 @@ use crate::wire::Footer;
 /// println!("{} tensors", loader.load_index()?.len());     // reads index and footer
 /// loader.prefetch(&["w"])?;                               // reads these tensors, neighbours together
 /// assert_eq!(loader.load_tensor("w")?.bytes(), [1, 2, 3]); // reads nothing
-/// # Ok::<(), apr2::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct StreamingLoader<S> {

@@ -20,7 +20,7 @@
 //! assert_eq!(model.set().parts()[1].file.path, "model.part-001.aero");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second part only
 //! # assert!(model.verify(aero::VerifyLevel::Full).is_ok());
-//! # Ok::<(), aero::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod index;
