@@ -18,11 +18,11 @@ pub enum Fault {
     /// The file does not begin with `GGUF`.
     #[error("is not `GGUF`: not a GGUF file")]
     Magic,
-    /// The numbers of the file are big-endian.
+    /// Blocks in a big-endian file: nothing says which of their bytes are turned around.
     #[error(
-        "the file is big-endian, only little-endian files are read; convert it with gguf's gguf-convert-endian"
+        "the file is big-endian, and blocks of {0} have no big-endian form; convert it with gguf's gguf-convert-endian"
     )]
-    BigEndian,
+    BigEndianBlocks(DType),
     /// The first version of the format, which nobody writes any more.
     #[error("GGUF version 1 is not supported, versions 2 and 3 are; convert the model again")]
     Version1,
@@ -47,7 +47,7 @@ pub enum Fault {
     #[error("general.alignment must be a u32")]
     AlignmentType,
     /// `general.alignment` is not what an alignment can be.
-    #[error("general.alignment is {0}, which is not a power of two from 8 on")]
+    #[error("general.alignment is {0}, which is not a power of two")]
     Alignment(u32),
     /// The rows of a tensor do not consist of whole blocks.
     #[error("rows of {row} elements do not divide into whole blocks of {dtype}")]

@@ -12,6 +12,7 @@ pub struct Index {
     tensors: TensorTable,
     metadata: Metadata,
     version: u32,
+    is_big_endian: bool,
     alignment: u32,
     /// Where the tensors' records end.
     listing_end: u64,
@@ -23,6 +24,7 @@ pub struct Index {
 pub(crate) struct Listing {
     pub(crate) file_len: u64,
     pub(crate) version: u32,
+    pub(crate) is_big_endian: bool,
     pub(crate) metadata: Metadata,
     /// Where `general.alignment` stands, if it does.
     pub(crate) alignment_at: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Listing {
 
 impl Index {
     pub(crate) fn new(listing: Listing) -> Result<Self> {
-        let Listing { file_len, version, metadata, alignment_at, mut tensors, end } = listing;
+        let Listing { file_len, version, is_big_endian, metadata, alignment_at, mut tensors, end } = listing;
         let alignment = alignment(&metadata, alignment_at)?;
         // GGUF, `gguf_file_t`: the data begin at the next multiple of the alignment.
         let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
@@ -50,7 +52,16 @@ impl Index {
             };
             tensors.set_offset(number, extent.offset());
         }
-        Ok(Self { tensors, metadata, version, alignment, listing_end: end, data_start, file_len })
+        Ok(Self {
+            tensors,
+            metadata,
+            version,
+            is_big_endian,
+            alignment,
+            listing_end: end,
+            data_start,
+            file_len,
+        })
     }
 
     /// The tensors, in the file's order.
@@ -69,6 +80,13 @@ impl Index {
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Whether the numbers of the file stand with their most significant byte first. Metadata and values are given
+    /// little-endian all the same.
+    #[must_use]
+    pub const fn is_big_endian(&self) -> bool {
+        self.is_big_endian
     }
 
     /// What tensors are aligned to, from the start of the data: `general.alignment`, or 32 without it.
@@ -105,8 +123,8 @@ impl Index {
 fn alignment(metadata: &Metadata, at: u64) -> Result<u32> {
     let fault = match metadata.get(wire::ALIGNMENT) {
         None => return Ok(wire::DEFAULT_ALIGNMENT),
-        // GGUF, "general.alignment": a multiple of 8; ggml and its Python reader want a power of two.
-        Some(MetaValue::U32(n)) if n >= 8 && n.is_power_of_two() => return Ok(n),
+        // The document says a multiple of 8. ggml takes any power of two, and there are such files.
+        Some(MetaValue::U32(n)) if n.is_power_of_two() => return Ok(n),
         Some(MetaValue::U32(n)) => Fault::Alignment(n),
         Some(_) => Fault::AlignmentType,
     };

@@ -1,6 +1,7 @@
 //! Reads and verifies [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files of versions 2 and 3.
 //!
-//! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. All numbers are little-endian.
+//! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. Numbers are little-endian; files for
+//! big-endian machines are read too, and their metadata and values are given little-endian. (Blocks have no big-endian form.)
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0

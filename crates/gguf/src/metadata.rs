@@ -238,6 +238,22 @@ fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
+/// Turns the numbers of a value around: those of one type, the length of a text, or the head of an array.
+fn swap(kind: ValueType, bytes: &mut [u8]) {
+    match (kind, kind.size().and_then(|size| usize::try_from(size).ok())) {
+        (ValueType::Array, _) => {
+            let (kind, len) = bytes.split_at_mut(bytes.len().min(4));
+            kind.reverse();
+            len.reverse();
+        }
+        (_, Some(size)) if size > 0 => bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse),
+        _ => {
+            let len = bytes.len().min(8);
+            bytes.split_at_mut(len).0.reverse();
+        }
+    }
+}
+
 impl Metadata {
     /// The number of keys.
     #[must_use]
@@ -300,9 +316,13 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds bytes to the value of the last key.
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+    /// Adds bytes to the value of the last key; turned around if they are big-endian values of `swapped`.
+    pub(crate) fn extend(&mut self, bytes: &[u8], swapped: Option<ValueType>) {
+        let begin = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
+        if let Some((kind, new)) = swapped.zip(self.bytes.get_mut(begin..)) {
+            swap(kind, new);
+        }
     }
 
     /// Bytes of all values so far.

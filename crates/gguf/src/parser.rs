@@ -32,6 +32,7 @@ pub struct IndexParser {
     /// Where the token that begins at `pos` ends at the earliest, as far as is known.
     token_end: u64,
     version: u32,
+    is_big_endian: bool,
     /// Where the key of the alignment stands, if it does.
     alignment_at: u64,
     entries_left: u64,
@@ -69,6 +70,7 @@ impl IndexParser {
             rest: Vec::new(),
             token_end: 0,
             version: 0,
+            is_big_endian: false,
             alignment_at: 0,
             entries_left: 0,
             tensors_left: 0,
@@ -90,6 +92,7 @@ impl IndexParser {
     /// Takes token after token off `window`, which begins at `pos`, and returns how many bytes they had.
     fn run(&mut self, window: &[u8]) -> Result<usize> {
         let mut cursor = Cursor::new(window, self.pos);
+        cursor.big_endian(self.is_big_endian);
         while self.state != State::Done {
             let before = cursor.clone();
             match self.token(window, &mut cursor) {
@@ -148,14 +151,16 @@ impl IndexParser {
         if cursor.bytes(4, "magic")? != wire::MAGIC {
             return malformed("magic", 0, Fault::Magic);
         }
-        let version = cursor.u32("version")?;
+        let found = cursor.u32("version")?;
+        // The magic is the same in both byte orders. Versions are small, so the half that is zero tells the order.
+        let is_big_endian = found & 0xffff == 0;
+        let version = if is_big_endian { found.swap_bytes() } else { found };
         match version {
             2 | 3 => {}
             1 => return malformed("version", 4, Fault::Version1),
-            // The magic is the same in both byte orders.
-            _ if (1..=3).contains(&version.swap_bytes()) => return malformed("version", 4, Fault::BigEndian),
             _ => return malformed("version", 4, Fault::Version(version)),
         }
+        cursor.big_endian(is_big_endian);
         let (tensors, entries) =
             (cursor.u64("number of tensors")?, cursor.u64("number of metadata entries")?);
         Limits::check("the number of tensors", tensors, self.limits.tensors)?;
@@ -165,7 +170,8 @@ impl IndexParser {
         Limits::fits(Part::new("tensor records"), at, tensors, wire::MIN_TENSOR_LEN, have)?;
         let reserved = usize::try_from(tensors).unwrap_or(usize::MAX).min(MAX_RESERVED);
         self.tensors = TensorTable::with_capacity(reserved);
-        (self.version, self.tensors_left, self.entries_left) = (version, tensors, entries);
+        (self.version, self.is_big_endian) = (version, is_big_endian);
+        (self.tensors_left, self.entries_left) = (tensors, entries);
         self.state = State::Metadata;
         Ok(())
     }
@@ -196,7 +202,7 @@ impl IndexParser {
         }
         self.entries_left -= 1;
         self.arrays.extend(array);
-        self.keep(window, start, cursor)
+        self.keep(kind, window, start, cursor)
     }
 
     /// Members of the innermost array: numbers as many as there are at hand, else one.
@@ -228,7 +234,7 @@ impl IndexParser {
             open.left = open.left.saturating_sub(taken);
         }
         self.arrays.extend(inner);
-        self.keep(window, start, cursor)
+        self.keep(array.kind, window, start, cursor)
     }
 
     /// Type and number of an array's members.
@@ -254,9 +260,10 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Keeps what has been read of `window` since `start`.
-    fn keep(&mut self, window: &[u8], start: usize, cursor: &Cursor<'_>) -> Result<()> {
-        self.metadata.extend(window.get(start..cursor.consumed()).unwrap_or_default());
+    /// Keeps what has been read of `window` since `start`: numbers of one type, a text, or the head of an array.
+    fn keep(&mut self, kind: ValueType, window: &[u8], start: usize, cursor: &Cursor<'_>) -> Result<()> {
+        let bytes = window.get(start..cursor.consumed()).unwrap_or_default();
+        self.metadata.extend(bytes, self.is_big_endian.then_some(kind));
         Limits::check("the length of metadata", self.metadata.nbytes(), self.limits.metadata_len)?;
         Ok(())
     }
@@ -288,7 +295,7 @@ impl IndexParser {
         Limits::check("the rank", rank, self.limits.rank)?;
         self.dims.clear();
         self.dims.extend(cursor.u64s(rank, "dimensions").map_err(named)?);
-        // DECISIONS, GGUF dimensions: ggml lists the fastest first.
+        // ggml lists the fastest first.
         self.dims.reverse();
         let number_of_type = cursor.u32("type").map_err(named)?;
         let offset = cursor.u64("offset").map_err(named)?;
@@ -299,6 +306,9 @@ impl IndexParser {
         };
         let dtype = DType::from_ggml_type(number_of_type)
             .ok_or_else(|| malformed(Some("type"), wire::unknown_type(number_of_type)))?;
+        if self.is_big_endian && dtype.is_quantized() {
+            return Err(malformed(Some("type"), Fault::BigEndianBlocks(dtype)));
+        }
         self.check_rows(dtype).map_err(|fault| malformed(Some("dimensions"), fault))?;
         // Relative, until it is known where the data begin.
         let tensor = NewTensor { name, dtype, offset: Some(offset), packed_nbytes: 0 };
@@ -382,7 +392,8 @@ impl Parser for IndexParser {
             let need = self.token_end.saturating_sub(at);
             return Err(Error::Truncated { part, at, need, have: self.rest.len() as u64 });
         }
-        let Self { file_len, pos, version, alignment_at, metadata, tensors, .. } = self;
-        Index::new(Listing { file_len, version, metadata, alignment_at, tensors, end: pos })
+        let Self { file_len, pos, version, is_big_endian, alignment_at, metadata, tensors, .. } = self;
+        let end = pos;
+        Index::new(Listing { file_len, version, is_big_endian, metadata, alignment_at, tensors, end })
     }
 }

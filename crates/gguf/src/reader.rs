@@ -45,6 +45,10 @@ impl FileIndex for Index {
         self.tensors()
     }
 
+    fn is_big_endian(&self) -> bool {
+        self.is_big_endian()
+    }
+
     fn version_text(&self) -> Option<String> {
         Some(self.version().to_string())
     }

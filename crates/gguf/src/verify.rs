@@ -1,5 +1,6 @@
 //! What `verify` looks at: rules that leave every byte readable. Those that do not are checked when a file is opened.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use modelfmt_core::{Execution, Extent, Fetch, Part, Report, ScanRange, VerifyLevel, align_up, overlaps};
@@ -30,7 +31,7 @@ pub(crate) async fn verify(
     report
 }
 
-/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII, names have at most 64 bytes.
+/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII. ggml takes names below 64 bytes.
 fn structure(index: &Index) -> Vec<String> {
     let keys = index.metadata().keys().enumerate().filter(|(_, key)| !key.is_ascii());
     let keys = keys.map(|(number, key)| {
@@ -62,8 +63,8 @@ fn extents(index: &Index) -> Vec<String> {
         }
         all.push(extent);
     }
+    let name = |number| index.tensors().info(number).map_or("", |tensor| tensor.name);
     for overlap in overlaps(&all) {
-        let name = |number| index.tensors().info(number).map_or("", |tensor| tensor.name);
         let (first, second) = (overlap.first, overlap.second);
         let at = all.get(second).map_or(0, |extent: &Extent| extent.offset());
         findings.push(format!(
@@ -72,7 +73,37 @@ fn extents(index: &Index) -> Vec<String> {
             part(first, name(first))
         ));
     }
+    if findings.is_empty() {
+        let wrong = out_of_order(index, &all).into_iter();
+        findings.extend(wrong.map(|(number, expected)| {
+            let at = all.get(number).map_or(0, |extent: &Extent| extent.offset());
+            let part = part(number, name(number));
+            format!("{part} at byte {at}: the tensor before it ends, with its padding, at byte {expected}")
+        }));
+    }
     findings
+}
+
+/// ggml's reader wants each tensor where the one before it and its padding end. Returns the numbers of those that are elsewhere,
+/// and where they should be; what is before in the file as the same bytes is passed over.
+fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
+    let (mut wrong, mut seen) = (Vec::new(), HashSet::new());
+    let mut expected = Some(index.data_start());
+    for (number, extent) in all.iter().enumerate() {
+        if !extent.is_empty() && !seen.insert(extent.offset()) {
+            continue;
+        }
+        // One gap is one finding: the next tensor is measured from where this one is.
+        wrong.extend(expected.filter(|&expected| expected != extent.offset()).map(|at| (number, at)));
+        expected = padded_end(index, extent.end());
+    }
+    wrong
+}
+
+/// Where the padding of what ends there ends.
+fn padded_end(index: &Index, end: u64) -> Option<u64> {
+    let relative = end.checked_sub(index.data_start())?;
+    align_up(relative, u64::from(index.alignment()))?.checked_add(index.data_start())
 }
 
 /// GGUF, `gguf_metadata_value_type`: a boolean is 0 or 1.
@@ -123,10 +154,7 @@ fn gaps(index: &Index) -> Vec<Gap> {
     let mut reach = index.data_start();
     for (at, (extent, number)) in order.iter().enumerate() {
         reach = reach.max(extent.end());
-        let aligned = reach
-            .checked_sub(index.data_start())
-            .and_then(|end| align_up(end, u64::from(index.alignment())))
-            .and_then(|end| end.checked_add(index.data_start()));
+        let aligned = padded_end(index, reach);
         let next = order.get(at + 1).map(|(next, _)| next.offset());
         let end = aligned.unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
         gaps.push(Gap { range: reach..end.min(index.file_len()), after: Some(*number) });

@@ -11,8 +11,8 @@ pub(crate) const ALIGNMENT: &str = "general.alignment";
 /// GGUF, "general.alignment": what holds without it.
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// GGUF, `gguf_tensor_info_t`: a name has at most so many bytes.
-pub(crate) const MAX_NAME_LEN: usize = 64;
+/// The longest name in bytes: ggml's `GGML_MAX_NAME` counts the zero at the end. (The document says 64.)
+pub(crate) const MAX_NAME_LEN: usize = 63;
 
 /// ggml's `GGML_MAX_DIMS`.
 pub(crate) const MAX_RANK: u64 = 4;

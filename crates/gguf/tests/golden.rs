@@ -10,8 +10,10 @@
 
 use std::fs;
 
-use modelfmt_gguf::{Reader, VerifyLevel};
+use modelfmt_gguf::value::Value;
+use modelfmt_gguf::{Container, Reader, VerifyLevel};
 use testkit::CountingSource;
+use testkit::gguf::Gguf;
 
 #[test]
 fn golden_files_hold_what_their_text_says() {
@@ -33,7 +35,7 @@ fn verify_says_what_is_odd() {
     let long = "long".repeat(20);
     let expected = [
         "metadata 0 \"naïve\": the key is not ASCII".to_owned(),
-        format!("tensor 0 \"{long}\": the name has 80 bytes, 64 are allowed"),
+        format!("tensor 0 \"{long}\": the name has 80 bytes, 63 are allowed"),
         "tensor 1 \"unaligned\" at byte 293: does not begin at a multiple of 32 of the data".to_owned(),
         "tensor 2 \"overlapping\" at byte 290: does not begin at a multiple of 32 of the data".to_owned(),
         format!("tensor 2 \"overlapping\" at byte 290: overlaps tensor 0 \"{long}\""),
@@ -44,4 +46,40 @@ fn verify_says_what_is_odd() {
     assert_eq!(reader.verify(VerifyLevel::Full).errors, expected);
     assert_eq!(reader.verify(VerifyLevel::Control).errors, expected[..7]);
     assert_eq!(reader.verify(VerifyLevel::Header).errors, expected[..6]);
+}
+
+#[test]
+fn files_by_other_writers_hold_what_was_put_there() {
+    let mut count = 0;
+    for path in testkit::golden_files("reference/gguf", "gguf") {
+        let name = format!("gguf/{}", path.file_name().unwrap().to_str().unwrap());
+        if name.contains("-of-") {
+            continue; // a file of a split
+        }
+        let reader = Reader::open(&path).unwrap();
+        let expected = testkit::as_expected(&name, &reader);
+        assert_eq!(Container::version(&reader).as_deref(), expected.get("version").and_then(Value::as_str));
+        let metadata = Value::Object(reader.index().metadata().to_object());
+        assert_eq!(Some(&metadata), expected.get("metadata"), "{name}");
+        count += 1;
+    }
+    assert_eq!(count, 7);
+}
+
+/// ggml refuses a file in which a tensor does not begin where the one before it ends.
+#[test]
+fn verify_finds_gaps_and_other_orders() {
+    let found = |offsets: [u64; 3]| {
+        let file = offsets
+            .iter()
+            .zip(["a", "b", "c"])
+            .fold(Gguf::new(), |file, (&offset, name)| file.record(name, 24, &[5], offset));
+        let bytes = file.data(&[0; 256]).build();
+        Reader::from_source(bytes.as_slice()).unwrap().verify(VerifyLevel::Header).errors
+    };
+    assert!(found([0, 32, 64]).is_empty());
+    let gap = "tensor 1 \"b\" at byte 192: the tensor before it ends, with its padding, at byte 160";
+    assert_eq!(found([0, 64, 96]), [gap]);
+    assert_eq!(found([32, 0, 64]).len(), 3);
+    assert_eq!(found([32, 64, 96]).len(), 1);
 }

@@ -120,7 +120,7 @@ proptest! {
     fn whatever_a_file_holds_is_read(
         metadata in prop::collection::hash_map(any::<String>(), values(), 0..8),
         tensors in prop::collection::hash_map(any::<String>(), tensor(), 0..8),
-        alignment in prop::option::of(prop::sample::select(vec![8u32, 32, 64, 4096])),
+        alignment in prop::option::of(prop::sample::select(vec![1u32, 2, 4, 8, 32, 64, 4096])),
         version in 2u32..4,
     ) {
         let mut metadata: Vec<_> = metadata.into_iter().filter(|(key, _)| key != "general.alignment").collect();

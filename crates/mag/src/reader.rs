@@ -1,17 +1,12 @@
 //! Opens MAG files: what [`modelfmt_core::Reader`] asks of the format.
 
-use modelfmt_core::endian::{fetch_big_endian, fetch_big_endian_into};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{
-    Bytes, Encoding, Execution, Extent, Fetch, FileIndex, Location, Part, Report, TensorInfo, TensorTable,
-    VerifyLevel,
-};
+use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
-use crate::v1::wire::common;
 
 modelfmt_core::reader! {
     "MAG", Index, Result, &Metadata;
@@ -52,47 +47,8 @@ impl FileIndex for Index {
         self.tensors()
     }
 
-    fn location(&self, position: usize) -> Option<Location> {
-        let location = self.tensors().location(position)?;
-        Some(if self.is_big_endian() {
-            Location { encoding: Encoding::BigEndian, ..location }
-        } else {
-            location
-        })
-    }
-
-    async fn read<'s, S: Fetch>(
-        &self,
-        source: &'s S,
-        position: usize,
-        _: Option<&Execution<'_>>,
-    ) -> Result<Bytes<'s>> {
-        let (info, extent) = self.placed(position)?;
-        let failed = |source| Error::Io { at: extent.offset(), len: extent.len(), source };
-        if self.is_big_endian() {
-            fetch_big_endian(source, info.dtype, extent).await.map_err(failed)
-        } else {
-            source.fetch(extent.range()).await.map_err(failed)
-        }
-    }
-
-    async fn read_into<S: Fetch>(
-        &self,
-        source: &S,
-        position: usize,
-        offset: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let (info, extent) = self.placed(position)?;
-        let len = out.len() as u64;
-        let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
-        let at = part.offset();
-        let done = if self.is_big_endian() {
-            fetch_big_endian_into(source, info.dtype, extent, offset, out).await
-        } else {
-            source.fetch_into(at, out).await
-        };
-        done.map_err(|source| Error::Io { at, len, source })
+    fn is_big_endian(&self) -> bool {
+        self.is_big_endian()
     }
 
     fn version_text(&self) -> Option<String> {
@@ -123,17 +79,5 @@ impl FileIndex for Index {
 
     async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, _: &Execution<'_>) -> Report {
         crate::verify::verify(self, source, level).await // no checksum covers the values
-    }
-}
-
-impl Index {
-    /// The tensor at a position, and where its values lie.
-    fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Extent)> {
-        let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-        let none = || Error::NoData { name: info.name.to_owned() };
-        let offset = self.tensors().offset(position).ok_or_else(none)?;
-        let extent = Extent::new(offset, info.nbytes, self.file_len())
-            .map_err(|fault| common(Part::named("tensor", info.name), offset, fault))?;
-        Ok((info, extent))
     }
 }

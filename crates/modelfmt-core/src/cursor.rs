@@ -1,8 +1,8 @@
-//! A bounds-checked little-endian reader that knows where in the file it stands.
+//! A bounds-checked reader of numbers and text that knows where in the file it stands.
 
 use crate::error::{CommonError, CommonFault, Part};
 
-/// Reads little-endian fields one after the other. Running out of bytes is an error that names record, field and offset.
+/// Reads fields one after the other, little-endian unless [it is told otherwise](Self::big_endian). Running out of bytes is an error that names record, field and offset.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -10,13 +10,19 @@ pub struct Cursor<'a> {
     base: u64,
     record: &'static str,
     entry: Option<u64>,
+    is_big_endian: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor over `bytes`, which stand at byte `base` of the file.
     #[must_use]
     pub const fn new(bytes: &'a [u8], base: u64) -> Self {
-        Self { bytes, pos: 0, base, record: "file", entry: None }
+        Self { bytes, pos: 0, base, record: "file", entry: None, is_big_endian: false }
+    }
+
+    /// Reads numbers with the most significant byte first from here on, if that is asked for.
+    pub const fn big_endian(&mut self, is_big_endian: bool) {
+        self.is_big_endian = is_big_endian;
     }
 
     /// Names the record that the next fields belong to.
@@ -66,7 +72,11 @@ impl<'a> Cursor<'a> {
         match self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()) {
             Some(array) => {
                 self.pos += N;
-                Ok(*array)
+                let mut array = *array;
+                if self.is_big_endian {
+                    array.reverse();
+                }
+                Ok(array)
             }
             None => Err(self.truncated(N as u64, field)),
         }
@@ -108,7 +118,8 @@ impl<'a> Cursor<'a> {
         field: &'static str,
     ) -> Result<impl ExactSizeIterator<Item = u64> + Clone + use<'a>, CommonError> {
         let bytes = self.bytes(count.saturating_mul(8), field)?;
-        Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)))
+        let of: fn([u8; 8]) -> u64 = if self.is_big_endian { u64::from_be_bytes } else { u64::from_le_bytes };
+        Ok(bytes.as_chunks().0.iter().map(move |&chunk| of(chunk)))
     }
 
     /// An 8-bit number.
@@ -170,10 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_are_little_endian() {
+    fn numbers_have_the_order_that_was_asked_for() {
         let mut bytes = 5u64.to_le_bytes().to_vec();
         bytes.extend(7u64.to_le_bytes());
         let mut c = Cursor::new(&bytes, 0);
         assert!(c.u64s(2, "dims").unwrap().eq([5, 7]));
+        let mut c = Cursor::new(&bytes, 0);
+        c.big_endian(true);
+        assert_eq!(c.clone().u64("dim"), Ok(5 << 56));
+        assert!(c.u64s(2, "dims").unwrap().eq([5 << 56, 7 << 56]));
     }
 }

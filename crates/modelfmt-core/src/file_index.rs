@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tensor_core::{AlignedBuf, Bytes, TensorInfo};
 
 use crate::claims::{FileClaims, Wanted};
+use crate::endian::{fetch_big_endian, fetch_big_endian_into};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::extent::Extent;
@@ -49,7 +50,14 @@ pub trait FileIndex: Sized {
 
     /// Where the values of the tensor at a position lie.
     fn location(&self, position: usize) -> Option<Location> {
-        self.tensors().location(position)
+        let location = self.tensors().location(position)?;
+        let encoding = if self.is_big_endian() { Encoding::BigEndian } else { location.encoding };
+        Some(Location { encoding, ..location })
+    }
+
+    /// Whether values stand in the file with their most significant byte first. They are read little-endian all the same.
+    fn is_big_endian(&self) -> bool {
+        false
     }
 
     /// The values of the tensor at a position, decompressed on as many threads as `work` says (without it: as its size
@@ -65,9 +73,13 @@ pub trait FileIndex: Sized {
     ) -> impl Future<Output = Result<Bytes<'s>, Error<Self::Fault>>> {
         let _ = work;
         async move {
-            let (_, extent) = placed(self, position)?;
+            let (info, extent) = placed(self, position)?;
             let (at, len) = (extent.offset(), extent.len());
-            source.fetch(extent.range()).await.map_err(|source| Error::Io { at, len, source })
+            let fetched = match self.is_big_endian() {
+                true => fetch_big_endian(source, info.dtype, extent).await,
+                false => source.fetch(extent.range()).await,
+            };
+            fetched.map_err(|source| Error::Io { at, len, source })
         }
     }
 
@@ -87,7 +99,11 @@ pub trait FileIndex: Sized {
             let len = out.len() as u64;
             let part = extent.part(offset, len).map_err(|_| Error::out_of_range(&info, offset, len))?;
             let at = part.offset();
-            source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+            let done = match self.is_big_endian() {
+                true => fetch_big_endian_into(source, info.dtype, extent, offset, out).await,
+                false => source.fetch_into(at, out).await,
+            };
+            done.map_err(|source| Error::Io { at, len, source })
         }
     }
 

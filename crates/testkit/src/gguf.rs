@@ -1,4 +1,4 @@
-//! GGUF files, good and bad: there is no GGUF writer in these crates, and one would refuse to write the bad ones.
+//! GGUF files, good and bad: a writer of our own would refuse to write the bad ones.
 
 /// Builds a GGUF file from its parts. The counts in its header are those of what was added, unless they are
 /// overridden; nothing else is checked.

@@ -34,7 +34,7 @@ def quantized(random, kind, shape):
         return random.integers(0, 256, size=(*shape[:-1], shape[-1] // block * nbytes), dtype=np.uint8)
 
 
-def write(number, path, endian=GGUFEndian.LITTLE):
+def write(number, path, endian=GGUFEndian.LITTLE, only=None):
     random = np.random.default_rng(number)
     writer = GGUFWriter(path, "llama", endianess=endian)
     metadata, tensors = {"general.architecture": "llama"}, []
@@ -56,6 +56,8 @@ def write(number, path, endian=GGUFEndian.LITTLE):
         metadata[key], metadata[key + ".list"] = value, values
     # gguf-py counts 40 bytes for a block of Q8_1, and ggml's struct has 36.
     for kind in [kind for kind in GGMLQuantizationType if kind.name != "Q8_1"] * 2:
+        if only and kind.name not in only:
+            continue
         rank = int(random.integers(1, 5))
         block, _ = GGML_QUANT_SIZES[kind]
         shape = [int(d) for d in random.integers(1, 4, size=rank - 1)] + [block * int(random.integers(1, 3))]
@@ -78,4 +80,5 @@ for number in range(count):
     held = write(number, f"{folder}/{number}.gguf")
     with open(f"{folder}/{number}.json", "w", encoding="utf-8") as file:
         json.dump(held, file, ensure_ascii=False)
-write(0, f"{folder}/big-endian.gguf", GGUFEndian.BIG)
+for name, endian in [("little", GGUFEndian.LITTLE), ("big", GGUFEndian.BIG)]:
+    write(0, f"{folder}/{name}-endian.gguf", endian, PLAIN)

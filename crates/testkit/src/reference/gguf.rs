@@ -1,4 +1,4 @@
-//! GGUF 2 and 3.
+//! GGUF 2 and 3, of either byte order.
 
 use serde_json::{Map, Value};
 
@@ -51,18 +51,30 @@ pub(super) fn ggml_type(number: u64) -> Option<(&'static str, u64, u64)> {
 
 pub(super) fn read(file: &[u8]) -> Option<Model> {
     let mut input = Input::new(file, 0);
-    if input.bytes(4)? != b"GGUF" || ![2, 3].contains(&input.u32()?) {
+    if input.bytes(4)? != b"GGUF" {
         return None;
+    }
+    match input.u32()?.to_le_bytes() {
+        [2 | 3, 0, 0, 0] => {}
+        [0, 0, 0, 2 | 3] => input.is_big_endian = true,
+        _ => return None,
     }
     let (tensors, entries) = (input.u64()?, input.u64()?);
     let metadata: Map<String, Value> = input.list(entries, entry)?.into_iter().collect();
     let tensors = input.list(tensors, record)?;
+    let is_big_endian = input.is_big_endian;
     let alignment = metadata.get("general.alignment").map_or(Some(32), Value::as_u64)?;
     let data = input.at.div_ceil(alignment) * alignment;
     let tensor = |Record { name, kind, shape, offset }: Record| {
         let (dtype, elements, bytes) = ggml_type(kind.into())?;
-        let bytes = part(file, data.checked_add(offset)?, nbytes(&shape, elements, bytes)?)?.to_vec();
-        Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes: Some(bytes) })
+        let mut values = part(file, data.checked_add(offset)?, nbytes(&shape, elements, bytes)?)?.to_vec();
+        if is_big_endian {
+            if elements > 1 {
+                return None; // no tool says how blocks would be turned around
+            }
+            values.chunks_mut(usize::try_from(bytes).ok()?).for_each(<[u8]>::reverse);
+        }
+        Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes: Some(values) })
     };
     let tensors = tensors.into_iter().map(tensor).collect::<Option<_>>()?;
     Some(Model { tensors, metadata: Some(metadata.into()), checksums_hold: true })

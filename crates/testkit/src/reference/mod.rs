@@ -64,23 +64,26 @@ pub fn read(format: &str, file: &[u8]) -> Option<Model> {
     }
 }
 
-/// Little-endian values, one after the other.
+/// Values, one after the other.
 struct Input<'a> {
     file: &'a [u8],
     at: u64,
+    /// Whether numbers have their most significant byte first.
+    is_big_endian: bool,
 }
 
 macro_rules! numbers {
     ($($name:ident $type:ty),*) => {
         $(fn $name(&mut self) -> Option<$type> {
-            Some(<$type>::from_le_bytes(self.bytes(size_of::<$type>() as u64)?.try_into().ok()?))
+            let bytes = self.bytes(size_of::<$type>() as u64)?.try_into().ok()?;
+            Some(if self.is_big_endian { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) })
         })*
     };
 }
 
 impl<'a> Input<'a> {
     const fn new(file: &'a [u8], at: u64) -> Self {
-        Self { file, at }
+        Self { file, at, is_big_endian: false }
     }
 
     fn bytes(&mut self, len: u64) -> Option<&'a [u8]> {
