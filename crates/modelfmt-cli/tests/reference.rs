@@ -11,7 +11,7 @@ use serde_json::Value;
 fn expected() -> Vec<(String, Value)> {
     let text = std::fs::read(testdata("reference/expected.json")).unwrap();
     let Value::Object(files) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
-    assert_eq!(files.len(), 27);
+    assert_eq!(files.len(), 38);
     files.into_iter().collect()
 }
 

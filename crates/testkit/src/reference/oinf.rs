@@ -20,6 +20,20 @@ const TYPES: [(&str, u64); 12] = [
     ("bool", 1),
 ];
 
+/// Name and bits of the types from 16 on.
+const LATER: [(&str, u64); 10] = [
+    ("bf16", 16),
+    ("f8_e5m2", 8),
+    ("i4", 4),
+    ("i2", 2),
+    ("i1", 1),
+    ("u4", 4),
+    ("u2", 2),
+    ("u1", 1),
+    ("t2", 2),
+    ("t1", 1),
+];
+
 pub(super) fn read(file: &[u8]) -> Option<Model> {
     let mut input = Input::new(file, 0);
     if input.bytes(5)? != b"OINF\0" || input.u32()? != 1 || input.u32()? != 0 {
@@ -106,12 +120,21 @@ fn half(bits: u16) -> f64 {
 fn tensor(input: &mut Input<'_>) -> Option<Tensor> {
     let name = text(input)?;
     let (dtype, rank, flags) = (input.u32()?, input.u32()?, input.u32()?);
-    let (dtype, size) = *TYPES.get((dtype as usize).checked_sub(1)?)?;
     let shape = input.list(rank.into(), Input::u64)?;
+    let (dtype, implied) = match dtype.checked_sub(16) {
+        Some(later) => {
+            let &(dtype, bits) = LATER.get(later as usize)?;
+            (dtype, nbytes(&shape, 1, 1)?.checked_mul(bits)?.div_ceil(8))
+        }
+        None => {
+            let &(dtype, size) = TYPES.get((dtype as usize).checked_sub(1)?)?;
+            (dtype, nbytes(&shape, 1, size)?)
+        }
+    };
     let (stored, offset) = (input.u64()?, input.u64()?);
     let bytes = match flags {
         0 => None,
-        1 if stored == nbytes(&shape, 1, size)? => Some(part(input.file, offset, stored)?.to_vec()),
+        1 if stored == implied => Some(part(input.file, offset, stored)?.to_vec()),
         _ => return None,
     };
     Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes })
