@@ -153,7 +153,7 @@ pub fn aero(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, AERO, writers::aero) else { return };
     let reader = aero::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);
-    let json = reader.json().expect("metadata that decodes").expect("metadata");
+    let json = reader.metadata().expect("metadata that decodes");
     assert_eq!(json.sorted_clone(), writers::aero_metadata(&model).sorted_clone());
 }
 

@@ -155,18 +155,10 @@ impl<S: Source> Reader<S> {
         now(self.index().content(self.source(), position)).map_err(|error| self.shared.named(error))
     }
 
-    /// The file's metadata (MJSN): a JSON object. `None` if the file has none.
-    ///
-    /// # Errors
-    /// As [`chunk`](Self::chunk); also if it does not decode.
-    pub fn json(&self) -> Result<Option<Object>> {
-        now(self.index().json(self.source())).map_err(|error| self.shared.named(error))
-    }
-
     /// The manifest (MMSG). `None` if the file has none.
     ///
     /// # Errors
-    /// As [`json`](Self::json).
+    /// As [`chunk`](Self::chunk); also if it does not decode.
     pub fn manifest(&self) -> Result<Option<Object>> {
         now(self.index().manifest(self.source())).map_err(|error| self.shared.named(error))
     }

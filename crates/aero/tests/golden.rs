@@ -71,7 +71,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         let reader = Reader::open(&path).unwrap();
         let options = options(&reader, shard_size(&path));
         let specs = reader.tensors().iter().map(TensorSpec::from);
-        let plan = Plan::new(specs, &reader.json().unwrap().unwrap(), &options).unwrap();
+        let plan = Plan::new(specs, &reader.metadata().unwrap(), &options).unwrap();
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();
         let file = MemoryFile::new();
@@ -89,10 +89,10 @@ fn the_set_is_read_and_written_again() {
     assert!(report.is_ok(), "{:?}", report.errors);
     let options =
         options(set.global().unwrap(), 100).tensor_hashes(true).page_hashes(Some(64)).shards_per_part(2);
-    let specs = set.tensors().iter().map(TensorSpec::from);
-    let plan = SetPlan::new("model.aeroset.json", specs, &set.json().unwrap().unwrap(), &options).unwrap();
-    let values: Vec<_> =
-        set.tensors().iter().map(|info| set.tensor(info.name).unwrap().bytes().to_vec()).collect();
+    let tensors = set.global().unwrap().tensors();
+    let specs = tensors.iter().map(TensorSpec::from);
+    let plan = SetPlan::new("model.aeroset.json", specs, &set.metadata().unwrap(), &options).unwrap();
+    let values: Vec<_> = tensors.iter().map(|info| set.tensor(info.name).unwrap().bytes().to_vec()).collect();
     let written = MemoryFolder::default();
     plan.write(&values, &written, &Execution::default()).unwrap();
     let files = written.files().0;
@@ -124,7 +124,7 @@ fn files_by_the_formats_own_tool_hold_what_it_put_there() {
     for file in ["one-shard.aero", "many-shards.aero"] {
         let reader = Reader::open(testkit::testdata("reference").join(file)).unwrap();
         let _ = testkit::as_expected(file, &reader);
-        let json = reader.json().unwrap().unwrap();
+        let json = reader.metadata().unwrap();
         assert_eq!(json.required_str("model_name"), Ok("reference"));
         let manifest = Value::from(reader.manifest().unwrap().unwrap());
         assert_eq!(manifest.path(["model", "architecture"]).and_then(Value::as_str), Some("demo"));
@@ -132,7 +132,7 @@ fn files_by_the_formats_own_tool_hold_what_it_put_there() {
     for path in ["aeroset", "aeroset/model.aeroset.json"] {
         let set = SetReader::open(testkit::testdata("reference").join(path)).unwrap();
         let _ = testkit::as_expected("aeroset/model.aeroset.json", &set);
-        assert_eq!(set.set().version(), (0, 1));
+        assert_eq!(set.index().version(), (0, 1));
     }
 }
 

@@ -68,7 +68,7 @@ fn opening_reads_no_weight() {
         let broken = weights.offset..weights.offset + weights.length;
         let reader = Reader::from_source(CountingSource::new(FaultySource::new(file, broken))).unwrap();
         assert_eq!(reader.source().reads(), 3);
-        assert!(reader.json().is_ok() && reader.tensor("t0").is_err());
+        assert!(reader.metadata().is_ok() && reader.tensor("t0").is_err());
     }
 }
 

@@ -141,7 +141,7 @@ proptest! {
                 prop_assert_eq!(verified.bytes(), &*tensor.values);
             }
         }
-        prop_assert_eq!(reader.json().unwrap().unwrap(), metadata());
+        prop_assert_eq!(reader.metadata().unwrap(), metadata());
         let report = reader.verify(VerifyLevel::Full);
         prop_assert!(report.is_ok(), "{:?}", report.errors);
     }

@@ -87,7 +87,6 @@ fn what_is_written_is_read_and_verifies() {
             let range = (len / 3) as u64..(len / 2) as u64;
             assert_eq!(*set.read_range_at_checked(n, range).unwrap(), values(len, n)[len / 3..len / 2]);
         }
-        assert_eq!(set.json().unwrap().unwrap(), metadata());
         assert_eq!(set.metadata().unwrap(), metadata());
         let size: usize = set.files().0.values().map(|bytes| bytes.len()).sum();
         assert_eq!(set.file_size(), size as u64);
@@ -95,8 +94,8 @@ fn what_is_written_is_read_and_verifies() {
             let report = set.verify(level);
             assert!(report.is_ok(), "{:?}", report.errors);
         }
-        for number in 0..set.set().parts().len() {
-            let json = set.part(number).unwrap().json().unwrap().unwrap();
+        for number in 0..set.index().parts().len() {
+            let json = set.part(number).unwrap().metadata().unwrap();
             assert!(json.keys().eq(["architecture", "model_name"]));
         }
     }
@@ -106,7 +105,7 @@ fn what_is_written_is_read_and_verifies() {
 fn an_empty_model_is_a_set_without_parts() {
     let files = write(&[], &options(), 2);
     let set = SetReader::from_files(files, INDEX).unwrap();
-    assert_eq!((set.tensors().len(), set.set().parts().len()), (0, 0));
+    assert_eq!((set.tensors().len(), set.index().parts().len()), (0, 0));
     assert!(set.verify(VerifyLevel::Full).is_ok());
 }
 
@@ -132,7 +131,7 @@ fn a_hundred_parts_open_one_when_a_tensor_is_read() {
     let files = write(&[64; 100], &options().shard_size(64).shards_per_part(1), 2);
     let opened = Arc::new(Mutex::new(Vec::new()));
     let set = SetReader::from_files(Watched(files, Arc::clone(&opened)), INDEX).unwrap();
-    assert_eq!((set.set().parts().len(), set.tensors().len()), (100, 100));
+    assert_eq!((set.index().parts().len(), set.tensors().len()), (100, 100));
     assert_eq!(*opened.lock().unwrap(), [INDEX, "model.index.aero"]);
     for _ in 0..3 {
         assert_eq!(set.tensor("t42").unwrap().bytes(), values(64, 42));

@@ -63,13 +63,13 @@ fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
             .collect(),
         slices: positions.map(slices).collect(),
         all: set.open_all().map_err(text),
-        metadata: set.metadata().map(|tree| format!("{tree:?}")).map_err(text),
+        metadata: set.metadata_tree().map(|tree| format!("{tree:?}")).map_err(text),
         report: report(&Container::verify(&set, VerifyLevel::Full, &Execution::default())),
     })
 }
 
 async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
-    let set = AsyncSetReader::<M, _>::open(SlowFiles(files), index).await.map_err(text)?;
+    let set = AsyncSetReader::<M, _>::from_files(SlowFiles(files), index).await.map_err(text)?;
     let (mut tensors, mut values, mut checked, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for position in 0..set.tensor_count() {
         let info = set.info(position).await.map_err(text);
@@ -90,7 +90,7 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
         checked,
         slices,
         all: set.open_all().await.map_err(text),
-        metadata: set.metadata().await.map(|tree| format!("{tree:?}")).map_err(text),
+        metadata: set.metadata_tree().await.map(|tree| format!("{tree:?}")).map_err(text),
         report: report(&set.verify(VerifyLevel::Full).await),
     })
 }

@@ -96,10 +96,10 @@ reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/na
 
 /// The set readers, with the files that they open in the place of a source.
 macro_rules! reads_sets {
-    ($test:ident, $crate_name:ident, $golden:literal) => {
+    ($test:ident, $crate_name:ident, $Map:ident, $metadata:ty, $golden:literal) => {
         #[test]
         fn $test() {
-            use $crate_name::{OpenOptions, Reader, Result, SetReader};
+            use $crate_name::{AsyncSetReader, OpenOptions, Reader, Result, SetReader, $Map};
             type Set = SetReader<Folder>;
             let open: fn(&Path) -> Result<Set> = |path| Set::open(path);
             let open_with: fn(&Path, &OpenOptions) -> Result<Set> =
@@ -107,27 +107,49 @@ macro_rules! reads_sets {
             let tensor: for<'a> fn(&'a Set, &str) -> Result<TensorView<'a>> = Set::tensor;
             let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> = Set::read_range;
             let shard: fn(&Set, usize) -> Result<&Reader<FileSource>> = Set::shard;
+            let metadata: fn(&Set) -> Result<$metadata> = Set::metadata;
+            let index: fn(&Set) -> &Arc<$Map> = Set::index;
             let verify: fn(&Set, VerifyLevel) -> Report = Set::verify;
 
             let path = golden($golden);
+            let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
+            let files = || Folder::new(folder);
             let set = open(&path).unwrap();
             let again = open_with(&path, &OpenOptions::new()).unwrap();
-            assert!(set.tensors().len() > 0 && shard(&set, 0).unwrap().tensors().len() > 0);
-            for info in set.tensors().map(Result::unwrap) {
+            let known = Set::with_index(Arc::clone(index(&set)), files(), &OpenOptions::new());
+            let waiting = now(AsyncSetReader::from_files(files(), name)).unwrap();
+            let listed = now(waiting.tensors()).unwrap();
+            assert!(set.tensors().len() > 0 && shard(&set, 0).is_ok());
+            assert_eq!(set.tensors().len(), listed.len());
+            for (position, info) in set.tensors().map(Result::unwrap).enumerate() {
+                assert_eq!((listed[position], set.find(info.name)), (info, Some(position)));
                 let whole = tensor(&set, info.name).unwrap();
+                assert_eq!(known.tensor_at(position).unwrap().bytes(), whole.bytes());
+                assert_eq!(now(waiting.tensor(info.name)).unwrap().bytes(), whole.bytes());
                 let half = info.nbytes / 2;
-                let part = read_range(&again, info.name, half..info.nbytes).unwrap();
-                assert_eq!(*part, whole.bytes()[usize::try_from(half).unwrap()..]);
+                let end = &whole.bytes()[usize::try_from(half).unwrap()..];
+                assert_eq!(*read_range(&again, info.name, half..info.nbytes).unwrap(), *end);
+                assert_eq!(*again.read_range_at(position, half..info.nbytes).unwrap(), *end);
+                assert_eq!(*now(waiting.read_range(info.name, half..info.nbytes)).unwrap(), *end);
                 assert!(read_range(&again, info.name, 0..info.nbytes + 1).is_err());
             }
-            assert!(read_range(&set, "no such tensor", 0..0).is_err() && set.metadata().is_ok());
+            assert!(read_range(&set, "no such tensor", 0..0).is_err());
+            let said = metadata(&set).unwrap();
+            assert_eq!(format!("{said:?}"), format!("{:?}", now(waiting.metadata()).unwrap()));
             assert!(verify(&set, VerifyLevel::Full).is_ok());
         }
     };
 }
 
-reads_sets!(apr2_reads_sets, apr2, "apr2/set/sharded.apr");
-reads_sets!(safetensors_reads_sets, modelfmt_safetensors, "safetensors/set.safetensors.index.json");
+reads_sets!(aero_reads_sets, aero, SetIndex, Object, "aero/set/model.aeroset.json");
+reads_sets!(apr2_reads_sets, apr2, Manifest, &apr2::Metadata, "apr2/set/sharded.apr");
+reads_sets!(
+    safetensors_reads_sets,
+    modelfmt_safetensors,
+    SetIndex,
+    &Object,
+    "safetensors/set.safetensors.index.json"
+);
 
 /// What `metadata` gives is what the writer takes (by reference, where it is a value).
 macro_rules! writes {

@@ -2,6 +2,9 @@
 //!
 //! The file that lists all tensors is file 0 of the set, and the parts follow it.
 
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use modelfmt_core::claims::{Claims, FileClaims, Wanted};
@@ -50,9 +53,15 @@ impl SetIndex {
 impl ShardMap for SetIndex {
     type Index = Index;
     type Reader<S> = Reader<S>;
+    type Metadata<'a> = Object;
 
     const SHARD: &'static str = "part";
     const SIZES_BIND: bool = false;
+
+    /// The one index of a folder, or the file itself.
+    fn index_path(path: &Path) -> io::Result<Cow<'_, Path>> {
+        if path.is_dir() { index_in(path).map(Cow::Owned) } else { Ok(Cow::Borrowed(path)) }
+    }
 
     fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Self::parse(text, limits)
@@ -143,6 +152,11 @@ impl ShardMap for SetIndex {
         Some(format!("{major}.{minor}"))
     }
 
+    /// The JSON of `index.aero`; empty if it has none.
+    async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<Object> {
+        set.metadata_of(HEAD).await
+    }
+
     fn described_by(&self) -> Option<usize> {
         Some(HEAD)
     }
@@ -188,5 +202,28 @@ impl ShardMap for SetIndex {
         work: &Execution<'_>,
     ) -> Report {
         super::verify::report(self, set, level, work).await
+    }
+}
+
+fn index_in(folder: &Path) -> io::Result<PathBuf> {
+    let usual = folder.join("model.aeroset.json");
+    if usual.is_file() {
+        return Ok(usual);
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?.path();
+        let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".aeroset.json") {
+            found.push(entry);
+        }
+    }
+    match found.pop() {
+        Some(one) if found.is_empty() => Ok(one),
+        one => {
+            let what = if one.is_some() { "more than one file" } else { "no file" };
+            let text = format!("the folder has {what} named *.aeroset.json; give the index itself");
+            Err(io::Error::new(io::ErrorKind::NotFound, text))
+        }
     }
 }

@@ -17,7 +17,7 @@
 //! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Execution::default())?;
 //!
 //! let model = SetReader::from_files(folder.files(), "model.aeroset.json")?; // or SetReader::open("models/")
-//! assert_eq!(model.set().parts()[1].file.path, "model.part-001.aero");
+//! assert_eq!(model.index().parts()[1].file.path, "model.part-001.aero");
 //! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second part only
 //! # assert!(model.verify(aero::VerifyLevel::Full).is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

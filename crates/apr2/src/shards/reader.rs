@@ -5,21 +5,23 @@ use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, Shard
 use super::Manifest;
 use crate::error::Result;
 use crate::index::Index;
+use crate::metadata::Metadata;
 use crate::reader::{OpenOptions, Reader};
 
 modelfmt_core::set_reader! {
-    "APR2", Manifest, Reader, OpenOptions, Result;
+    "APR2", Manifest, Reader, OpenOptions, Result, &Metadata;
 
     /// An open sharded model: its [`Manifest`] and its shards.
     pub struct SetReader<F>;
-}
 
-/// An open sharded model whose files may have to be waited for.
-pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<Manifest, F>;
+    /// An open sharded model whose files may have to be waited for, such as those of an object store.
+    pub struct AsyncSetReader<F>;
+}
 
 impl ShardMap for Manifest {
     type Index = Index;
     type Reader<S> = Reader<S>;
+    type Metadata<'a> = &'a Metadata;
 
     const SHARD: &'static str = "shard";
 
@@ -64,6 +66,11 @@ impl ShardMap for Manifest {
         let version = self.apr_version()?;
         let end = version.match_indices('.').nth(1).map_or(version.len(), |(at, _)| at);
         version.get(..end).map(str::to_owned)
+    }
+
+    /// That of the first shard.
+    async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
+        set.metadata_of(0).await
     }
 
     /// Metadata, flags and alignment are those of the first shard.

@@ -22,15 +22,15 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
-    pub async fn open(files: F, index: &str) -> Result<Self, MapError<M>> {
-        Self::open_with(files, index, &default_options::<M>()).await
+    pub async fn from_files(files: F, index: &str) -> Result<Self, MapError<M>> {
+        Self::from_files_with(files, index, &default_options::<M>()).await
     }
 
-    /// As [`open`](Self::open), with options of your own.
+    /// As [`from_files`](Self::from_files), with options of your own.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
-    pub async fn open_with(files: F, index: &str, options: &OpenOptions) -> Result<Self, MapError<M>> {
+    /// As [`from_files`](Self::from_files).
+    pub async fn from_files_with(files: F, index: &str, options: &OpenOptions) -> Result<Self, MapError<M>> {
         OpenSet::from_files(files, index, options).await.map(Self)
     }
 
@@ -132,6 +132,22 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
         self.0.tensor_at_checked(position).await
     }
 
+    /// A range of the bytes of the tensor of that name: as [`SetReader::read_range`](super::SetReader::read_range).
+    ///
+    /// # Errors
+    /// As [`SetReader::read_range`](super::SetReader::read_range).
+    pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
+        self.read_range_at(self.0.position(name)?, range).await
+    }
+
+    /// A range of the bytes of the tensor at a position.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range).
+    pub async fn read_range_at(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
+        self.0.read_range(position, range).await
+    }
+
     /// A range of the values of the tensor of that name, checked.
     ///
     /// # Errors
@@ -160,12 +176,20 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
         self.0.read_into(position, offset, out).await
     }
 
-    /// The model's metadata.
+    /// The model's metadata, as the format has it.
     ///
     /// # Errors
     /// As [`SetReader::metadata`](super::SetReader::metadata).
-    pub async fn metadata(&self) -> Result<Value, MapError<M>> {
+    pub async fn metadata(&self) -> Result<M::Metadata<'_>, MapError<M>> {
         self.0.metadata().await
+    }
+
+    /// The model's metadata as [`Container::metadata`](crate::Container::metadata) says it.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub async fn metadata_tree(&self) -> Result<Value, MapError<M>> {
+        self.0.metadata_tree().await
     }
 
     /// Checks the index and every file, and reports every finding.

@@ -1,16 +1,19 @@
 //! The set readers of format crates: types of their own over the shared one, with methods that say what they do.
 
-/// Makes the public `SetReader` of a format crate, a type of its own with documented methods over the shared
-/// [`SetReader`](crate::SetReader).
+/// Makes the public `SetReader` and `AsyncSetReader` of a format crate: types of its own, with documented methods, over the
+/// shared [`SetReader`](crate::SetReader) and [`AsyncSetReader`](crate::AsyncSetReader).
 ///
 /// It takes the format's name, the index of its sets (a [`ShardMap`](crate::ShardMap)), the crate's `Reader`, `OpenOptions` and
-/// `Result`, and the type with its documentation. What is peculiar to the format goes into an `impl` beside it.
+/// `Result`, the type that `metadata` returns, and the types with their documentation. What is peculiar to the format goes into
+/// an `impl` beside it.
 #[macro_export]
 macro_rules! set_reader {
     (
-        $format:literal, $Map:ident, $Reader:ident, $OpenOptions:ident, $Result:ident;
+        $format:literal, $Map:ident, $Reader:ident, $OpenOptions:ident, $Result:ident, $Metadata:ty;
         $(#[$reader:meta])*
         pub struct SetReader<F>;
+        $(#[$async_reader:meta])*
+        pub struct AsyncSetReader<F>;
     ) => {
         $(#[$reader])*
         ///
@@ -57,6 +60,14 @@ macro_rules! set_reader {
                 Ok(Self { shared: $crate::SetReader::from_files(files, index)? })
             }
 
+            /// As [`from_files`](Self::from_files), with options of your own.
+            ///
+            /// # Errors
+            /// As [`from_files`](Self::from_files).
+            pub fn from_files_with(files: F, index: &str, options: &$OpenOptions) -> $Result<Self> {
+                Ok(Self { shared: $crate::SetReader::from_files_with(files, index, options.as_ref())? })
+            }
+
             #[doc = concat!("Opens the ", $format, " set whose index is what `source` holds, and whose files `files` opens.")]
             ///
             /// # Errors
@@ -69,7 +80,7 @@ macro_rules! set_reader {
                 Ok(Self { shared: $crate::SetReader::from_source(source, files, options.as_ref())? })
             }
 
-            /// Opens a set whose index is known. Nothing is read.
+            /// Opens a set by the [`index`](Self::index) of a reader that was opened before. Nothing is read.
             #[must_use]
             pub fn with_index(index: ::std::sync::Arc<$Map>, files: F, options: &$OpenOptions) -> Self {
                 Self { shared: $crate::SetReader::with_index(index, files, options.as_ref().clone()) }
@@ -146,12 +157,32 @@ macro_rules! set_reader {
                 self.shared.tensor_checked(name)
             }
 
+            /// As [`tensor_checked`](Self::tensor_checked), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`tensor_checked`](Self::tensor_checked).
+            pub fn tensor_at_checked(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at_checked(position)
+            }
+
             /// A range of the bytes of a tensor's values, without the rest of them.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
             pub fn read_range(&self, name: &str, range: ::std::ops::Range<u64>) -> $Result<$crate::Bytes<'_>> {
                 self.shared.read_range(name, range)
+            }
+
+            /// As [`read_range`](Self::read_range), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`read_range`](Self::read_range).
+            pub fn read_range_at(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at(position, range)
             }
 
             /// A range of the bytes of a tensor's values, checked.
@@ -166,6 +197,18 @@ macro_rules! set_reader {
                 self.shared.read_range_checked(name, range)
             }
 
+            /// As [`read_range_checked`](Self::read_range_checked), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`read_range_checked`](Self::read_range_checked).
+            pub fn read_range_at_checked(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at_checked(position, range)
+            }
+
             /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
             ///
             /// # Errors
@@ -178,7 +221,7 @@ macro_rules! set_reader {
             ///
             /// # Errors
             /// If it stands in a file that cannot be opened, or does not decode.
-            pub fn metadata(&self) -> $Result<$crate::value::Value> {
+            pub fn metadata(&self) -> $Result<$Metadata> {
                 self.shared.metadata()
             }
 
@@ -190,6 +233,199 @@ macro_rules! set_reader {
             /// As [`verify`](Self::verify), with threads and progress of your choice.
             pub fn verify_with(&self, level: $crate::VerifyLevel, work: &$crate::Execution<'_>) -> $crate::Report {
                 self.shared.verify_with(level, work)
+            }
+        }
+
+        $(#[$async_reader])*
+        ///
+        /// It has the methods of [`SetReader`] as `async` functions and runs the same code; your executor drives it.
+        #[derive(Debug)]
+        pub struct AsyncSetReader<F: $crate::FetchFiles> {
+            shared: $crate::AsyncSetReader<$Map, F>,
+        }
+
+        impl<F: $crate::FetchFiles> AsyncSetReader<F> {
+            #[doc = concat!("Opens the ", $format, " set whose index is the file `index` of `files`.")]
+            ///
+            /// # Errors
+            #[doc = concat!("If the index cannot be read, or breaks a rule of ", $format, ".")]
+            pub async fn from_files(files: F, index: &str) -> $Result<Self> {
+                Ok(Self { shared: $crate::AsyncSetReader::from_files(files, index).await? })
+            }
+
+            /// As [`from_files`](Self::from_files), with options of your own.
+            ///
+            /// # Errors
+            /// As [`from_files`](Self::from_files).
+            pub async fn from_files_with(files: F, index: &str, options: &$OpenOptions) -> $Result<Self> {
+                let shared = $crate::AsyncSetReader::from_files_with(files, index, options.as_ref());
+                Ok(Self { shared: shared.await? })
+            }
+
+            /// Opens a set by the [`index`](Self::index) of a reader that was opened before. Nothing is read.
+            #[must_use]
+            pub fn with_index(index: ::std::sync::Arc<$Map>, files: F, options: &$OpenOptions) -> Self {
+                Self { shared: $crate::AsyncSetReader::with_index(index, files, options.as_ref().clone()) }
+            }
+
+            /// What the index of the set says.
+            #[must_use]
+            pub const fn index(&self) -> &::std::sync::Arc<$Map> {
+                self.shared.index()
+            }
+
+            /// Where the files come from.
+            #[must_use]
+            pub const fn files(&self) -> &F {
+                self.shared.files()
+            }
+
+            /// A file of the set, counted from 0; opened if it is not yet. One that cannot be opened is tried once.
+            ///
+            /// # Errors
+            /// As [`SetReader::shard`].
+            pub async fn shard(&self, number: usize) -> $Result<&$Reader<F::File>> {
+                self.shared.shard(number).await
+            }
+
+            /// Opens every file and looks for every tensor.
+            ///
+            /// # Errors
+            /// As [`SetReader::open_all`].
+            pub async fn open_all(&self) -> $Result<()> {
+                self.shared.open_all().await
+            }
+
+            /// The tensors, in the order of the index: names, dtypes and shapes.
+            ///
+            /// # Errors
+            /// As [`info`](Self::info), for the first tensor that has an error.
+            pub async fn tensors(&self) -> $Result<Vec<$crate::TensorInfo<'_>>> {
+                self.shared.tensors().await
+            }
+
+            /// The tensor at a position in [`tensors`](Self::tensors), without its values.
+            ///
+            /// # Errors
+            /// As [`SetReader::info`].
+            pub async fn info(&self, position: usize) -> $Result<$crate::TensorInfo<'_>> {
+                self.shared.info(position).await
+            }
+
+            /// The position of the tensor of that name.
+            #[must_use]
+            pub fn find(&self, name: &str) -> Option<usize> {
+                self.shared.find(name)
+            }
+
+            /// The tensor of that name with its values.
+            ///
+            /// # Errors
+            /// As [`SetReader::tensor`].
+            pub async fn tensor(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor(name).await
+            }
+
+            /// The tensor at a position with its values.
+            ///
+            /// # Errors
+            /// As [`SetReader::tensor`].
+            pub async fn tensor_at(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at(position).await
+            }
+
+            /// As [`SetReader::tensor_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::tensor_checked`].
+            pub async fn tensor_checked(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_checked(name).await
+            }
+
+            /// As [`SetReader::tensor_at_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::tensor_checked`].
+            pub async fn tensor_at_checked(&self, position: usize) -> $Result<$crate::TensorView<'_>> {
+                self.shared.tensor_at_checked(position).await
+            }
+
+            /// A range of the bytes of a tensor's values, without the rest of them.
+            ///
+            /// # Errors
+            /// As [`SetReader::read_range`].
+            pub async fn read_range(
+                &self,
+                name: &str,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range(name, range).await
+            }
+
+            /// As [`read_range`](Self::read_range), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`SetReader::read_range`].
+            pub async fn read_range_at(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at(position, range).await
+            }
+
+            /// As [`SetReader::read_range_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::read_range_checked`].
+            pub async fn read_range_checked(
+                &self,
+                name: &str,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_checked(name, range).await
+            }
+
+            /// As [`SetReader::read_range_at_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::read_range_checked`].
+            pub async fn read_range_at_checked(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at_checked(position, range).await
+            }
+
+            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            ///
+            /// # Errors
+            /// As [`SetReader::read_into`].
+            pub async fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> $Result<()> {
+                self.shared.read_into(position, offset, out).await
+            }
+
+            /// The model's metadata.
+            ///
+            /// # Errors
+            /// As [`SetReader::metadata`].
+            pub async fn metadata(&self) -> $Result<$Metadata> {
+                self.shared.metadata().await
+            }
+
+            #[doc = concat!("Checks the index and every file by the rules of ", $format, ", and reports every finding.")]
+            pub async fn verify(&self, level: $crate::VerifyLevel) -> $crate::Report {
+                self.shared.verify(level).await
+            }
+
+            /// As [`verify`](Self::verify), with the progress callback of `work`.
+            pub async fn verify_with(
+                &self,
+                level: $crate::VerifyLevel,
+                work: &$crate::Execution<'_>,
+            ) -> $crate::Report {
+                self.shared.verify_with(level, work).await
             }
         }
     };

@@ -6,7 +6,10 @@ mod format;
 mod open;
 mod reader;
 
+use std::borrow::Cow;
 use std::future::{Future, ready};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use tensor_core::TensorInfo;
@@ -37,12 +40,25 @@ pub trait ShardMap: Sized {
     /// The format's own reader of one of its files.
     type Reader<S>: From<Reader<Self::Index, S>> + AsRef<Reader<Self::Index, S>>;
 
+    /// The metadata of the model, typed: what the writer of sets takes too.
+    type Metadata<'a>
+    where
+        Self: 'a;
+
     /// What the format calls one of its files, in errors.
     const SHARD: &'static str;
 
     /// Whether a file of another size than the index states is refused when it is opened. Where it is not, the sizes are
     /// compared before values are read that have to be checked.
     const SIZES_BIND: bool = true;
+
+    /// The path of the index, where a user may name the folder that it is in.
+    ///
+    /// # Errors
+    /// If the folder cannot be listed, or has no index or several.
+    fn index_path(path: &Path) -> io::Result<Cow<'_, Path>> {
+        Ok(Cow::Borrowed(path))
+    }
 
     /// Parses the text of the index.
     ///
@@ -118,13 +134,22 @@ pub trait ShardMap: Sized {
     /// What [`Container::version`](crate::Container::version) says.
     fn version_text(&self) -> Option<String>;
 
-    /// The file whose metadata and details are those of the model; without it, [`metadata`](Self::metadata) has them.
+    /// The metadata of the model, as the format has it.
+    ///
+    /// # Errors
+    /// If it is in a file that cannot be opened, or does not decode.
+    fn metadata<F: FetchFiles>(
+        set: &OpenSet<Self, F>,
+    ) -> impl Future<Output = Result<Self::Metadata<'_>, MapError<Self>>>;
+
+    /// The file whose metadata and details are those of the model; without it, [`metadata_tree`](Self::metadata_tree) has
+    /// them.
     fn described_by(&self) -> Option<usize> {
         None
     }
 
-    /// The metadata in the text of the index.
-    fn metadata(&self) -> Value {
+    /// The metadata in the text of the index, as [`Container::metadata`](crate::Container::metadata) says it.
+    fn metadata_tree(&self) -> Value {
         Value::Null
     }
 

@@ -459,9 +459,26 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(claims)
     }
 
-    /// The model's metadata.
-    pub(super) async fn metadata(&self) -> Result<Value, MapError<M>> {
-        let Some(number) = self.map.described_by() else { return Ok(self.map.metadata()) };
+    /// The model's metadata, as the format has it.
+    pub(super) async fn metadata(&self) -> Result<M::Metadata<'_>, MapError<M>> {
+        M::metadata(self).await.map_err(|error| self.named(error))
+    }
+
+    /// The metadata of one file of the set, as the format has it.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or its metadata does not decode.
+    pub async fn metadata_of(
+        &self,
+        number: usize,
+    ) -> Result<<M::Index as FileIndex>::Metadata<'_>, MapError<M>> {
+        let shard = self.shard(number).await?.as_ref();
+        shard.index().metadata(shard.source()).await.map_err(|error| self.within(number, error))
+    }
+
+    /// The model's metadata as one tree.
+    pub(super) async fn metadata_tree(&self) -> Result<Value, MapError<M>> {
+        let Some(number) = self.map.described_by() else { return Ok(self.map.metadata_tree()) };
         let read = async {
             let shard = self.shard(number).await?.as_ref();
             let tree = shard.index().metadata_tree(shard.source()).await;

@@ -46,8 +46,10 @@ impl<M: ShardMap> SetReader<M, Folder> {
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, MapError<M>> {
         let path = path.as_ref();
         let failed = |source| Error::Open { path: path.display().to_string(), source };
-        let source = FileSource::open(path).map_err(failed)?;
-        Self::from_source(&source, Folder::of(path), options)
+        let index = M::index_path(path).map_err(failed)?;
+        let failed = |source| Error::Open { path: index.display().to_string(), source };
+        let source = FileSource::open(&index).map_err(failed)?;
+        Self::from_source(&source, Folder::of(&index), options)
     }
 }
 
@@ -57,7 +59,15 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// If the index cannot be read or breaks a rule.
     pub fn from_files(files: F, index: &str) -> Result<Self, MapError<M>> {
-        now(OpenSet::from_files(files, index, &default_options::<M>())).map(Self)
+        Self::from_files_with(files, index, &default_options::<M>())
+    }
+
+    /// As [`from_files`](Self::from_files), with options of your own.
+    ///
+    /// # Errors
+    /// As [`from_files`](Self::from_files).
+    pub fn from_files_with(files: F, index: &str, options: &OpenOptions) -> Result<Self, MapError<M>> {
+        now(OpenSet::from_files(files, index, options)).map(Self)
     }
 
     /// Opens the set whose index is what `source` holds, and whose files `files` opens.
@@ -207,7 +217,14 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
     pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
-        let position = self.0.position(name)?;
+        self.read_range_at(self.0.position(name)?, range)
+    }
+
+    /// A range of the bytes of the tensor at a position.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range).
+    pub fn read_range_at(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
         self.prepare(position);
         now(self.0.read_range(position, range))
     }
@@ -221,12 +238,20 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.read_into(position, offset, out))
     }
 
-    /// The model's metadata.
+    /// The model's metadata, as the format has it.
     ///
     /// # Errors
     /// If it stands in a file that cannot be opened, or does not decode.
-    pub fn metadata(&self) -> Result<Value, MapError<M>> {
+    pub fn metadata(&self) -> Result<M::Metadata<'_>, MapError<M>> {
         now(self.0.metadata())
+    }
+
+    /// The model's metadata as [`Container::metadata`] says it.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn metadata_tree(&self) -> Result<Value, MapError<M>> {
+        now(self.0.metadata_tree())
     }
 
     /// Checks the index and every file, on all cores, and reports every finding.
@@ -305,7 +330,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
-        Self::metadata(self).map_err(AnyError::from)
+        self.metadata_tree().map_err(AnyError::from)
     }
 
     /// The format's own, and `files`: path and size of each; the size is null for one that cannot be opened.

@@ -106,8 +106,9 @@ impl Content {
         self.take_names("manifest key", &said);
         #[cfg(feature = "aero")]
         if let Some(set) = model.as_aeroset() {
-            self.take_names(INDEX_KEY, set.set().model());
-            let keys = [("base_url", set.set().base_url().is_some()), ("cache", set.set().cache().is_some())];
+            self.take_names(INDEX_KEY, set.index().model());
+            let keys =
+                [("base_url", set.index().base_url().is_some()), ("cache", set.index().cache().is_some())];
             for (key, _) in keys.into_iter().filter(|(_, is_there)| *is_there) {
                 self.own_set.push(Unsupported::loss(INDEX_KEY, key, "only the index of an AEROSET has it"));
             }

@@ -59,7 +59,9 @@ const CHOICES: &[Choice] = &[
 
 #[cfg(feature = "aero")]
 mod on {
-    use aero::{Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetPlan, SetReader, WriteOptions};
+    use aero::{
+        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetIndex, SetPlan, SetReader, WriteOptions,
+    };
     use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
@@ -68,7 +70,6 @@ mod on {
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
-    use crate::open::OpenOptions;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -77,9 +78,7 @@ mod on {
 
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        let options = reader_options(opened.options);
-        let reader = SetReader::from_source(&opened.source, opened.files, &options)?;
-        Ok(Box::new(reader))
+        opened.open_set::<SetIndex, SetReader<_>>()
     }
 
     /// The reader of a source that is an AERO file.
@@ -90,14 +89,6 @@ mod on {
     /// The reader of a source that is an AEROSET.
     fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
         reader_of(source)
-    }
-
-    fn reader_options(options: &OpenOptions) -> aero::OpenOptions {
-        let own = aero::OpenOptions::new();
-        match &options.limits {
-            Some(limits) => own.limits(limits.clone()),
-            None => own,
-        }
     }
 
     pub(super) fn write(
@@ -131,7 +122,7 @@ mod on {
             options = options.part_size(nbytes);
         }
         if let Some(set) = set(job.source) {
-            options = options.delivery(set.set().base_url(), set.set().cache().cloned());
+            options = options.delivery(set.index().base_url(), set.index().cache().cloned());
         }
         let plan = SetPlan::new(name, job.specs(), &job.metadata.keys, &options);
         Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
@@ -140,7 +131,7 @@ mod on {
     /// The index of a source that is AERO too.
     fn index_of(source: &dyn Opened) -> Option<&Index> {
         let index = file(source).map(|reader| &**reader.index());
-        index.or_else(|| set(source).map(|set| &**set.index()))
+        index.or_else(|| set(source).and_then(|set| set.index().tensors()).map(|index| &**index))
     }
 
     /// The `quant_params` of a tensor that say more than a ggml type.
@@ -221,7 +212,7 @@ mod on {
             }
         }
         if let Some(set) = set(source) {
-            for number in 0..set.set().parts().len() {
+            for number in 0..set.index().parts().len() {
                 let part = set.part(number)?;
                 let why = "it is in a part of the set, and parts are made anew";
                 losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));

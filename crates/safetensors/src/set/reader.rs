@@ -1,6 +1,6 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
-use modelfmt_core::value::Value;
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, ShardMap, VerifyLevel};
 
 use super::SetIndex;
@@ -9,18 +9,19 @@ use crate::index::Index;
 use crate::reader::{OpenOptions, Reader};
 
 modelfmt_core::set_reader! {
-    "safetensors", SetIndex, Reader, OpenOptions, Result;
+    "safetensors", SetIndex, Reader, OpenOptions, Result, &Object;
 
     /// An open set of safetensors files: its [`SetIndex`] and its files.
     pub struct SetReader<F>;
-}
 
-/// An open set of safetensors files that may have to be waited for.
-pub type AsyncSetReader<F> = modelfmt_core::AsyncSetReader<SetIndex, F>;
+    /// An open set of safetensors files that may have to be waited for, such as those of an object store.
+    pub struct AsyncSetReader<F>;
+}
 
 impl ShardMap for SetIndex {
     type Index = Index;
     type Reader<S> = Reader<S>;
+    type Metadata<'a> = &'a Object;
 
     const SHARD: &'static str = "file";
 
@@ -65,8 +66,12 @@ impl ShardMap for SetIndex {
         None
     }
 
-    /// The index's own `metadata`. That of a file is its reader's: `set.shard(0)?.index().metadata()`.
-    fn metadata(&self) -> Value {
+    /// The index's own `metadata`. That of a file is its reader's: `set.shard(0)?.metadata()`.
+    async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Object> {
+        Ok(Self::metadata(set.index()))
+    }
+
+    fn metadata_tree(&self) -> Value {
         Value::Object(self.metadata().clone())
     }
 
