@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aero::{DType, Plan, TensorSpec, WriteOptions};
 use client::HttpSource;
 use modelfmt::modelfmt_core::write::MemoryFile;
-use modelfmt::{Model, Object, Execution};
+use modelfmt::{Execution, Model, Object};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let url = match env::args().nth(1) {
@@ -52,7 +52,7 @@ fn model(layers: u64) -> Result<Vec<u8>, Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use modelfmt::{VerifyLevel, Source};
+    use modelfmt::{Source, VerifyLevel};
 
     #[test]
     fn the_source_keeps_its_contract() {

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use mag::modelfmt_core::write::Overwrite;
-use mag::{Checksum, DType, Metadata, Number, Plan, Reader, TensorSpec, Execution, WriteOptions};
+use mag::{Checksum, DType, Execution, Metadata, Number, Plan, Reader, TensorSpec, WriteOptions};
 
 /// What is to be found: y = w · x + b.
 const TRUTH: ([f32; 3], f32) = ([1.5, -2.0, 0.25], 0.75);

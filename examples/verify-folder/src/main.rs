@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use modelfmt::{VerifyLevel, Status, Execution};
+use modelfmt::{Execution, Status, VerifyLevel};
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference");
 

@@ -13,6 +13,7 @@ pub(super) static TOY: Entry = Entry {
     ending: Some(".toy"),
     sharded: None,
     is_set: false,
+    versions: &[],
     capabilities: Capabilities {
         format: Format::Toy,
         numbers: &[U8, F32],

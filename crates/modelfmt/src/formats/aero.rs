@@ -2,7 +2,7 @@
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Entry, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static AERO: Entry = Entry {
@@ -12,6 +12,7 @@ pub(super) static AERO: Entry = Entry {
     ending: Some(".aero"),
     sharded: None,
     is_set: false,
+    versions: &[Version::only(&["0.1"])],
     capabilities: CAPABILITIES,
     choices: CHOICES,
     driver: driver!("aero", on::open, write: super::entry::Write::File(on::write), losses: Some(on::losses)),
@@ -26,6 +27,7 @@ pub(super) static AEROSET: Entry = Entry {
     ending: Some(".aeroset.json"),
     sharded: None,
     is_set: true,
+    versions: &[Version::only(&["0.1"])],
     capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
     choices: CHOICES,
     driver: driver!("aero", on::open_set, write: super::entry::Write::Set(on::write_set), losses: Some(on::losses)),

@@ -14,6 +14,7 @@ pub(super) static APR: Entry = Entry {
     ending: None,
     sharded: None,
     is_set: false,
+    versions: &[],
     capabilities: Capabilities {
         format: Format::Apr,
         numbers: NUMBERS,

@@ -4,7 +4,7 @@ use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, 
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Entry, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static APR2: Entry = Entry {
@@ -14,6 +14,7 @@ pub(super) static APR2: Entry = Entry {
     ending: Some(".apr"),
     sharded: Some(Format::Apr2Sharded),
     is_set: false,
+    versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
     driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write)),
@@ -26,6 +27,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     ending: None,
     sharded: None,
     is_set: true,
+    versions: VERSIONS,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
     choices: CHOICES,
     driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::write_set)),
@@ -38,6 +40,7 @@ pub(super) static APR1: Entry = Entry {
     ending: None,
     sharded: None,
     is_set: false,
+    versions: &[],
     capabilities: Capabilities {
         format: Format::Apr1,
         blocks: Blocks::None,
@@ -48,6 +51,7 @@ pub(super) static APR1: Entry = Entry {
     driver: driver!("apr2", on::open),
 };
 
+const VERSIONS: &[Version] = &[Version::only(&["2.0", "2"])];
 const CAPABILITIES: Capabilities = Capabilities {
     format: Format::Apr2,
     numbers: NUMBERS,

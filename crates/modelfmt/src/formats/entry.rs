@@ -32,11 +32,28 @@ pub(crate) struct Entry {
     pub(crate) sharded: Option<Format>,
     /// Whether a model consists of several files.
     pub(crate) is_set: bool,
+    /// The versions that are written, if they have names. The first is written unless another is asked for.
+    pub(crate) versions: &'static [Version],
     pub(crate) capabilities: Capabilities,
     /// What can be chosen for it, of what not every target understands.
     pub(crate) choices: &'static [Choice],
     /// None if the feature is off.
     pub(crate) driver: Option<Driver>,
+}
+
+/// A version of a format that is written.
+pub(crate) struct Version {
+    /// How it is asked for; the first is how it is printed.
+    pub(crate) names: &'static [&'static str],
+    /// What it can hold, if that is not what the version of the document can.
+    pub(crate) capabilities: Option<&'static Capabilities>,
+}
+
+impl Version {
+    /// One that can hold what the entry says.
+    pub(crate) const fn only(names: &'static [&'static str]) -> Self {
+        Self { names, capabilities: None }
+    }
 }
 
 /// What tells a file of the format from others.

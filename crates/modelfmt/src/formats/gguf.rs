@@ -13,6 +13,7 @@ pub(super) static GGUF: Entry = Entry {
     ending: Some(".gguf"),
     sharded: None,
     is_set: false,
+    versions: &[],
     capabilities: Capabilities {
         format: Format::Gguf,
         numbers: &[I8, I16, I32, I64, F16, BF16, F32, F64],

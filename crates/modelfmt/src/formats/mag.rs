@@ -4,8 +4,7 @@ use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
-use super::versions::Version;
+use super::entry::{Entry, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static MAG: Entry = Entry {
@@ -15,6 +14,7 @@ pub(super) static MAG: Entry = Entry {
     ending: Some(".mag"),
     sharded: None,
     is_set: false,
+    versions: VERSIONS,
     capabilities: Capabilities {
         format: Format::Mag,
         numbers: NUMBERS,
@@ -33,7 +33,7 @@ pub(super) static MAG: Entry = Entry {
 };
 
 /// The versions that are written.
-pub(super) const VERSIONS: &[Version] = &[
+const VERSIONS: &[Version] = &[
     Version { names: &["1"], capabilities: None },
     Version { names: V0_3, capabilities: Some(&CAPABILITIES_0_3) },
 ];

@@ -69,6 +69,11 @@ formats! {
 }
 
 impl Format {
+    /// The versions that are written. The first is written unless another is asked for.
+    pub(crate) const fn versions(self) -> &'static [entry::Version] {
+        self.entry().versions
+    }
+
     /// How it is read and written, if this build can do that.
     pub(crate) const fn driver(self) -> Option<&'static entry::Driver> {
         self.entry().driver.as_ref()

@@ -4,7 +4,7 @@ use modelfmt_core::DType::{self, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Entry, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static OINF: Entry = Entry {
@@ -14,6 +14,7 @@ pub(super) static OINF: Entry = Entry {
     ending: Some(".oinf"),
     sharded: None,
     is_set: false,
+    versions: &[Version::only(&["1"])],
     capabilities: Capabilities {
         format: Format::Oinf,
         numbers: NUMBERS,

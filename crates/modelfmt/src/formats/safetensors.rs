@@ -14,6 +14,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     ending: Some(".safetensors"),
     sharded: Some(Format::SafetensorsSharded),
     is_set: false,
+    versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize],
     driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write)),
@@ -26,6 +27,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     ending: Some(".safetensors.index.json"),
     sharded: None,
     is_set: true,
+    versions: &[],
     capabilities: Capabilities {
         format: Format::SafetensorsSharded,
         metadata: Metadata::Index,

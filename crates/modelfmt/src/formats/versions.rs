@@ -4,38 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Format;
+use super::UnknownFormat;
 use super::capabilities::Capabilities;
-use crate::formats::UnknownFormat;
-
-/// A version of a format that is written.
-pub(crate) struct Version {
-    /// How it is asked for; the first is how it is printed.
-    pub(crate) names: &'static [&'static str],
-    /// What it can hold, if that is not what the version of the document can.
-    pub(crate) capabilities: Option<&'static Capabilities>,
-}
-
-impl Version {
-    const fn only(names: &'static [&'static str]) -> Self {
-        Self { names, capabilities: None }
-    }
-}
 
 impl Format {
-    /// The versions that are written. The first is written unless another is asked for.
-    pub(crate) const fn versions(self) -> &'static [Version] {
-        const AERO: &[Version] = &[Version::only(&["0.1"])];
-        const APR2: &[Version] = &[Version::only(&["2.0", "2"])];
-        const OINF: &[Version] = &[Version::only(&["1"])];
-        match self {
-            Self::Aero | Self::AeroSet => AERO,
-            Self::Apr2 | Self::Apr2Sharded => APR2,
-            Self::Mag => super::mag::VERSIONS,
-            Self::Oinf => OINF,
-            _ => &[],
-        }
-    }
-
     /// What a version can hold; without a version, that of the document. `None` if it is not written.
     #[must_use]
     pub fn capabilities_of(self, version: Option<&str>) -> Option<&'static Capabilities> {
