@@ -7,6 +7,7 @@ mod dependencies;
 mod features;
 mod outcomes;
 mod package;
+mod siblings;
 mod sources;
 mod toy;
 

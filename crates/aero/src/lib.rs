@@ -158,9 +158,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Sets and chunks of your own
+//! # Sets
 //!
-//! An AEROSET is an index with the SHA-256 of its parts, and parts that hold shards: `SetReader`, `SetPlan`.
+//! An AEROSET is an index in JSON with the SHA-256 of its files, an AERO file that lists all tensors, and AERO files with their
+//! values, the parts. A `SetPlan` writes them; a `SetReader` opens a part when you ask for one of its tensors.
+//!
+//! ```
+//! # #[cfg(feature = "set")] {
+//! use aero::modelfmt_core::value::Object;
+//! use aero::modelfmt_core::write::MemoryFolder;
+//! use aero::{DType, Execution, SetPlan, SetReader, TensorSpec, WriteOptions};
+//!
+//! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "demo")]);
+//! let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![1000]));
+//! let options = WriteOptions::new().part_size(1500);
+//! # let options = options.uuid([7; 16]).zstd(None);
+//! let plan = SetPlan::new("model.aeroset.json", specs, &metadata, &options)?;
+//! let folder = MemoryFolder::default(); // or plan.write_folder("models/", …)
+//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Execution::default())?;
+//!
+//! let model = SetReader::from_files(folder.files(), "model.aeroset.json")?; // or SetReader::open("models/")
+//! assert_eq!(model.index().parts()[1].file.path, "model.part-001.aero");
+//! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second part only
+//! # assert!(model.verify(aero::VerifyLevel::Full).is_ok());
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Chunks of your own
+//!
 //! [`ChunkWriter`] writes files of chunks of your own, and [`Reader::chunk`] reads any.
 //!
 //! # Files that are not to be trusted

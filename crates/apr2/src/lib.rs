@@ -162,7 +162,24 @@
 //!
 //! # Sets
 //!
-//! A sharded model is a manifest, and files that hold its tensors: [`SetReader`], [`SetPlan`]; see [`shards`].
+//! A sharded model is a manifest and shards, which are APR2 files themselves. A [`SetPlan`] writes them; a [`SetReader`] opens a
+//! shard when you ask for one of its tensors.
+//!
+//! ```
+//! use apr2::write::MemoryFolder;
+//! use apr2::{DType, Execution, Metadata, SetPlan, SetReader, TensorSpec, WriteOptions};
+//!
+//! let metadata = Metadata::new("whisper", Default::default());
+//! let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![1000]));
+//! let plan = SetPlan::new("model.apr", specs, &metadata, &WriteOptions::new().shard_size(1500))?;
+//! let folder = MemoryFolder::default(); // or `plan.write_folder("models/", …)`
+//! plan.write(&[[1u8; 1000], [2; 1000]], &folder, &Execution::default())?;
+//!
+//! let model = SetReader::from_files(folder.files(), "model.apr")?; // or `SetReader::open("models/model.apr")`
+//! assert_eq!(model.index().shard(1).unwrap().path, "model-00002-of-00002.apr");
+//! assert_eq!(model.tensor("b")?.bytes(), [2; 1000]); // opens the second shard only
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Files that are not to be trusted
 //!
@@ -192,7 +209,7 @@ mod prefetch;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
-pub mod shards;
+mod set;
 mod stored;
 mod stream;
 mod values;
@@ -209,7 +226,7 @@ pub use prefetch::{Prefetched, prefetch};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use shards::{AsyncSetReader, Manifest, SetPlan, SetReader, Shard};
+pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};
 

@@ -137,7 +137,7 @@ proptest! {
             prop_assert_eq!(set.find(&tensor.name), Some(position));
         }
         for (number, shard) in set.index().shards().enumerate() {
-            let bytes = &files.0[shard.file];
+            let bytes = &files.0[shard.path];
             prop_assert_eq!((shard.size, shard.crc32), (bytes.as_ref().len() as u64, Some(testkit::crc32(bytes))));
             prop_assert!(shard.size <= cap || set.shard(number).unwrap().tensors().len() <= 1);
         }

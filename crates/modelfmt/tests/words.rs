@@ -96,10 +96,10 @@ reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/na
 
 /// The set readers, with the files that they open in the place of a source.
 macro_rules! reads_sets {
-    ($test:ident, $crate_name:ident, $Map:ident, $metadata:ty, $golden:literal) => {
+    ($test:ident, $crate_name:ident, $metadata:ty, $golden:literal) => {
         #[test]
         fn $test() {
-            use $crate_name::{AsyncSetReader, OpenOptions, Reader, Result, SetReader, $Map};
+            use $crate_name::{AsyncSetReader, OpenOptions, Reader, Result, SetIndex, SetReader};
             type Set = SetReader<Folder>;
             let open: fn(&Path) -> Result<Set> = |path| Set::open(path);
             let open_with: fn(&Path, &OpenOptions) -> Result<Set> =
@@ -108,7 +108,7 @@ macro_rules! reads_sets {
             let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> = Set::read_range;
             let shard: fn(&Set, usize) -> Result<&Reader<FileSource>> = Set::shard;
             let metadata: fn(&Set) -> Result<$metadata> = Set::metadata;
-            let index: fn(&Set) -> &Arc<$Map> = Set::index;
+            let index: fn(&Set) -> &Arc<SetIndex> = Set::index;
             let verify: fn(&Set, VerifyLevel) -> Report = Set::verify;
 
             let path = golden($golden);
@@ -141,15 +141,9 @@ macro_rules! reads_sets {
     };
 }
 
-reads_sets!(aero_reads_sets, aero, SetIndex, Object, "aero/set/model.aeroset.json");
-reads_sets!(apr2_reads_sets, apr2, Manifest, &apr2::Metadata, "apr2/set/sharded.apr");
-reads_sets!(
-    safetensors_reads_sets,
-    modelfmt_safetensors,
-    SetIndex,
-    &Object,
-    "safetensors/set.safetensors.index.json"
-);
+reads_sets!(aero_reads_sets, aero, Object, "aero/set/model.aeroset.json");
+reads_sets!(apr2_reads_sets, apr2, &apr2::Metadata, "apr2/set/sharded.apr");
+reads_sets!(safetensors_reads_sets, modelfmt_safetensors, &Object, "safetensors/set.safetensors.index.json");
 
 /// What `metadata` gives is what the writer takes (by reference, where it is a value).
 macro_rules! writes {

@@ -1,11 +1,11 @@
 //! What no compiler looks at: where `unsafe` may stand, lints that a crate switches off, paths of somebody's
-//! machine, files that grow too long.
+//! machine, files that grow too long, format crates that are not as the tables say.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 
-use super::code;
+use super::{code, siblings};
 use crate::run::{self, Result, step};
 use crate::workspace;
 
@@ -17,7 +17,7 @@ const UNSAFE_ALLOWED: &[&str] =
 const MAX_LINES: usize = 600;
 
 pub(super) fn check() -> Result {
-    step("sources: unsafe, lints, paths, length");
+    step("sources: unsafe, lints, paths, length, the same files in each format's crate");
     let root = workspace::root();
     let listed = run::output(workspace::command("git").args([
         "ls-files",
@@ -42,6 +42,7 @@ pub(super) fn check() -> Result {
     for package in workspace::packages()? {
         faults.extend(own_lints(&package.name, &fs::read_to_string(package.dir.join("Cargo.toml"))?));
     }
+    faults.extend(siblings::faults(&root)?);
     for fault in &faults {
         println!("{fault}");
     }

@@ -38,7 +38,7 @@ pub struct SetFile {
     /// SHA-256 of the file; `None` if what is stated is not 64 hex digits, which `verify` reports.
     pub sha256: Option<[u8; 32]>,
     /// Its size, as the index states it.
-    pub size_bytes: u64,
+    pub size: u64,
 }
 
 /// A part of a set: a file with shards.
@@ -251,7 +251,7 @@ fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> 
     Ok(SetFile {
         path: path.to_owned(),
         sha256: object.required_str("sha256").ok().and_then(|text| from_hex(text.as_bytes())),
-        size_bytes: object.required_u64("size_bytes").map_err(FileFault::Key)?,
+        size: object.required_u64("size_bytes").map_err(FileFault::Key)?,
     })
 }
 

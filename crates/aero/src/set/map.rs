@@ -80,7 +80,7 @@ impl ShardMap for SetIndex {
     }
 
     fn stated_size(&self, number: usize) -> Option<u64> {
-        self.file(number).map(|file| file.size_bytes)
+        self.file(number).map(|file| file.size)
     }
 
     fn part(&self, number: usize) -> Part {

@@ -72,8 +72,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
     }
 
     fn size(&mut self, file: &SetFile, len: u64) {
-        if len != file.size_bytes {
-            let (path, stated) = (Shortened(&file.path), file.size_bytes);
+        if len != file.size {
+            let (path, stated) = (Shortened(&file.path), file.size);
             let text = format!("file {path:?}: it has {len} bytes, but the index of the set says {stated}");
             self.found.structure.push(text);
         }

@@ -9,7 +9,7 @@
 #[macro_export]
 macro_rules! set_reader {
     (
-        $format:literal, $Map:ident, $Reader:ident, $OpenOptions:ident, $Result:ident, $Metadata:ty;
+        $format:literal, $Index:ident, $Reader:ident, $OpenOptions:ident, $Result:ident, $Metadata:ty;
         $(#[$reader:meta])*
         pub struct SetReader<F>;
         $(#[$async_reader:meta])*
@@ -21,13 +21,13 @@ macro_rules! set_reader {
         /// neither dtypes nor shapes, also to say what a tensor is.
         #[derive(Debug)]
         pub struct SetReader<F: $crate::source::Files> {
-            shared: $crate::SetReader<$Map, F>,
+            shared: $crate::SetReader<$Index, F>,
         }
 
         $crate::set_container!(SetReader<F>, shared);
 
-        impl<F: $crate::source::Files> From<$crate::SetReader<$Map, F>> for SetReader<F> {
-            fn from(shared: $crate::SetReader<$Map, F>) -> Self {
+        impl<F: $crate::source::Files> From<$crate::SetReader<$Index, F>> for SetReader<F> {
+            fn from(shared: $crate::SetReader<$Index, F>) -> Self {
                 Self { shared }
             }
         }
@@ -82,13 +82,13 @@ macro_rules! set_reader {
 
             /// Opens a set by the [`index`](Self::index) of a reader that was opened before. Nothing is read.
             #[must_use]
-            pub fn with_index(index: ::std::sync::Arc<$Map>, files: F, options: &$OpenOptions) -> Self {
+            pub fn with_index(index: ::std::sync::Arc<$Index>, files: F, options: &$OpenOptions) -> Self {
                 Self { shared: $crate::SetReader::with_index(index, files, options.as_ref().clone()) }
             }
 
             /// What the index of the set says.
             #[must_use]
-            pub const fn index(&self) -> &::std::sync::Arc<$Map> {
+            pub const fn index(&self) -> &::std::sync::Arc<$Index> {
                 self.shared.index()
             }
 
@@ -241,7 +241,7 @@ macro_rules! set_reader {
         /// It has the methods of [`SetReader`] as `async` functions and runs the same code; your executor drives it.
         #[derive(Debug)]
         pub struct AsyncSetReader<F: $crate::FetchFiles> {
-            shared: $crate::AsyncSetReader<$Map, F>,
+            shared: $crate::AsyncSetReader<$Index, F>,
         }
 
         impl<F: $crate::FetchFiles> AsyncSetReader<F> {
@@ -264,13 +264,13 @@ macro_rules! set_reader {
 
             /// Opens a set by the [`index`](Self::index) of a reader that was opened before. Nothing is read.
             #[must_use]
-            pub fn with_index(index: ::std::sync::Arc<$Map>, files: F, options: &$OpenOptions) -> Self {
+            pub fn with_index(index: ::std::sync::Arc<$Index>, files: F, options: &$OpenOptions) -> Self {
                 Self { shared: $crate::AsyncSetReader::with_index(index, files, options.as_ref().clone()) }
             }
 
             /// What the index of the set says.
             #[must_use]
-            pub const fn index(&self) -> &::std::sync::Arc<$Map> {
+            pub const fn index(&self) -> &::std::sync::Arc<$Index> {
                 self.shared.index()
             }
 

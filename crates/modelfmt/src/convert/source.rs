@@ -193,7 +193,7 @@ impl Content {
                 let shard = set.shard(number).map_err(|error| model.failed(error))?;
                 let others = shard.index().metadata().object().iter();
                 for (key, _) in others.filter(|&(key, value)| self.keys.get(key) != Some(value)) {
-                    let file = listed.file;
+                    let file = listed.path;
                     let why =
                         format!("{file:?} says it, and the metadata of a set is that of its first file");
                     self.losses.push(Unsupported::loss("metadata key", key, why));

@@ -94,7 +94,7 @@ mod on {
 
     /// Opens a set by its index.
     pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_set::<apr2::Manifest, apr2::SetReader<_>>()
+        opened.open_set::<apr2::SetIndex, apr2::SetReader<_>>()
     }
 
     pub(super) fn write(

@@ -82,7 +82,7 @@ fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
     let model = set(folder.path(), &source, Format::Apr2Sharded, "m.apr");
     convert(&model, Format::Aero, &options(|_| {}));
     // The third shard says something of its own, and of another type.
-    let shard = model.as_apr2_sharded().unwrap().index().shard(2).unwrap().file.to_owned();
+    let shard = model.as_apr2_sharded().unwrap().index().shard(2).unwrap().path.to_owned();
     let metadata =
         r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;
     let other = apr2(&three()[2..], metadata);

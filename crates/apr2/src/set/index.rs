@@ -8,7 +8,7 @@ use crate::error::{Error, Fault, Result, malformed};
 
 /// What a manifest says: the shards, and the tensors in the order of its `tensor_shard_map`.
 #[derive(Clone, Debug)]
-pub struct Manifest {
+pub struct SetIndex {
     apr_version: Option<String>,
     shards: Vec<Entry>,
     names: NameTable,
@@ -29,14 +29,18 @@ struct Entry {
 #[non_exhaustive]
 pub struct Shard<'a> {
     /// Its path, relative to the manifest's folder, and never out of it.
-    pub file: &'a str,
+    pub path: &'a str,
     /// Its size in bytes.
     pub size: u64,
     /// The CRC-32 of the whole file; `None` if the manifest has something else there than 8 lower-case hex digits.
+    ///
+    /// A shard ends in its own CRC, so this number depends on the shard's length alone. It finds damage, as the shard's own CRC
+    /// does. It does not find that an intact shard stands in the place of another of the same length; the tensors of the shard
+    /// show that.
     pub crc32: Option<u32>,
 }
 
-impl Manifest {
+impl SetIndex {
     /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
     ///
     /// # Errors
@@ -122,7 +126,7 @@ impl Manifest {
 
 impl Entry {
     fn shard(&self) -> Shard<'_> {
-        Shard { file: &self.file, size: self.size, crc32: self.crc32 }
+        Shard { path: &self.file, size: self.size, crc32: self.crc32 }
     }
 }
 
@@ -178,8 +182,8 @@ fn bad(at: u64, text: String) -> Error {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Manifest> {
-        Manifest::parse(text.as_bytes(), &Limits::default())
+    fn parse(text: &str) -> Result<SetIndex> {
+        SetIndex::parse(text.as_bytes(), &Limits::default())
     }
 
     const GOOD: &str = r#"{"apr_version":"2.0.0","sharded":true,"shard_count":2,"shards":[
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn a_manifest_lists_shards_and_tensors() {
         let manifest = parse(GOOD).unwrap();
-        let first = Shard { file: "m-00001-of-00002.apr", size: 100, crc32: Some(0xabcd) };
+        let first = Shard { path: "m-00001-of-00002.apr", size: 100, crc32: Some(0xabcd) };
         assert_eq!(manifest.shard(0), Some(first));
         assert_eq!(manifest.shard(1).unwrap().crc32, None);
         assert!(manifest.names().iter().eq(["a", "b"]));

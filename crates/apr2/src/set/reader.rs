@@ -2,23 +2,23 @@
 
 use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, ShardMap, VerifyLevel};
 
-use super::Manifest;
+use super::SetIndex;
 use crate::error::Result;
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::reader::{OpenOptions, Reader};
 
 modelfmt_core::set_reader! {
-    "APR2", Manifest, Reader, OpenOptions, Result, &Metadata;
+    "APR2", SetIndex, Reader, OpenOptions, Result, &Metadata;
 
-    /// An open sharded model: its [`Manifest`] and its shards.
+    /// An open sharded model: its [`SetIndex`] and its shards.
     pub struct SetReader<F>;
 
     /// An open sharded model whose files may have to be waited for, such as those of an object store.
     pub struct AsyncSetReader<F>;
 }
 
-impl ShardMap for Manifest {
+impl ShardMap for SetIndex {
     type Index = Index;
     type Reader<S> = Reader<S>;
     type Metadata<'a> = &'a Metadata;
@@ -54,7 +54,7 @@ impl ShardMap for Manifest {
     }
 
     fn path(&self, number: usize) -> Option<&str> {
-        self.shard(number).map(|shard| shard.file)
+        self.shard(number).map(|shard| shard.path)
     }
 
     fn stated_size(&self, number: usize) -> Option<u64> {

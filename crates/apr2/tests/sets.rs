@@ -187,7 +187,7 @@ fn manifests_that_break_a_rule_are_refused_at_open() {
     refused("depth", "\"b\": 1", &format!("\"b\": {}{}", "[".repeat(100_000), "]".repeat(100_000)));
     let text = files().0["model.apr"].to_vec();
     for len in 0..text.len() {
-        assert!(apr2::Manifest::parse(&text[..len], &Limits::default()).is_err(), "{len}");
+        assert!(apr2::SetIndex::parse(&text[..len], &Limits::default()).is_err(), "{len}");
     }
     let changes: [fn(&mut Limits); 4] =
         [|l| l.tensors = 2, |l| l.entries = 2, |l| l.index_len = 100, |l| l.name_len = 0];

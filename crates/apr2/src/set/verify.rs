@@ -7,7 +7,7 @@ use modelfmt_core::{
     Error, Execution, Fetch, FetchFiles, OpenSet, PIECE, Report, ScanRange, Shortened, VerifyLevel,
 };
 
-use super::{Manifest, Shard};
+use super::{SetIndex, Shard};
 use crate::index::Index;
 use crate::reader::Reader;
 use crate::verify::{self, message};
@@ -29,8 +29,8 @@ struct Found {
 }
 
 pub(super) async fn report<F: FetchFiles>(
-    manifest: &Manifest,
-    set: &OpenSet<Manifest, F>,
+    manifest: &SetIndex,
+    set: &OpenSet<SetIndex, F>,
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Report {
@@ -42,7 +42,7 @@ pub(super) async fn report<F: FetchFiles>(
         match &reader {
             Ok(reader) => one_shard(number, shard, reader, level, work, &mut found).await,
             Err(error) => {
-                found.structure.push(format!("shard {:?}: {}", Shortened(shard.file), message(error)));
+                found.structure.push(format!("shard {:?}: {}", Shortened(shard.path), message(error)));
                 if level >= VerifyLevel::Full {
                     unreadable(set, number, shard, work, &mut found).await;
                 }
@@ -55,7 +55,7 @@ pub(super) async fn report<F: FetchFiles>(
 }
 
 impl Found {
-    fn report(self, level: VerifyLevel, manifest: &Manifest) -> Report {
+    fn report(self, level: VerifyLevel, manifest: &SetIndex) -> Report {
         let mut report = Report::new(level);
         let shards = format!("{} shards", manifest.shards().len());
         let tensors = format!("{} tensors in {shards}", manifest.names().len());
@@ -80,16 +80,16 @@ impl Found {
     }
 }
 
-fn manifest_itself(manifest: &Manifest, found: &mut Found) {
+fn manifest_itself(manifest: &SetIndex, found: &mut Found) {
     if manifest.apr_version().is_none() {
         found.structure.push("manifest: it has no apr_version".to_owned());
     }
     let mut first = HashMap::new();
     for (number, shard) in manifest.shards().enumerate() {
-        if let Some(other) = first.insert(shard.file, number) {
+        if let Some(other) = first.insert(shard.path, number) {
             found.structure.push(format!(
                 "manifest: shards {other} and {number} are the same file {:?}",
-                Shortened(shard.file)
+                Shortened(shard.path)
             ));
         }
         if shard.crc32.is_none() {
@@ -108,7 +108,7 @@ async fn one_shard<S: Fetch>(
     found: &mut Found,
 ) {
     let index = reader.index();
-    let file = Shortened(shard.file);
+    let file = Shortened(shard.path);
     let named = |text: String| format!("shard {file:?}: {text}");
     let of_shard = verify::findings(index, reader.source(), level, work).await;
     found.structure.extend(of_shard.structure.into_iter().map(named));
@@ -133,7 +133,7 @@ async fn one_shard<S: Fetch>(
 
 /// DECISIONS, APR2, manifest: `crc32` is that of the whole file.
 fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
-    let file = Shortened(shard.file);
+    let file = Shortened(shard.path);
     if crc.len != shard.size {
         let (found_len, stated) = (crc.len, shard.size);
         found
@@ -155,13 +155,13 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
 
 /// The CRC of a shard that does not open as an APR2 file.
 async fn unreadable<F: FetchFiles>(
-    set: &OpenSet<Manifest, F>,
+    set: &OpenSet<SetIndex, F>,
     number: usize,
     shard: Shard<'_>,
     work: &Execution<'_>,
     found: &mut Found,
 ) {
-    let named = |text: String| format!("shard {:?}: {text}", Shortened(shard.file));
+    let named = |text: String| format!("shard {:?}: {text}", Shortened(shard.path));
     let source = match set.file(number).await {
         Ok(source) => source,
         Err(Error::Open { source: error, .. }) => {
@@ -178,19 +178,19 @@ async fn unreadable<F: FetchFiles>(
 }
 
 /// Every tensor that the manifest maps to a shard is there, and the other way round.
-fn map(manifest: &Manifest, indexes: &[Option<&Index>], found: &mut Found) {
+fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
     for (position, name) in manifest.names().iter().enumerate() {
         let Some(home) = manifest.shard_of(position) else { continue };
         let Some(Some(index)) = indexes.get(home) else { continue }; // a shard that does not open is a finding
         if index.tensors().find(name).is_none() {
-            let (file, name) = (manifest.shard(home).map_or("", |shard| shard.file), Shortened(name));
+            let (file, name) = (manifest.shard(home).map_or("", |shard| shard.path), Shortened(name));
             let what = format!("it does not have tensor {name:?}, which the manifest maps to it");
             found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
         }
     }
     let home = |name| manifest.names().find(name).and_then(|position| manifest.shard_of(position));
     for (number, (shard, index)) in manifest.shards().zip(indexes).enumerate() {
-        let file = Shortened(shard.file);
+        let file = Shortened(shard.path);
         let tensors = index.iter().flat_map(|index| index.tensors());
         let mut strangers = tensors.filter(|tensor| home(tensor.name) != Some(number));
         // Many paths may lead to one file: a line for each tensor of each would be a product.

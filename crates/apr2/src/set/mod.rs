@@ -1,0 +1,10 @@
+//! The sharded form: a manifest, and shards that are APR2 files themselves (APR2 2.0, "Sharding").
+
+mod index;
+mod plan;
+mod reader;
+mod verify;
+
+pub use index::{SetIndex, Shard};
+pub use plan::SetPlan;
+pub use reader::{AsyncSetReader, SetReader};
