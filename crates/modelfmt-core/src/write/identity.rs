@@ -2,44 +2,35 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(unix)]
+type Identity = crate::source::FileId;
+// The standard library has no more elsewhere. Hard links stay unknown there.
+#[cfg(not(unix))]
+type Identity = std::path::PathBuf;
+
 /// What makes a file the same file under all of its names: hard links, symbolic links, other ways to spell its path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct FileId {
+fn identity(path: &Path) -> Option<Identity> {
     #[cfg(unix)]
-    device: u64,
-    #[cfg(unix)]
-    inode: u64,
-    // The standard library has no more elsewhere. Hard links stay unknown there.
-    #[cfg(not(unix))]
-    path: std::path::PathBuf,
-}
-
-impl FileId {
-    #[cfg(unix)]
-    fn of(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = fs::metadata(path)?;
-        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    {
+        crate::source::FileId::of(&fs::metadata(path).ok()?)
     }
-
     #[cfg(not(unix))]
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: fs::canonicalize(path)? })
+    {
+        fs::canonicalize(path).ok()
     }
 }
 
 /// The files that are being read while others are written: no output may replace them, under whatever name.
 #[derive(Clone, Debug, Default)]
-pub struct InputFiles(Arc<HashSet<FileId>>);
+pub struct InputFiles(Arc<HashSet<Identity>>);
 
 impl InputFiles {
     /// The files that these paths lead to. A path that leads to no file is left out: nothing can be lost there.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
-        Self(Arc::new(paths.into_iter().filter_map(|path| FileId::of(path.as_ref()).ok()).collect()))
+        Self(Arc::new(paths.into_iter().filter_map(|path| identity(path.as_ref())).collect()))
     }
 
     /// Whether there are none.
@@ -51,7 +42,7 @@ impl InputFiles {
     /// Whether a path leads to one of them.
     #[must_use]
     pub fn contains(&self, path: impl AsRef<Path>) -> bool {
-        !self.is_empty() && FileId::of(path.as_ref()).is_ok_and(|id| self.0.contains(&id))
+        !self.is_empty() && identity(path.as_ref()).is_some_and(|id| self.0.contains(&id))
     }
 }
 
