@@ -1,5 +1,7 @@
 //! What every format's reader can do, whatever the format.
 
+use std::ops::Range;
+
 use crate::claims::Claims;
 use crate::error::AnyError;
 use crate::execution::Execution;
@@ -7,7 +9,7 @@ use crate::report::{Report, VerifyLevel};
 use crate::table::Location;
 use crate::value::Value;
 use tensor_core::Bytes;
-use tensor_core::TensorInfo;
+use tensor_core::{TensorInfo, TensorView};
 
 /// An open model file, or set of files, of any format. Object-safe; each format's `Reader` implements it.
 ///
@@ -45,11 +47,38 @@ pub trait Container {
         Vec::new()
     }
 
-    /// A tensor's values, decompressed, little-endian and row-major; borrowed where they are in memory as they are.
+    /// A tensor with its values: decompressed, little-endian and row-major; borrowed where they are in memory as they are.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
-    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError>;
+    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError>;
+
+    /// As [`tensor_at`](Self::tensor_at), checked by the smallest digest that the file has of the values.
+    ///
+    /// # Errors
+    /// As [`tensor_at`](Self::tensor_at); if the bytes are not what the file says; [`AnyError::NoHash`] if it says nothing of
+    /// them.
+    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError>;
+
+    /// A tensor's values, as [`tensor_at`](Self::tensor_at) gives them.
+    ///
+    /// # Errors
+    /// As [`tensor_at`](Self::tensor_at).
+    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
+        self.tensor_at(tensor).map(TensorView::into_bytes)
+    }
+
+    /// A range of the bytes of a tensor's values, without the rest of them; borrowed where they are in memory as they are.
+    ///
+    /// # Errors
+    /// As [`tensor_at`](Self::tensor_at); [`AnyError::OutOfRange`] if the tensor has fewer bytes.
+    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
+
+    /// As [`read_range_at`](Self::read_range_at), checked; where the file has digests of pages, by those of the range alone.
+    ///
+    /// # Errors
+    /// As [`tensor_at_checked`](Self::tensor_at_checked) and [`read_range_at`](Self::read_range_at).
+    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `offset` on, decompressed. Pieces that begin at multiples of
     /// [`PIECE`](crate::execution::PIECE) never decompress a block twice.
@@ -127,8 +156,25 @@ macro_rules! set_container {
             fn location(&self, tensor: usize) -> Result<$crate::Location, $crate::AnyError> {
                 $crate::Container::location(&self.$field, tensor)
             }
-            fn read(&self, tensor: usize) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
-                $crate::Container::read(&self.$field, tensor)
+            fn tensor_at(&self, tensor: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
+                $crate::Container::tensor_at(&self.$field, tensor)
+            }
+            fn tensor_at_checked(&self, tensor: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
+                $crate::Container::tensor_at_checked(&self.$field, tensor)
+            }
+            fn read_range_at(
+                &self,
+                tensor: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
+                $crate::Container::read_range_at(&self.$field, tensor, range)
+            }
+            fn read_range_at_checked(
+                &self,
+                tensor: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
+                $crate::Container::read_range_at_checked(&self.$field, tensor, range)
             }
             fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
                 $crate::Container::read_into(&self.$field, tensor, offset, out)

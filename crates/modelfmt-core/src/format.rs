@@ -1,5 +1,7 @@
 //! The readers of format crates: types of their own over the shared ones, with methods that say what they do.
 
+use std::ops::Range;
+
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use crate::claims::{Claims, Wanted, Watched};
@@ -71,8 +73,20 @@ impl<R: FormatReader> Container for R {
         self.shared().source().as_slice()
     }
 
-    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.shared().tensor_at(tensor).map(TensorView::into_bytes).map_err(AnyError::from)
+    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        self.shared().tensor_at(tensor).map_err(AnyError::from)
+    }
+
+    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        self.shared().tensor_at_checked(tensor).map_err(AnyError::from)
+    }
+
+    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        self.shared().read_range_at(tensor, range).map_err(AnyError::from)
+    }
+
+    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        self.shared().read_range_at_checked(tensor, range).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {

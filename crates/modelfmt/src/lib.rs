@@ -34,7 +34,7 @@
 //!
 //! let model = Model::open(path)?;             // "model.aero", or whatever it is
 //! assert_eq!(model.format(), Format::Aero);
-//! for tensor in model.tensors() {
+//! for tensor in &model {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
 //! let w = model.tensor("embed.weight")?;      // reads one range
@@ -95,10 +95,8 @@
 //! # }
 //! # let remote = Remote { url: path.to_owned(), len: std::fs::metadata(path)?.len() };
 //! let model = Model::from_source("https://example.org/model.aero", remote)?; // reads the index
-//! let position = model.find("embed.weight")?;
-//! let mut row = [0; 32];                                                     // the second row of 8 f32
-//! model.read_into(position, 32, &mut row)?;                                  // and no other byte of the file
-//! assert_eq!(row, model.tensor("embed.weight")?.bytes()[32..64]);
+//! let row = model.read_range("embed.weight", 32..64)?;                       // the second row of 8 f32, and no other byte
+//! assert_eq!(*row, model.tensor("embed.weight")?.bytes()[32..64]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -122,7 +120,20 @@
 //! # Writing
 //!
 //! A model becomes one of another format by [`convert()`], which loses nothing silently; [`mod@convert`] says what
-//! each format can hold. Values that are no file's yet are written by the format crates: each has a `Plan`.
+//! each format can hold. Tensors that are in memory are one call; for values that are not, or options of a format, its crate
+//! has a `Plan`.
+//!
+//! ```
+//! use modelfmt::{Model, Object, View};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.apr");
+//! let metadata = Object::from_iter([("license", "MIT")]);
+//! let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?; // the dtype comes from the slice
+//! modelfmt::save(&path, [("w", w)], &metadata)?;        // "model.apr", "model.aero", …: the ending says the format
+//! assert_eq!(Model::open(&path)?.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -208,9 +219,9 @@ pub use apr;
 #[doc(no_inline)]
 pub use apr2;
 pub use choice::Choice;
-#[cfg(not(target_arch = "wasm32"))]
-pub use convert::convert;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
+#[cfg(not(target_arch = "wasm32"))]
+pub use convert::{convert, save, save_as};
 pub use diff::{Changed, Diff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
@@ -224,12 +235,12 @@ pub use inspect::{InspectOptions, InspectedTensor, Inspection};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
-pub use model::Model;
+pub use model::{Model, Tensors};
 pub use modelfmt_core::value::{List, Object, Value, json};
 pub use modelfmt_core::write::Overwrite;
 pub use modelfmt_core::{
     self, Bytes, Container, DType, Encoding, Execution, Limits, Location, Report, Source, Status, TensorInfo,
-    TensorView, UnknownDType, VerifyLevel,
+    TensorView, UnknownDType, VerifyLevel, View,
 };
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]

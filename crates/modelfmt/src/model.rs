@@ -100,6 +100,49 @@ pub struct Model {
     opened: Box<dyn Opened>,
 }
 
+/// The tensors of a [`Model`], in file order.
+#[derive(Clone)]
+pub struct Tensors<'a> {
+    container: &'a dyn Container,
+    positions: Range<usize>,
+}
+
+impl fmt::Debug for Tensors<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+impl<'a> Iterator for Tensors<'a> {
+    type Item = TensorInfo<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let container = self.container;
+        self.positions.find_map(|position| container.info(position))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.positions.len()))
+    }
+}
+
+impl DoubleEndedIterator for Tensors<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let container = self.container;
+        self.positions.by_ref().rev().find_map(|position| container.info(position))
+    }
+}
+
+impl<'a> IntoIterator for &'a Model {
+    type Item = TensorInfo<'a>;
+    type IntoIter = Tensors<'a>;
+
+    /// As [`Model::tensors`].
+    fn into_iter(self) -> Tensors<'a> {
+        self.tensors()
+    }
+}
+
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Model({} {}, {} tensors)", self.format, self.path.display(), self.tensor_count())
@@ -204,9 +247,9 @@ impl Model {
     }
 
     /// The tensors in file order; of a set, those whose files are there: see [`open_all`](Self::open_all).
-    pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
-        let container = self.container();
-        (0..container.tensor_count()).filter_map(move |position| container.info(position))
+    #[must_use]
+    pub fn tensors(&self) -> Tensors<'_> {
+        Tensors { container: self.container(), positions: 0..self.tensor_count() }
     }
 
     /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are
@@ -275,16 +318,39 @@ impl Model {
     /// # Errors
     /// [`Error::File`] if there is none, it has no data, or it cannot be read or decompressed.
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
-        let info = self.info(position)?;
-        let read = || -> Result<_, modelfmt_core::AnyError> {
-            let bytes: Bytes<'_> = self.container().read(position)?;
-            TensorView::new(info, bytes).map_err(|e| modelfmt_core::AnyError::Io {
-                at: 0,
-                len: info.nbytes,
-                source: std::io::Error::new(std::io::ErrorKind::InvalidData, e),
-            })
-        };
-        read().map_err(|error| self.failed(error))
+        self.container().tensor_at(position).map_err(|error| self.failed(error))
+    }
+
+    /// A tensor with its values, by its name, checked by the smallest digest that its file has of them: of the tensor, of its
+    /// pages, of a section or of the whole file. What that covers beside the tensor is read too.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::File`] also if the bytes are not what the file says, and with
+    /// [`AnyError::NoHash`](modelfmt_core::AnyError::NoHash) if it says nothing of them, or only in a digest of so many more
+    /// bytes that [`verify`](Self::verify) is the better way.
+    pub fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>> {
+        let position = self.find(name)?;
+        self.container().tensor_at_checked(position).map_err(|error| self.failed(error))
+    }
+
+    /// A range of the bytes of a tensor's values, without the rest of them: borrowed where they are in memory, else read. Of a
+    /// compressed tensor, the blocks that hold the range are read and decompressed.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::File`] also if the tensor has fewer bytes.
+    pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.find(name)?;
+        self.container().read_range_at(position, range).map_err(|error| self.failed(error))
+    }
+
+    /// A range of the bytes of a tensor's values, checked. Where the file has digests of pages, only the pages that the range
+    /// touches are read.
+    ///
+    /// # Errors
+    /// As [`tensor_checked`](Self::tensor_checked) and [`read_range`](Self::read_range).
+    pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.find(name)?;
+        self.container().read_range_at_checked(position, range).map_err(|error| self.failed(error))
     }
 
     /// Fills `out` with a tensor's values from byte `offset` on.

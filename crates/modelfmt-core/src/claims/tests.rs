@@ -8,7 +8,7 @@ use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
 use crate::table::Location;
 use crate::value::Value;
-use tensor_core::TensorInfo;
+use tensor_core::{TensorInfo, TensorView};
 
 /// The bytes themselves, which shows whatever is missing, twice or out of order.
 struct Bytewise;
@@ -68,7 +68,16 @@ impl Container for File {
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
         Err(Error::no_such_position(tensor))
     }
-    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
+    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read_range_at(&self, tensor: usize, _: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn read_range_at_checked(&self, tensor: usize, _: Range<u64>) -> Result<Bytes<'_>, AnyError> {
         Err(Error::no_such_position(tensor))
     }
     fn read_into(&self, tensor: usize, _: u64, _: &mut [u8]) -> Result<(), AnyError> {

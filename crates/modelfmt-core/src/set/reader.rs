@@ -301,8 +301,20 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         now(self.0.location(tensor)).map_err(AnyError::from)
     }
 
-    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.tensor_at(tensor).map(TensorView::into_bytes).map_err(AnyError::from)
+    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        Self::tensor_at(self, tensor).map_err(AnyError::from)
+    }
+
+    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        Self::tensor_at_checked(self, tensor).map_err(AnyError::from)
+    }
+
+    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        Self::read_range_at(self, tensor, range).map_err(AnyError::from)
+    }
+
+    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        Self::read_range_at_checked(self, tensor, range).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {

@@ -15,6 +15,9 @@ pub(crate) enum Origin {
     Model(usize),
     /// The declared tensor of this number, which has no values.
     Declared(usize),
+    /// The tensor of this number that is in memory, among those that are declared.
+    #[cfg(not(target_arch = "wasm32"))]
+    Given(usize),
 }
 
 /// A tensor that is written.
@@ -45,7 +48,7 @@ pub(crate) enum Shape {
 #[derive(Default)]
 pub(crate) struct Tensors {
     pub(crate) items: Vec<Item>,
-    /// The tensors that [`Origin::Declared`] numbers.
+    /// The tensors that [`Origin::Declared`] and `Origin::Given` number.
     pub(crate) declared: Vec<Declared>,
     /// Tensors without values, by their place among all, that travel in the reserved key.
     pub(crate) listed: Vec<(u64, Declared)>,
@@ -63,17 +66,22 @@ impl Tensors {
     /// What the writer of the target is told of an item.
     pub(crate) fn spec<'s>(
         &'s self,
-        source: &'s (impl Container + ?Sized),
+        source: Option<&'s (impl Container + ?Sized)>,
         item: &Item,
     ) -> Option<TensorSpec<'s>> {
         let (name, shape, has_data, nbytes) = match item.origin {
             Origin::Model(position) => {
-                let info = source.info(position)?;
+                let info = source?.info(position)?;
                 (info.name, info.shape, info.has_data, info.nbytes)
             }
             Origin::Declared(number) => {
                 let Declared { name, shape, .. } = self.declared.get(number)?;
                 (name.as_str(), shape.as_slice(), false, 0)
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            Origin::Given(number) => {
+                let Declared { name, dtype, shape } = self.declared.get(number)?;
+                (name.as_str(), shape.as_slice(), true, dtype.nbytes(shape).unwrap_or_default())
             }
         };
         let shape: &[u64] = match item.shape {
@@ -90,10 +98,15 @@ impl Tensors {
     }
 
     /// The name of an item, for messages.
-    pub(crate) fn name<'s>(&'s self, source: &'s (impl Container + ?Sized), item: &Item) -> &'s str {
+    pub(crate) fn name<'s>(&'s self, source: Option<&'s (impl Container + ?Sized)>, item: &Item) -> &'s str {
+        let declared = |number: usize| self.declared.get(number).map_or("", |declared| &declared.name);
         match item.origin {
-            Origin::Model(position) => source.info(position).map_or("", |info| info.name),
-            Origin::Declared(number) => self.declared.get(number).map_or("", |declared| &declared.name),
+            Origin::Model(position) => {
+                source.and_then(|source| source.info(position)).map_or("", |info| info.name)
+            }
+            Origin::Declared(number) => declared(number),
+            #[cfg(not(target_arch = "wasm32"))]
+            Origin::Given(number) => declared(number),
         }
     }
 }

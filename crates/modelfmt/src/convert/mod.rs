@@ -54,6 +54,8 @@ mod output;
 mod plain;
 mod reserved;
 mod rules;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 mod scales;
 mod scaling;
 mod source;
@@ -68,13 +70,15 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
-use modelfmt_core::{AnyError, Execution, Shortened};
+use modelfmt_core::{Execution, Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use flat::MetadataDiff;
 pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule, TypeRule};
 pub use output::WrittenFile;
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::{save, save_as};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -160,8 +164,7 @@ impl<'a> Conversion<'a> {
         };
         let capabilities = target.capabilities_of(version).ok_or_else(unwritten)?;
         if let Access::ReadOnly(instead) = capabilities.access {
-            let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
-            return Err(Error::usage(Choice::Target, format!("{target} is read and never written{instead}")));
+            return Err(write::never(target, instead));
         }
         options.check(target)?;
         if !target.is_enabled() {
@@ -309,12 +312,7 @@ impl<'a> Conversion<'a> {
             JobError::Write(AnyWriteError::Data { name, source }) => {
                 Error::Values { path: self.model.path().to_owned(), tensor: name, source }
             }
-            JobError::Write(AnyWriteError::Write { path, source }) => match source.kind() {
-                std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
-                _ => Error::Write { path: path.into(), source },
-            },
-            JobError::Write(AnyWriteError::Cancelled) => Error::file(path.to_owned(), AnyError::Cancelled),
-            JobError::Write(error) => Error::Refused { path: path.to_owned(), error },
+            JobError::Write(error) => write::failed(path, error),
         }
     }
 
@@ -324,7 +322,7 @@ impl<'a> Conversion<'a> {
 
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
         let clipped = values.clipped().filter_map(|number| self.tensors.items.get(number)).map(|item| {
-            let name = self.tensors.name(self.model.opened(), item);
+            let name = self.tensors.name(Some(self.model.opened()), item);
             format!("tensor {:?} has values beyond the range of {}", Shortened(name), item.to)
         });
         Converted {
@@ -340,7 +338,7 @@ impl<'a> Conversion<'a> {
     /// What the writer of the target is told.
     fn job(&self) -> Job<'_> {
         Job {
-            source: self.model.opened(),
+            source: Some(self.model.opened()),
             tensors: &self.tensors,
             metadata: &self.metadata,
             options: self.options,

@@ -35,11 +35,11 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub(super) fn read(model: &Model) -> Result<Self> {
-        let format = model.format();
-        let mut content = Self {
+    /// Keys and values for a file of that format.
+    pub(super) fn new(format: Format, keys: Object) -> Self {
+        Self {
             format,
-            keys: Object::new(),
+            keys,
             reserved: None,
             losses: Vec::new(),
             own: Vec::new(),
@@ -48,7 +48,12 @@ impl Content {
             said: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
             notes: Vec::new(),
-        };
+        }
+    }
+
+    pub(super) fn read(model: &Model) -> Result<Self> {
+        let format = model.format();
+        let mut content = Self::new(format, Object::new());
         match format {
             Format::Mag | Format::Oinf if !has_json(model) => content.reserved = Some(native(model)?),
             Format::Aero | Format::AeroSet => content.read_aero(model)?,

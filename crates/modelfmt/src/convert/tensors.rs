@@ -155,8 +155,12 @@ impl<'a> Chooser<'a> {
         if self.target.format != Format::Apr {
             return Vec::new();
         }
-        let names: Vec<&str> =
-            self.chosen.items.iter().map(|item| self.chosen.name(self.model.container(), item)).collect();
+        let names: Vec<&str> = self
+            .chosen
+            .items
+            .iter()
+            .map(|item| self.chosen.name(Some(self.model.container()), item))
+            .collect();
         if names.is_sorted() {
             return Vec::new();
         }

@@ -31,7 +31,7 @@ impl<'a> Values<'a> {
         let Tensors { items, scalings, .. } = tensors;
         let position = |item: &Item| match item.origin {
             Origin::Model(position) => Some(position),
-            Origin::Declared(_) => None,
+            _ => None,
         };
         let positions = items.iter().filter_map(position);
         let has_data = |&position: &usize| model.container().info(position).is_some_and(|info| info.has_data);
@@ -72,7 +72,7 @@ impl<'a> Values<'a> {
         match self.items.get(number) {
             Some(&item) => match item.origin {
                 Origin::Model(position) => Ok((item, position)),
-                Origin::Declared(_) => Err(ValueError::NoValues),
+                _ => Err(ValueError::NoValues),
             },
             None => Err(ValueError::NoValues),
         }

@@ -1,12 +1,15 @@
 //! Has the target's format write.
 
-use modelfmt_core::Execution;
+use std::path::Path;
+
 use modelfmt_core::value::Value;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorData};
+use modelfmt_core::{AnyError, Execution};
 
 use super::Conversion;
 use super::fit::Unsupported;
-use crate::error::Result;
+use crate::choice::Choice;
+use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::entry::{JobError, Write};
 use crate::model::Model;
@@ -38,12 +41,30 @@ pub(super) fn set(
     }
 }
 
-fn writer(target: Format) -> Option<&'static Write> {
+/// That a format is only read.
+pub(super) fn never(format: Format, instead: Option<&str>) -> Error {
+    let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
+    Error::usage(Choice::Target, format!("{format} is read and never written{instead}"))
+}
+
+/// Names the target in an error of a writer.
+pub(super) fn failed(path: &Path, error: AnyWriteError) -> Error {
+    match error {
+        AnyWriteError::Write { path, source } => match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
+            _ => Error::Write { path: path.into(), source },
+        },
+        AnyWriteError::Cancelled => Error::file(path.to_owned(), AnyError::Cancelled),
+        error => Error::Refused { path: path.to_owned(), error },
+    }
+}
+
+pub(super) fn writer(target: Format) -> Option<&'static Write> {
     target.driver().map(|driver| &driver.write)
 }
 
 /// The conversion has refused what is switched off or only read, so nobody sees this.
-fn not_here(format: Format) -> JobError {
+pub(super) fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })
 }

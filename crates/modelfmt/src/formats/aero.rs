@@ -84,12 +84,12 @@ mod on {
     }
 
     /// The reader of a source that is an AERO file.
-    fn file(source: &dyn Opened) -> Option<&Reader<BoxSource>> {
+    fn file(source: Option<&dyn Opened>) -> Option<&Reader<BoxSource>> {
         reader_of(source)
     }
 
     /// The reader of a source that is an AEROSET.
-    fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
+    fn set(source: Option<&dyn Opened>) -> Option<&SetReader<SharedFiles>> {
         reader_of(source)
     }
 
@@ -131,7 +131,7 @@ mod on {
     }
 
     /// The index of a source that is AERO too.
-    fn index_of(source: &dyn Opened) -> Option<&Index> {
+    fn index_of(source: Option<&dyn Opened>) -> Option<&Index> {
         let index = file(source).map(|reader| &**reader.index());
         index.or_else(|| set(source).and_then(|set| set.index().tensors()).map(|index| &**index))
     }
@@ -203,6 +203,7 @@ mod on {
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,
     ) -> Result<(), AnyError> {
+        let source = Some(source);
         if let Some(index) = index_of(source) {
             index_losses(index, own, losses)?;
             for (_, chunk, loss) in own_chunks(index) {

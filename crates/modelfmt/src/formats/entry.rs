@@ -152,8 +152,8 @@ pub(crate) trait Opened: Container + Any + Send + Sync {}
 impl<R: Container + Any + Send + Sync> Opened for R {}
 
 /// The reader itself, if it is of that type.
-pub(crate) fn reader_of<R: Any>(opened: &dyn Opened) -> Option<&R> {
-    (opened as &dyn Any).downcast_ref()
+pub(crate) fn reader_of<'o, R: Any>(opened: impl Into<Option<&'o dyn Opened>>) -> Option<&'o R> {
+    (opened.into()? as &dyn Any).downcast_ref()
 }
 
 /// What there is to open.
@@ -198,8 +198,8 @@ fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOption
 #[derive(Clone, Copy)]
 #[allow(dead_code, reason = "with few formats switched on not all of it is used")]
 pub(crate) struct Job<'a> {
-    /// The reader of the source, for what only a target of the same format can hold.
-    pub(crate) source: &'a dyn Opened,
+    /// The reader of the source, if there is one, for what only a target of the same format can hold.
+    pub(crate) source: Option<&'a dyn Opened>,
     pub(crate) tensors: &'a Tensors,
     pub(crate) metadata: &'a Metadata,
     pub(crate) options: &'a ConvertOptions,
