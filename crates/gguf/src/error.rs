@@ -43,6 +43,28 @@ pub enum Fault {
         /// The name that it had.
         name: &'static str,
     },
+    /// A file of a split is not called what such files are called.
+    #[error(
+        "the file is one of a split of {count} files, and its name is not NAME-00001-of-{count:05}.gguf or that of another of them"
+    )]
+    SplitName {
+        /// How many files it says there are.
+        count: u64,
+    },
+    /// A file that is no file of a split where one is wanted.
+    #[error("the file is not one of a split: split.count is no number of files")]
+    NoSplit,
+    /// A key that every file of a split has is missing, or is no number.
+    #[error("every file of a split has the number {0}")]
+    SplitKey(&'static str),
+    /// What a file of a split says of the split is not what its name or the other files say.
+    #[error("is {found}, where {expected} is expected")]
+    SplitDisagrees {
+        /// What it says.
+        found: u64,
+        /// What its name, or the other files, say.
+        expected: u64,
+    },
     /// `general.alignment` is not a u32.
     #[error("general.alignment must be a u32")]
     AlignmentType,

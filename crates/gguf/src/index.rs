@@ -14,6 +14,7 @@ pub struct Index {
     version: u32,
     is_big_endian: bool,
     alignment: u32,
+    split_at: [u64; 3],
     /// Where the tensors' records end.
     listing_end: u64,
     data_start: u64,
@@ -28,6 +29,8 @@ pub(crate) struct Listing {
     pub(crate) metadata: Metadata,
     /// Where `general.alignment` stands, if it does.
     pub(crate) alignment_at: u64,
+    /// Where the keys of a split stand, if they do.
+    pub(crate) split_at: [u64; 3],
     /// Offsets count from the start of the data.
     pub(crate) tensors: TensorTable,
     /// Where the records end.
@@ -36,7 +39,8 @@ pub(crate) struct Listing {
 
 impl Index {
     pub(crate) fn new(listing: Listing) -> Result<Self> {
-        let Listing { file_len, version, is_big_endian, metadata, alignment_at, mut tensors, end } = listing;
+        let Listing { file_len, version, is_big_endian, metadata, alignment_at, split_at, mut tensors, end } =
+            listing;
         let alignment = alignment(&metadata, alignment_at)?;
         // GGUF, `gguf_file_t`: the data begin at the next multiple of the alignment.
         let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
@@ -58,6 +62,7 @@ impl Index {
             version,
             is_big_endian,
             alignment,
+            split_at,
             listing_end: end,
             data_start,
             file_len,
@@ -105,6 +110,21 @@ impl Index {
     #[must_use]
     pub const fn data_start(&self) -> u64 {
         self.data_start
+    }
+
+    /// Whether the file is one of several that a model is split into, and no model by itself: `split.count` is above 1.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        self.metadata.get("split.count").is_some_and(|count| !matches!(count.as_u64(), Some(0 | 1)))
+    }
+
+    /// A key that files of a split have, where it stands, and its number.
+    pub(crate) fn split_key(&self, which: usize) -> (Part, u64, Option<u64>) {
+        let key = wire::SPLIT.get(which).copied().unwrap_or_default();
+        let entry = self.metadata.keys().position(|other| other == key).map(|number| number as u64);
+        let at = self.split_at.get(which).copied().unwrap_or_default();
+        let number = self.metadata.get(key).and_then(|value| value.as_u64());
+        (Part { entry, ..Part::named("metadata", key) }, at, number)
     }
 
     /// The length of the file that this is the index of.

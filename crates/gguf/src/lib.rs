@@ -119,6 +119,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Split models
+//!
+//! A model may be split into files `NAME-00001-of-00003.gguf` and so on. Any of them opens all ([`SetReader`]); a [`Reader`] opens
+//! one, and [`Index::is_split`] says that it is no model by itself.
+//!
 //! # Writing
 //!
 //! This crate reads only; `modelfmt` converts what it reads to another format.
@@ -141,6 +146,7 @@ mod index;
 mod metadata;
 mod parser;
 mod reader;
+mod set;
 mod verify;
 mod wire;
 
@@ -148,6 +154,7 @@ pub use error::{Error, Fault, Result};
 pub use index::Index;
 pub use metadata::{Array, MetaValue, Metadata};
 pub use reader::{AsyncReader, OpenOptions, Reader};
+pub use set::{AsyncSetReader, SetIndex, SetReader, later_files};
 pub use wire::ValueType;
 
 // What every format crate has of modelfmt-core.

@@ -10,11 +10,17 @@ use crate::wire::ValueType;
 /// Values are kept as the bytes of the file, which have been checked, so that memory is in proportion to the file:
 /// its bytes, and about 50 for each key. They are taken apart by [`get`](Self::get) and [`iter`](Self::iter) without a
 /// copy, or by [`to_object`](Self::to_object) into a tree.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Metadata {
     keys: NameTable,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -295,6 +301,22 @@ impl Metadata {
         take(entry.kind, &mut self.bytes.get(entry.start..)?)
     }
 
+    /// The same without some keys.
+    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+        let mut others = Self::default();
+        for (number, entry) in self.entries.iter().enumerate() {
+            let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
+            let Some((key, bytes)) = self.keys.name(number).zip(self.bytes.get(entry.start..end)) else {
+                continue;
+            };
+            // No key is there twice.
+            if !keys.contains(&key) && others.push(key, entry.kind).is_ok() {
+                others.extend(bytes, None);
+            }
+        }
+        others
+    }
+
     /// The keys whose booleans are neither 0 nor 1.
     pub(crate) fn odd_booleans(&self) -> impl Iterator<Item = &str> {
         let odd = |number: &usize| {
@@ -305,7 +327,8 @@ impl Metadata {
         (0..self.len()).filter(move |number| odd(number) == Some(true)).filter_map(|n| self.keys.name(n))
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+    /// The keys, in the file's order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|number| self.keys.name(number))
     }
 

@@ -35,6 +35,8 @@ pub struct IndexParser {
     is_big_endian: bool,
     /// Where the key of the alignment stands, if it does.
     alignment_at: u64,
+    /// Where the keys of a split stand, if they do.
+    split_at: [u64; 3],
     entries_left: u64,
     tensors_left: u64,
     /// The arrays that are open, the innermost last.
@@ -72,6 +74,7 @@ impl IndexParser {
             version: 0,
             is_big_endian: false,
             alignment_at: 0,
+            split_at: [0; 3],
             entries_left: 0,
             tensors_left: 0,
             arrays: Vec::new(),
@@ -200,6 +203,8 @@ impl IndexParser {
         if key == wire::ALIGNMENT {
             self.alignment_at = key_at;
         }
+        let split = self.split_at.iter_mut().zip(wire::SPLIT).find(|(_, name)| *name == key);
+        split.into_iter().for_each(|(at, _)| *at = key_at);
         self.entries_left -= 1;
         self.arrays.extend(array);
         self.keep(kind, window, start, cursor)
@@ -392,8 +397,18 @@ impl Parser for IndexParser {
             let need = self.token_end.saturating_sub(at);
             return Err(Error::Truncated { part, at, need, have: self.rest.len() as u64 });
         }
-        let Self { file_len, pos, version, is_big_endian, alignment_at, metadata, tensors, .. } = self;
+        let Self { file_len, pos, version, is_big_endian, alignment_at, split_at, metadata, tensors, .. } =
+            self;
         let end = pos;
-        Index::new(Listing { file_len, version, is_big_endian, metadata, alignment_at, tensors, end })
+        Index::new(Listing {
+            file_len,
+            version,
+            is_big_endian,
+            metadata,
+            alignment_at,
+            split_at,
+            tensors,
+            end,
+        })
     }
 }

@@ -17,18 +17,40 @@ pub(crate) async fn verify(
     work: &Execution<'_>,
 ) -> Report {
     let mut report = Report::new(level);
+    for Found { check, findings, looked_at } in checks(index, source, level, work).await {
+        report.add(check, findings, looked_at);
+    }
+    report
+}
+
+/// What a check found, and what it looked at.
+pub(crate) struct Found {
+    pub(crate) check: &'static str,
+    pub(crate) findings: Vec<String>,
+    looked_at: String,
+}
+
+/// The checks of a file.
+pub(crate) async fn checks(
+    index: &Index,
+    source: &impl Fetch,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Vec<Found> {
+    let mut all = Vec::new();
+    let mut add = |check, findings, looked_at| all.push(Found { check, findings, looked_at });
     let looked_at = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
-    report.add("structure", structure(index), looked_at);
-    report.add("extents", extents(index), format!("{} tensors", index.tensors().len()));
+    add("structure", structure(index), looked_at);
+    add("extents", extents(index), format!("{} tensors", index.tensors().len()));
     if level >= VerifyLevel::Control {
         let looked_at = format!("booleans of {} metadata entries", index.metadata().len());
-        report.add("values", values(index), looked_at);
+        add("values", values(index), looked_at);
     }
     if level >= VerifyLevel::Full {
         let (findings, nbytes) = padding(index, source, work).await;
-        report.add("padding", findings, format!("{nbytes} bytes of padding"));
+        add("padding", findings, format!("{nbytes} bytes of padding"));
     }
-    report
+    all
 }
 
 /// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII. ggml takes names below 64 bytes.

@@ -8,6 +8,9 @@ pub(crate) const MAGIC: &[u8] = b"GGUF";
 /// The key of the alignment of tensors.
 pub(crate) const ALIGNMENT: &str = "general.alignment";
 
+/// The keys of a file of a split: its number from 0 on, how many files there are, and how many tensors they have in all.
+pub(crate) const SPLIT: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
+
 /// GGUF, "general.alignment": what holds without it.
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
 

@@ -37,7 +37,8 @@ pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
     let source = FileSource::open(path)?;
     let first = source.read(0..source.len().min(PROBE))?;
     if let Some(format) = Format::of_first_bytes(&first, source.len()) {
-        return Ok(Look { format: Some(format), ..Look::default() });
+        let files = later_files(path, format);
+        return Ok(Look { format: Some(format), files, ..Look::default() });
     }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json && source.len() <= MAX_INDEX_JSON {
@@ -47,6 +48,21 @@ pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
     }
     let Stranger { hint, is_model } = unrecognized::look(&source)?;
     Ok(Look { foreign: is_model.then_some(hint), ..Look::default() })
+}
+
+/// The files of a split that follow this one, so that the first of them stands for all.
+#[cfg(feature = "gguf")]
+fn later_files(path: &Path, format: Format) -> Vec<String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let later = modelfmt_gguf::later_files(&name);
+    // The name alone may be that of a model by itself.
+    let is_split = || modelfmt_gguf::Reader::open(path).is_ok_and(|file| file.index().is_split());
+    if format == Format::Gguf && !later.is_empty() && is_split() { later } else { Vec::new() }
+}
+
+#[cfg(not(feature = "gguf"))]
+const fn later_files(_: &Path, _: Format) -> Vec<String> {
+    Vec::new()
 }
 
 /// Whether the name of a file says that it is a model. Content decides what a file is, but one with such a name is a

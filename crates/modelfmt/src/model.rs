@@ -60,17 +60,16 @@ impl OpenOptions {
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
-        let index_file = format.is_set().then(|| {
-            let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
-            (name, source.len())
-        });
+        let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
+        let index_file = format.is_set().then(|| (name.clone(), source.len()));
         let files = match files {
             Some(files) => files,
             None if format.is_set() => return Err(Error::UnknownFormat { path, hint: ALONE }),
             None => shared_files(MemoryFiles::default()),
         };
-        let opened = (driver.open)(ToOpen { source, files, options: self })
+        let opened = (driver.open)(ToOpen { source, name, files, options: self })
             .map_err(|error| Error::file(index.to_owned(), error))?;
+        let format = driver.found.and_then(|found| found(&*opened)).unwrap_or(format);
         Ok(Model {
             path,
             format,

@@ -31,4 +31,5 @@ as_reader! {
     "apr2" as_apr2_sharded apr2::SetReader<SharedFiles>, "a sharded APR2 model";
     "apr" as_apr apr::Reader<BoxSource>, "an APR file";
     "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
+    "gguf" as_gguf_sharded modelfmt_gguf::SetReader<SharedFiles>, "a split GGUF model";
 }

@@ -231,6 +231,15 @@ fn both_drivers_read_sharded_safetensors() {
     check::<modelfmt::safetensors::SetIndex>(&folder("safetensors", "set"), index, false);
 }
 
+#[test]
+fn both_drivers_read_a_split_gguf_by_each_of_its_files() {
+    let files = folder("reference/gguf", "split-");
+    for number in 1..=3 {
+        let name = format!("split-0000{number}-of-00003.gguf");
+        check::<modelfmt::gguf::SetIndex>(&files, &name, false);
+    }
+}
+
 /// A changed value shows in a checked read of its tensor, and nowhere else where the tensor has a digest of its own.
 #[test]
 fn a_damaged_value_is_found_by_a_checked_read_of_it() {

@@ -144,6 +144,12 @@ macro_rules! reads_sets {
 reads_sets!(aero_reads_sets, aero, Object, "aero/set/model.aeroset.json");
 reads_sets!(apr2_reads_sets, apr2, &apr2::Metadata, "apr2/set/sharded.apr");
 reads_sets!(safetensors_reads_sets, modelfmt_safetensors, &Object, "safetensors/set.safetensors.index.json");
+reads_sets!(
+    gguf_reads_sets,
+    modelfmt_gguf,
+    &modelfmt_gguf::Metadata,
+    "reference/gguf/split-00002-of-00003.gguf"
+);
 
 /// What `metadata` gives is what the writer takes (by reference, where it is a value).
 macro_rules! writes {

@@ -66,6 +66,26 @@ pub trait ShardMap: Sized {
     /// The first rule that it breaks.
     fn parse(text: &[u8], limits: &Limits) -> Result<Self, MapError<Self>>;
 
+    /// Reads the index, the file `name` of `files`, which is `source`. A format whose sets have no text of their own looks at
+    /// the other files for what it would say.
+    ///
+    /// # Errors
+    /// If it cannot be read; the first rule that it breaks.
+    fn read<F: FetchFiles>(
+        source: &(impl Fetch + ?Sized),
+        name: &str,
+        files: &F,
+        options: &OpenOptions,
+    ) -> impl Future<Output = Result<Self, MapError<Self>>> {
+        let _ = (name, files);
+        let (len, limits) = (source.size(), options.limits_ref());
+        async move {
+            Limits::check("the length of the index of the set", len, limits.index_len)?;
+            let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
+            Self::parse(&text, limits)
+        }
+    }
+
     /// The length of the text in bytes.
     fn text_len(&self) -> u64;
 
@@ -77,6 +97,12 @@ pub trait ShardMap: Sized {
 
     /// The size of a file in bytes, if the index states it.
     fn stated_size(&self, number: usize) -> Option<u64>;
+
+    /// The index of a file, if reading that of the set has parsed it already.
+    fn shard_index(&self, number: usize) -> Option<Arc<Self::Index>> {
+        let _ = number;
+        None
+    }
 
     /// A file, as errors name it.
     fn part(&self, number: usize) -> Part {

@@ -14,7 +14,6 @@ use crate::error::{CommonFault, Error};
 use crate::execution::Execution;
 use crate::fetch::{Fetch, FetchFiles};
 use crate::file_index::FileIndex;
-use crate::limits::Limits;
 use crate::options::OpenOptions;
 use crate::parse::{parse_fetched, require_len};
 use crate::parts::Parts;
@@ -67,8 +66,9 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let failed = |source| Error::Open { path: index.to_owned(), source };
         let source = files.fetch_file(index).await.map_err(failed)?;
         let prefix = index.rfind('/').and_then(|at| index.get(..=at)).unwrap_or_default();
-        let set = Self::from_source(&source, None, files, options);
-        Self { prefix: prefix.to_owned(), ..set.await? }.with_head().await
+        let map = M::read(&source, index, &files, options).await?;
+        let set = Self::with_index(Arc::new(map), files, options.clone());
+        Self { prefix: prefix.to_owned(), ..set }.with_head().await
     }
 
     /// Opens the set whose index is what `source` holds, which errors call `name`. Its head is not open yet.
@@ -79,11 +79,11 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         options: &OpenOptions,
     ) -> Result<Self, MapError<M>> {
         let in_index = |error: MapError<M>| error.in_source(name.as_deref().map(Cow::Borrowed));
-        let (len, limits) = (source.size(), options.limits_ref());
-        Limits::check("the length of the index of the set", len, limits.index_len)
-            .map_err(|error| in_index(error.into()))?;
-        let text = source.fetch(0..len).await.map_err(|source| in_index(Error::Io { at: 0, len, source }))?;
-        let map = M::parse(&text, limits).map_err(in_index)?;
+        // The files are in the folder of the index.
+        let file_name = name
+            .as_deref()
+            .map_or("", |path| path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path));
+        let map = M::read(source, file_name, &files, options).await.map_err(in_index)?;
         Ok(Self { name, ..Self::with_index(Arc::new(map), files, options.clone()) })
     }
 
@@ -160,7 +160,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
         // Another path to the head would be a part without values.
         let id = if self.map.head() == Some(number) { None } else { source.file_id() };
-        let index = match self.shards.index(id) {
+        let index = match self.map.shard_index(number).or_else(|| self.shards.index(id)) {
             Some(known) => Ok(known),
             None => {
                 let parser = M::Index::parser(source.size(), &self.options_of(number));

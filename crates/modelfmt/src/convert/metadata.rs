@@ -447,7 +447,11 @@ impl Asked<'_> {
     fn said(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let said = self.said.architecture.clone();
-        if self.source == Format::Gguf { said.or(there) } else { there.or(said) }
+        if matches!(self.source, Format::Gguf | Format::GgufSharded) {
+            said.or(there)
+        } else {
+            there.or(said)
+        }
     }
 
     /// The name of the architecture for AERO's manifest, where a key of that name may be an object.

@@ -61,8 +61,8 @@ impl Content {
             Format::Apr2Sharded => content.read_apr2_set(model)?,
             _ => content.keys = object(model.metadata()?),
         }
-        if format == Format::Gguf {
-            content.read_gguf();
+        if matches!(format, Format::Gguf | Format::GgufSharded) {
+            content.read_gguf(model);
         }
         if format == Format::Mag && content.reserved.is_none() {
             let mut reserved = Reserved::new(format);
@@ -208,7 +208,14 @@ impl Content {
         Ok(())
     }
 
-    fn read_gguf(&mut self) {
+    fn read_gguf(&mut self, model: &Model) {
+        #[cfg(feature = "gguf")]
+        for (number, key) in model.as_gguf_sharded().into_iter().flat_map(|set| set.index().strangers()) {
+            let why = format!(
+                "file {number} of the split says it, and the metadata of the model is that of the first"
+            );
+            self.losses.push(Unsupported::loss("metadata key", key, why));
+        }
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {

@@ -98,11 +98,11 @@ impl Format {
         let has_magic = |format: &Self| match format.entry().tells {
             Tells::Magic(magic) => first.starts_with(magic),
             Tells::Header(is_header) => is_header(first),
-            Tells::FirstBytes(_) | Tells::Index(_) => false,
+            Tells::FirstBytes(_) | Tells::Index(_) | Tells::Opening => false,
         };
         let is_told = |format: &Self| match format.entry().tells {
             Tells::FirstBytes(is_first) => is_first(first, file_len),
-            Tells::Magic(_) | Tells::Header(_) | Tells::Index(_) => false,
+            Tells::Magic(_) | Tells::Header(_) | Tells::Index(_) | Tells::Opening => false,
         };
         let all = || Self::ALL.iter().copied();
         all().find(has_magic).or_else(|| all().find(is_told))

@@ -66,11 +66,15 @@ pub(crate) enum Tells {
     FirstBytes(fn(&[u8], u64) -> bool),
     /// The keys of its index, a JSON object.
     Index(fn(&Value) -> bool),
+    /// Nothing before it is opened as a file of another format, which then turns out to be one of several.
+    Opening,
 }
 
 /// How it is read and written.
 pub(crate) struct Driver {
     pub(crate) open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>,
+    /// The format that an open file turns out to be of, if it is another.
+    pub(crate) found: Option<fn(&dyn Opened) -> Option<Format>>,
     pub(crate) write: Write,
     /// What a source of the format has that other formats cannot hold.
     pub(crate) losses: Option<Losses>,
@@ -84,7 +88,7 @@ impl Driver {
     /// That of a format which is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
-        Self { open, write: Write::Never, losses: None, value: None, unreadable: None }
+        Self { open, found: None, write: Write::Never, losses: None, value: None, unreadable: None }
     }
 }
 
@@ -160,6 +164,8 @@ pub(crate) fn reader_of<'o, R: Any>(opened: impl Into<Option<&'o dyn Opened>>) -
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 pub(crate) struct ToOpen<'a> {
     pub(crate) source: BoxSource,
+    /// The name of its file, without the folder.
+    pub(crate) name: String,
     /// The files beside it, which a set has.
     pub(crate) files: SharedFiles,
     pub(crate) options: &'a OpenOptions,
@@ -189,7 +195,7 @@ impl ToOpen<'_> {
 }
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
-fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
+pub(super) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum)
 }

@@ -66,6 +66,8 @@ formats! {
     SafetensorsSharded = safetensors::SAFETENSORS_SHARDED,
     /// GGUF; read only.
     Gguf = gguf::GGUF,
+    /// A GGUF model that is split into many files, any of which stands for it; read only.
+    GgufSharded = gguf::GGUF_SHARDED,
 }
 
 impl Format {

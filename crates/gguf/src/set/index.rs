@@ -1,0 +1,189 @@
+//! What the files of a split say together.
+
+use std::sync::Arc;
+
+use modelfmt_core::{
+    Error, Fetch, FetchFiles, FileIndex as _, Limits, NameTable, OpenOptions, Part, parse_fetched,
+};
+
+use super::name::SplitName;
+use crate::error::{Fault, Result};
+use crate::index::Index;
+use crate::metadata::Metadata;
+use crate::wire;
+
+/// What the files of a split say together: which there are, and the tensors of all of them, in order.
+///
+/// A split has no index of its own. This one is made of the records of all its files, which agree on what they are.
+#[derive(Clone, Debug, Default)]
+pub struct SetIndex {
+    paths: Vec<String>,
+    shards: Vec<Arc<Index>>,
+    /// The position of the first tensor of each file.
+    starts: Vec<usize>,
+    names: NameTable,
+    metadata: Metadata,
+}
+
+impl SetIndex {
+    /// Reads the records of all files of the split of which `source` is one, the file `name` of `files`.
+    ///
+    /// # Errors
+    /// If a file is missing or cannot be read, breaks a rule, or says something else of the split than its name or the others.
+    pub async fn read<F: FetchFiles>(
+        source: &(impl Fetch + ?Sized),
+        name: &str,
+        files: &F,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let opened = parse_fetched(Index::parser(source.size(), options), source).await?;
+        Self::read_others(opened, name, files, options).await
+    }
+
+    /// The same, of a file that has been opened.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_others<F: FetchFiles>(
+        opened: Index,
+        name: &str,
+        files: &F,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let (part, at, count) = opened.split_key(1);
+        let malformed = |fault| Error::Malformed { part: part.clone(), at, fault };
+        let count = count.ok_or_else(|| malformed(Fault::NoSplit))?;
+        let named = SplitName::parse(name).filter(|name| name.count == count);
+        let named = named.ok_or_else(|| malformed(Fault::SplitName { count }))?;
+        let mut opened = Some(opened);
+        let mut index = Self::default();
+        for number in 0..count {
+            let path = named.sibling(number);
+            let known = opened.take_if(|_| number + 1 == named.number);
+            let shard = match known {
+                Some(shard) => shard,
+                None => fetch(number, count, &path, files, options).await?,
+            };
+            check(&shard, number, count).map_err(|error| error.in_file(&part_of(number, &path)))?;
+            index.push(&path, shard, options.limits_ref())?;
+        }
+        index.check_sums()?;
+        let first = index.shards.first().map(|first| first.metadata().without(&wire::SPLIT));
+        index.metadata = first.unwrap_or_default();
+        Ok(index)
+    }
+
+    fn push(&mut self, path: &str, shard: Index, limits: &Limits) -> Result<()> {
+        let sum = (self.names.len() as u64).saturating_add(shard.tensors().len() as u64);
+        Limits::check("the number of tensors", sum, limits.tensors)?;
+        self.starts.push(self.names.len());
+        for (number, tensor) in shard.tensors().iter().enumerate() {
+            self.names.push(tensor.name).map_err(|fault| {
+                let part = Part::entry("tensor", number as u64).with_name(tensor.name);
+                let at = shard.tensors().offset(number).unwrap_or_default();
+                let error = Error::Malformed { part, at, fault: Fault::from(fault) };
+                error.in_file(&part_of(self.shards.len() as u64, path))
+            })?;
+        }
+        // The folder is that of the file that was opened.
+        self.paths.push(path.rsplit('/').next().unwrap_or(path).to_owned());
+        self.shards.push(Arc::new(shard));
+        Ok(())
+    }
+
+    /// Every file says how many tensors there are in all.
+    fn check_sums(&self) -> Result<()> {
+        let expected = self.names.len() as u64;
+        let mut all = self.shards.iter().zip(&self.paths).enumerate();
+        all.try_for_each(|(number, (shard, path))| {
+            expect(shard, 2, expected).map_err(|error| error.in_file(&part_of(number as u64, path)))
+        })
+    }
+
+    /// The names of the files, in order.
+    #[must_use]
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// What each of the files holds, in order.
+    #[must_use]
+    pub fn shards(&self) -> &[Arc<Index>] {
+        &self.shards
+    }
+
+    /// The names of the tensors, in order.
+    #[must_use]
+    pub const fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// The metadata of the model: that of the first file, without what it says of itself as a file.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The number of the file that has the tensor at a position, and the tensor's position there.
+    #[must_use]
+    pub fn home(&self, position: usize) -> Option<(usize, usize)> {
+        let number = self.starts.partition_point(|&start| start <= position).checked_sub(1)?;
+        let there = position.checked_sub(*self.starts.get(number)?)?;
+        (there < self.shards.get(number)?.tensors().len()).then_some((number, there))
+    }
+
+    /// Whether a key speaks of a file of a split, not of the model.
+    #[must_use]
+    pub fn is_of_file(key: &str) -> bool {
+        wire::SPLIT.contains(&key)
+    }
+
+    /// Keys of the model in the files after the first, unless they say the same as there; with the number of the file.
+    pub fn strangers(&self) -> impl Iterator<Item = (usize, &str)> {
+        let first = self.shards.first().map(|first| first.metadata());
+        self.shards.iter().enumerate().skip(1).flat_map(move |(number, shard)| {
+            let keys = shard.metadata().iter().filter(move |(key, value)| {
+                let is_needed = Self::is_of_file(key) || *key == wire::ALIGNMENT;
+                !is_needed && first.and_then(|first| first.get(key)) != Some(*value)
+            });
+            keys.map(move |(key, _)| (number, key))
+        })
+    }
+}
+
+/// Reads the records of another file.
+async fn fetch<F: FetchFiles>(
+    number: u64,
+    count: u64,
+    path: &str,
+    files: &F,
+    options: &OpenOptions,
+) -> Result<Index> {
+    let failed = |source| Error::Open { path: path.to_owned(), source };
+    let file = files.fetch_file(path).await.map_err(failed)?;
+    // The files share what one may make the reader do.
+    let options = options.clone().one_in(count);
+    let parsed = parse_fetched(Index::parser(file.size(), &options), &file).await;
+    parsed.map_err(|error| error.in_file(&part_of(number, path)))
+}
+
+fn part_of(number: u64, path: &str) -> Part {
+    Part::entry("file", number).with_name(path)
+}
+
+/// What a file says of its number and of how many there are.
+fn check(shard: &Index, number: u64, count: u64) -> Result<()> {
+    expect(shard, 1, count)?;
+    expect(shard, 0, number)
+}
+
+/// One of the keys of a split has that number.
+fn expect(shard: &Index, which: usize, expected: u64) -> Result<()> {
+    let (part, at, found) = shard.split_key(which);
+    let key = wire::SPLIT.get(which).copied().unwrap_or_default();
+    match found {
+        Some(found) if found == expected => Ok(()),
+        Some(found) => Err(Error::Malformed { part, at, fault: Fault::SplitDisagrees { found, expected } }),
+        None => Err(Error::Malformed { part, at, fault: Fault::SplitKey(key) }),
+    }
+}

@@ -1,0 +1,10 @@
+//! Split models: files `NAME-00001-of-00003.gguf`, each a whole GGUF, of which any stands for all.
+
+mod index;
+mod name;
+mod reader;
+mod verify;
+
+pub use index::SetIndex;
+pub use name::later_files;
+pub use reader::{AsyncSetReader, SetReader};

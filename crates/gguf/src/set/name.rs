@@ -1,0 +1,70 @@
+//! The names of the files of a split.
+
+/// The name of a file of a split, taken apart: `NAME-00002-of-00003.gguf`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SplitName<'a> {
+    /// What stands before the numbers, with the folder.
+    pub(crate) stem: &'a str,
+    /// The number of the file, from 1 on.
+    pub(crate) number: u64,
+    /// How many files there are.
+    pub(crate) count: u64,
+}
+
+impl<'a> SplitName<'a> {
+    /// Takes a name apart; `None` if it is not that of a file of a split.
+    pub(crate) fn parse(name: &'a str) -> Option<Self> {
+        let rest = name.strip_suffix(".gguf")?;
+        let (rest, count) = rest.rsplit_once("-of-")?;
+        let (stem, number) = rest.rsplit_once('-')?;
+        let digits = |text: &str| {
+            let are_digits = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| are_digits)
+        };
+        let (number, count) = (digits(number)?, digits(count)?);
+        (1..=count).contains(&number).then_some(Self { stem, number, count })
+    }
+
+    /// The name of another file of the same split, counted from 0.
+    pub(crate) fn sibling(&self, number: u64) -> String {
+        file_name(self.stem, number, self.count)
+    }
+}
+
+/// The name of a file of a split of `count` files, counted from 0.
+pub(crate) fn file_name(stem: &str, number: u64, count: u64) -> String {
+    format!("{stem}-{:05}-of-{count:05}.gguf", number.saturating_add(1))
+}
+
+/// The names of the files of a split that follow the one of that name; none if it is not the name of a file of a split.
+#[must_use]
+pub fn later_files(name: &str) -> Vec<String> {
+    let later = SplitName::parse(name).map(|name| (name.number..name.count).map(move |n| name.sibling(n)));
+    later.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart_and_made() {
+        let name = SplitName::parse("a/m-of-x-00002-of-00003.gguf").unwrap();
+        assert_eq!(name, SplitName { stem: "a/m-of-x", number: 2, count: 3 });
+        assert_eq!(name.sibling(2), "a/m-of-x-00003-of-00003.gguf");
+        assert_eq!(later_files("m-00001-of-00003.gguf"), ["m-00002-of-00003.gguf", "m-00003-of-00003.gguf"]);
+        assert!(later_files("m-00003-of-00003.gguf").is_empty() && later_files("m.gguf").is_empty());
+        for other in [
+            "m.gguf",
+            "m-00001-of-00003.bin",
+            "m-00000-of-00003.gguf",
+            "m-00004-of-00003.gguf",
+            "m-1-of-3.gguf",
+            "m-000001-of-00003.gguf",
+            "m-+0001-of-00003.gguf",
+            "m00001-of-00003.gguf",
+        ] {
+            assert_eq!(SplitName::parse(other), None, "{other}");
+        }
+    }
+}

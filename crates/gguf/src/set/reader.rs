@@ -1,0 +1,121 @@
+//! Opens split models: what [`modelfmt_core::SetReader`] asks of the format.
+
+use std::sync::Arc;
+
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
+    Error, Execution, Fetch, FetchFiles, FileIndex as _, Limits, OpenSet, Part, Place, Report, ShardMap,
+    TensorInfo, VerifyLevel,
+};
+
+use super::SetIndex;
+use crate::error::{Fault, Result};
+use crate::index::Index;
+use crate::metadata::Metadata;
+use crate::reader::{OpenOptions, Reader};
+
+modelfmt_core::set_reader! {
+    "GGUF", SetIndex, Reader, OpenOptions, Result, &Metadata;
+
+    /// An open split model: its [`SetIndex`] and its files. Any file of the split stands for all of them.
+    pub struct SetReader<F>;
+
+    /// An open split model whose files may have to be waited for, such as those of an object store.
+    pub struct AsyncSetReader<F>;
+}
+
+impl ShardMap for SetIndex {
+    type Index = Index;
+    type Reader<S> = Reader<S>;
+    type Metadata<'a> = &'a Metadata;
+
+    const SHARD: &'static str = "file";
+
+    /// One file does not say what the others hold, so the bytes of one are not enough.
+    fn parse(_: &[u8], _: &Limits) -> Result<Self> {
+        Err(Error::Malformed { part: Part::new("header"), at: 0, fault: Fault::NoSplit })
+    }
+
+    async fn read<F: FetchFiles>(
+        source: &(impl Fetch + ?Sized),
+        name: &str,
+        files: &F,
+        options: &modelfmt_core::OpenOptions,
+    ) -> Result<Self> {
+        Self::read(source, name, files, options).await
+    }
+
+    /// There is no file beside those with tensors.
+    fn text_len(&self) -> u64 {
+        0
+    }
+
+    fn shard_count(&self) -> usize {
+        self.shards().len()
+    }
+
+    fn path(&self, number: usize) -> Option<&str> {
+        self.paths().get(number).map(String::as_str)
+    }
+
+    fn stated_size(&self, number: usize) -> Option<u64> {
+        self.shards().get(number).map(|shard| shard.file_len())
+    }
+
+    fn shard_index(&self, number: usize) -> Option<Arc<Index>> {
+        self.shards().get(number).map(Arc::clone)
+    }
+
+    fn tensor_count(&self) -> usize {
+        self.names().len()
+    }
+
+    fn name(&self, position: usize) -> Option<&str> {
+        self.names().name(position)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names().find(name)
+    }
+
+    fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
+        let (number, there) = self.home(position)?;
+        self.shards().get(number)?.tensors().info(there)
+    }
+
+    fn shard_of(&self, position: usize) -> Result<usize> {
+        self.home(position).map(|(number, _)| number).ok_or_else(|| Error::no_such_position(position))
+    }
+
+    fn place(&self, position: usize, _: &Index) -> Result<Place> {
+        let home = self.home(position).ok_or_else(|| Error::no_such_position(position))?;
+        Ok(Place::Listed(home.1))
+    }
+
+    fn version_text(&self) -> Option<String> {
+        self.shards().first()?.version_text()
+    }
+
+    /// The metadata of the first file, without what it says of itself as a file.
+    async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
+        Ok(set.index().metadata())
+    }
+
+    fn metadata_tree(&self) -> Value {
+        Value::Object(self.metadata().to_object())
+    }
+
+    /// `alignment`, in bytes, of the first file.
+    fn details(&self) -> Object {
+        self.shards().first().map_or_else(Object::new, |first| first.details())
+    }
+
+    async fn verify<F: FetchFiles>(
+        &self,
+        set: &OpenSet<Self, F>,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> Report {
+        super::verify::report(self, set, level, work).await
+    }
+}

@@ -1,0 +1,47 @@
+//! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say of
+//! each other is checked when the split is opened.
+
+use modelfmt_core::{Error, Execution, FetchFiles, OpenSet, Report, VerifyLevel};
+
+use super::SetIndex;
+use crate::error::Fault;
+use crate::verify::checks;
+
+pub(super) async fn report<F: FetchFiles>(
+    index: &SetIndex,
+    set: &OpenSet<SetIndex, F>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> Report {
+    let strangers = index.strangers().map(|(number, key)| {
+        let path = index.paths().get(number).map_or("", String::as_str);
+        format!("{path:?}: metadata {key:?}: only the first file of a split has metadata of the model")
+    });
+    // In the order of a single file.
+    let mut all = vec![("structure", strangers.collect::<Vec<_>>())];
+    for (number, path) in index.paths().iter().enumerate() {
+        match set.shard(number).await {
+            Ok(shard) => {
+                for found in checks(shard.index(), shard.source(), level, work).await {
+                    let findings = found.findings.into_iter().map(|text| format!("{path:?}: {text}"));
+                    match all.iter_mut().find(|(check, _)| *check == found.check) {
+                        Some((_, known)) => known.extend(findings),
+                        None => all.push((found.check, findings.collect())),
+                    }
+                }
+            }
+            Err(error) => all.iter_mut().take(1).for_each(|(_, known)| known.push(chain(&error))),
+        }
+    }
+    let looked_at = format!("{} tensors in {} files", index.names().len(), index.paths().len());
+    let mut report = Report::new(level);
+    all.into_iter().for_each(|(check, findings)| report.add(check, findings, looked_at.clone()));
+    report
+}
+
+/// An error with its causes in one line.
+fn chain(error: &Error<Fault>) -> String {
+    let error: &dyn std::error::Error = error;
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
