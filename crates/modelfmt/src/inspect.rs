@@ -71,7 +71,7 @@ impl Model {
     /// Lists what is in the file.
     ///
     /// # Errors
-    /// [`Error::NothingSelected`]; if the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
+    /// [`Error::NothingSelected`](crate::Error::NothingSelected); if the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
     pub fn inspect(&self, options: &InspectOptions, work: &Execution<'_>) -> Result<Inspection<'_>> {
         self.open_all()?;
         let mut tensors = Vec::new();

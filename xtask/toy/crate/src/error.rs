@@ -20,3 +20,5 @@ pub enum Fault {
     #[error("{0} is no code of a dtype")]
     DTypeCode(u8),
 }
+
+impl modelfmt_core::Fault for Fault {}
