@@ -39,7 +39,7 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     }
     state.tensors.shrink_to_fit();
     check_coverage(&state)?;
-    Ok(Header { tensors: state.tensors, metadata: state.metadata })
+    Ok(Header { tensors: state.tensors, metadata: state.metadata.flatten() })
 }
 
 /// Levels that a header nests: itself, a tensor's entry, its shape.
@@ -55,7 +55,8 @@ struct State<'a> {
     file_len: u64,
     limits: &'a Limits,
     tensors: TensorTable,
-    metadata: Option<Metadata>,
+    /// What is under the key of the metadata, once it has been seen.
+    metadata: Option<Option<Metadata>>,
     dims: Vec<u64>,
     /// Where the tensors read so far end, as long as they stand one behind the other in the header's order.
     end: Option<u64>,
@@ -225,6 +226,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                     let fault = modelfmt_core::CommonFault::Duplicate(wire::METADATA.to_owned()).into();
                     return Err(state.stop(Stop::Fault(Part::new("header"), fault)));
                 }
+                // `null` counts as absent: the reference implementation takes it so.
                 let metadata = map.next_value_seed(Texts(state))?;
                 state.metadata = Some(metadata);
                 continue;
@@ -239,25 +241,33 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
     }
 }
 
-/// `__metadata__`: text by text, and nothing else.
+/// `__metadata__`: text by text, or null.
 struct Texts<'s, 'a>(&'s mut State<'a>);
 
 impl<'de> DeserializeSeed<'de> for Texts<'_, '_> {
-    type Value = Metadata;
+    type Value = Option<Metadata>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Metadata, D::Error> {
-        deserializer.deserialize_map(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
     }
 }
 
 impl<'de> Visitor<'de> for Texts<'_, '_> {
-    type Value = Metadata;
+    type Value = Option<Metadata>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of strings as `__metadata__`")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
+    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let state = self.0;
         let (mut metadata, mut len) = (Metadata::default(), 0usize);
         while let Some(key) = map.next_key_seed(TextSeed)? {
@@ -276,7 +286,7 @@ impl<'de> Visitor<'de> for Texts<'_, '_> {
             pushed.map_err(|fault| state.stop(Stop::Fault(Part::new("metadata"), fault.into())))?;
         }
         metadata.shrink_to_fit();
-        Ok(metadata)
+        Ok(Some(metadata))
     }
 }
 

@@ -308,12 +308,29 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "header at byte 28: invalid type: map, expected a string",
         ),
-        // The document: a map from text to text.
         (
-            "metadata that are null",
-            file(r#"{"__metadata__":null}"#, &[]),
-            Reads,
-            "header at byte 27: invalid type: null, expected an object of strings as `__metadata__`",
+            "metadata that are a list",
+            file(r#"{"__metadata__":[]}"#, &[]),
+            Refuses,
+            "header at byte 23: invalid type: sequence, expected an object of strings as `__metadata__`",
+        ),
+        (
+            "metadata with a null",
+            file(r#"{"__metadata__":{"k":null}}"#, &[]),
+            Refuses,
+            "header at byte 32: invalid type: null, expected a string",
+        ),
+        (
+            "null and metadata",
+            file(r#"{"__metadata__":null,"__metadata__":{}}"#, &[]),
+            Refuses,
+            "header at byte 29: the name \"__metadata__\" is used twice",
+        ),
+        (
+            "null twice",
+            file(r#"{"__metadata__":null,"__metadata__":null}"#, &[]),
+            Refuses,
+            "header at byte 29: the name \"__metadata__\" is used twice",
         ),
         (
             "half a surrogate",
@@ -429,6 +446,10 @@ fn what_is_legal_is_read() {
     assert!(SafeTensors::deserialize(&bytes).is_ok());
     assert!(Index::parse(&file("{}", &[])).unwrap().metadata().is_none());
     assert!(Index::parse(&file(r#"{"__metadata__":{}}"#, &[])).unwrap().metadata().unwrap().is_empty());
+    // The reference implementation takes null for none.
+    let null = file(r#"{"__metadata__":null}"#, &[]);
+    assert!(Index::parse(&null).unwrap().metadata().is_none());
+    assert!(SafeTensors::deserialize(&null).is_ok());
 }
 
 fn lowered(lower: impl FnOnce(&mut Limits)) -> OpenOptions {
