@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     pub(crate) position: usize,
     /// The position of its shard's chunk.
     pub(crate) shard: usize,
-    /// Its bytes in the file.
+    /// Its bytes in the file, with the padding behind its values.
     pub(crate) extent: Extent,
     /// Those of them that are wanted.
     pub(crate) read: Extent,
@@ -44,7 +44,7 @@ enum What {
 }
 
 impl Asked {
-    /// The tensor whose values are at `extent`, all of them or the wanted part.
+    /// The tensor whose bytes are at `extent`, all of them or the wanted part.
     pub(crate) fn new(
         index: &Index,
         wanted: &Wanted,
@@ -212,7 +212,7 @@ pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
     let hash = place.hash.map_err(|fault| {
         malformed(Part::named("tensor", place.info.name).with_field("hash_b3"), at, fault)
     })?;
-    let extent = in_file(index, &place.chunk, place.within.offset(), place.within.len())?;
+    let extent = in_file(index, &place.chunk, place.stored.offset(), place.stored.len())?;
     Asked::new(index, wanted, place.shard, extent, [hash, None])
 }
 

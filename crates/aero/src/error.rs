@@ -163,6 +163,11 @@ pub enum Fault {
     /// MJSN must say what the model is.
     #[error("is missing or no string; an AERO model needs model_name and architecture")]
     NoModelKey,
+    /// MJSN must not say that shapes stand in ggml's order.
+    #[error(
+        "is \"gguf\", by which readers know files whose shapes stand in ggml's order, and shapes are written in the usual one: leave it out"
+    )]
+    SourceFormat,
     /// A file identity is needed and cannot be made here.
     #[error(
         "cannot be made here (no source of randomness, or the feature `uuid` is off): give one with WriteOptions::uuid"

@@ -109,7 +109,7 @@ impl Index {
         // may lie within what it claims and outside the file.
         let place = self.place(position).ok()?;
         let (offset, stored_nbytes) =
-            (place.chunk.offset.checked_add(place.within.offset())?, place.within.len());
+            (place.chunk.offset.checked_add(place.within.offset())?, place.stored.len());
         Some(Location { file: None, offset: Some(offset), stored_nbytes, encoding: Encoding::Raw })
     }
 
@@ -132,8 +132,9 @@ impl Index {
         chunk.check_lengths()?;
         let outside = |fault| malformed(part(), chunk.offset, fault);
         let whole = Extent::new(chunk.offset, chunk.length, self.file_len).map_err(outside)?;
-        let within = Extent::new(entry.data_off, entry.data_len, whole.len()).map_err(outside)?;
-        Ok(Place { info, shard, chunk, within, hash: self.tensors.hash(position) })
+        let stored = Extent::new(entry.data_off, entry.data_len, whole.len()).map_err(outside)?;
+        let within = stored.part(0, info.nbytes).map_err(outside)?;
+        Ok(Place { info, shard, chunk, within, stored, hash: self.tensors.hash(position) })
     }
 }
 
@@ -144,8 +145,10 @@ pub(crate) struct Place<'a> {
     pub(crate) shard: usize,
     /// That chunk.
     pub(crate) chunk: Chunk<'a>,
-    /// Its bytes, within the shard.
+    /// Its values, within the shard.
     pub(crate) within: Extent,
+    /// The same with the padding behind them, which its hash covers too.
+    pub(crate) stored: Extent,
     pub(crate) hash: Result<Option<[u8; 32]>, Fault>,
 }
 

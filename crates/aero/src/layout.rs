@@ -13,6 +13,7 @@ use crate::error::{Fault, WriteError};
 use crate::manifest::{ListedShard, manifest};
 use crate::msgpack;
 use crate::options::{Extras, WriteOptions, unfit_metadata};
+use crate::origin::{SOURCE_FORMAT, says_gguf};
 use crate::pages::PageHashes;
 use crate::tidx::{NewEntry, put_head};
 use crate::ties::Ties;
@@ -334,8 +335,12 @@ pub(crate) fn model_of<'a>(
     Ok((text("model_name", name)?, text("architecture", architecture)?))
 }
 
-/// DECISIONS, AERO, "MJSN content": keys sorted, no insignificant white space.
+/// Keys sorted, no insignificant white space.
 fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
+    if says_gguf(metadata) {
+        let part = Part::new("metadata").with_field(SOURCE_FORMAT);
+        return Err(WriteError::Unsupported { part, fault: Fault::SourceFormat });
+    }
     let text =
         json::to_string_sorted(metadata).map_err(|error| unfit_metadata("metadata", error.to_string()))?;
     Ok(text.into_bytes())

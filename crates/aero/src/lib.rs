@@ -220,6 +220,7 @@ mod layout;
 mod manifest;
 mod msgpack;
 mod options;
+mod origin;
 mod pages;
 mod parser;
 mod reader;
@@ -240,6 +241,7 @@ pub use error::{Error, Fault, Hex, Result, WriteError};
 pub use index::Index;
 pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
+pub use origin::says_gguf;
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]

@@ -27,6 +27,11 @@ impl Descriptors {
                 }
             }
         }
+        Self::new(ggml)
+    }
+
+    /// Descriptors of ggml's: `quant_id` and `ggml_type` of each.
+    pub(crate) fn new(mut ggml: Vec<(u64, u64)>) -> Self {
         ggml.sort_unstable();
         Self { ggml }
     }

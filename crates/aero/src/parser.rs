@@ -9,6 +9,7 @@ use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::manifest::Descriptors;
 use crate::msgpack;
+use crate::origin::Origin;
 use crate::pages::PageCache;
 use crate::tidx::{self, Context, Parsed, Tensors};
 use crate::wire::{FourCC, Header, MAX_ENTRY_COUNT, MAX_STRING_TABLE, TocEntry, TocHeader};
@@ -18,8 +19,9 @@ const NEAR: u64 = 16 << 10;
 
 /// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
 ///
-/// It asks for the header, for TOC and string table (at once, where they stand together), and for the tensor index; for
-/// the manifest only if a packed tensor refers to it. It never asks for a weight.
+/// It asks for the header, for TOC and string table (at once, where they stand together), for the metadata (MJSN), which can
+/// say that the tensor index is to be read otherwise, and for the tensor index; for the manifest only if a packed tensor refers
+/// to it. It never asks for a weight.
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -37,10 +39,12 @@ enum Step {
     Toc(Head),
     /// The string table is needed.
     Strings(Head, Toc),
+    /// The metadata are needed, at this position.
+    Json(Control, usize),
     /// The tensor index is needed.
-    Tidx(Control, usize),
+    Tidx(Control, usize, Origin),
     /// The manifest is needed, at this position. The content of the tensor index waits.
-    Manifest(Control, usize, Vec<u8>),
+    Manifest(Control, usize, Waiting),
     Done(Control, Box<Tensors>),
     /// An error has been returned.
     Failed,
@@ -51,6 +55,14 @@ struct Head {
     header: Header,
     toc: Extent,
     strings: Extent,
+}
+
+/// What waits for the manifest.
+#[derive(Debug)]
+struct Waiting {
+    /// The content of the tensor index.
+    tidx: Vec<u8>,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -85,7 +97,9 @@ impl IndexParser {
             Step::Head => 0..Header::LEN.min(self.file_len),
             Step::Toc(head) => head.toc.offset()..head.toc_and_strings_end(),
             Step::Strings(head, _) => head.strings.range(),
-            Step::Tidx(control, chunk) | Step::Manifest(control, chunk, ..) => {
+            Step::Json(control, chunk)
+            | Step::Tidx(control, chunk, _)
+            | Step::Manifest(control, chunk, _) => {
                 let chunk = control.chunks.chunk(*chunk)?;
                 chunk.offset..chunk.offset.saturating_add(chunk.length)
             }
@@ -100,8 +114,9 @@ impl IndexParser {
             Step::Head => Step::Toc(self.head(bytes)?),
             Step::Toc(head) => self.toc(head, bytes)?,
             Step::Strings(head, toc) => self.control(head, toc, bytes)?,
-            Step::Tidx(control, chunk) => self.tidx(control, chunk, bytes)?,
-            Step::Manifest(control, chunk, content) => self.manifest(control, chunk, &content, bytes)?,
+            Step::Json(control, chunk) => self.json(control, chunk, bytes)?,
+            Step::Tidx(control, chunk, origin) => self.tidx(control, chunk, origin, bytes)?,
+            Step::Manifest(control, chunk, waiting) => self.manifest(control, chunk, &waiting, bytes)?,
             done @ (Step::Done(..) | Step::Failed) => done,
         };
         Ok(())
@@ -160,47 +175,83 @@ impl IndexParser {
         let (at, strings_at) = (head.toc.offset(), head.strings.offset());
         let chunks = ChunkTable::new(toc.entries, strings, at, strings_at, self.file_len, &self.limits)?;
         let control = Control { header: head.header, toc_reserved_zero: toc.reserved_zero, chunks };
-        let Some(chunk) = control.chunks.tidx() else { return Ok(Step::Done(control, Box::default())) };
-        if let Some(chunk) = control.chunks.chunk(chunk) {
-            chunk.check_budget(&self.limits, &mut self.expansion.clone())?;
+        if control.chunks.tidx().is_none() {
+            return Ok(Step::Done(control, Box::default()));
         }
-        Ok(Step::Tidx(control, chunk))
+        // What cannot be read opens and says nothing; asking for it is an error.
+        let readable =
+            |&position: &usize| self.budget(&control, &[Some(position)]).is_some_and(|len| len > 0);
+        match control.chunks.first(FourCC::MJSN).filter(readable) {
+            Some(json) => Ok(Step::Json(control, json)),
+            None => self.begin_tidx(control, Origin::default()),
+        }
     }
 
-    fn tidx(&self, control: Control, chunk: usize, bytes: &[u8]) -> Result<Step> {
+    /// The uncompressed length of the last of these chunks, where all of them can be read.
+    fn budget(&self, control: &Control, positions: &[Option<usize>]) -> Option<usize> {
+        let mut expansion = self.expansion.clone();
+        let chunks = positions.iter().filter_map(|&position| control.chunks.chunk(position?));
+        let lens = chunks.map(|chunk| chunk.check_budget(&self.limits, &mut expansion).ok());
+        lens.collect::<Option<Vec<_>>>()?.pop()
+    }
+
+    fn json(&self, control: Control, chunk: usize, bytes: &[u8]) -> Result<Step> {
+        let origin = control.chunks.chunk(chunk).and_then(|chunk| {
+            let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
+            Some(Origin::of(&content))
+        });
+        self.begin_tidx(control, origin.unwrap_or_default())
+    }
+
+    fn begin_tidx(&self, control: Control, origin: Origin) -> Result<Step> {
+        let Some(position) = control.chunks.tidx() else { return Ok(Step::Failed) };
+        let mut expansion = self.expansion.clone();
+        if let Some(json) = control.chunks.first(FourCC::MJSN).and_then(|at| control.chunks.chunk(at)) {
+            let _ = json.check_budget(&self.limits, &mut expansion); // one that is too large was not read
+        }
+        if let Some(chunk) = control.chunks.chunk(position) {
+            chunk.check_budget(&self.limits, &mut expansion)?;
+        }
+        Ok(Step::Tidx(control, position, origin))
+    }
+
+    fn tidx(&self, control: Control, chunk: usize, mut origin: Origin, bytes: &[u8]) -> Result<Step> {
         let Some(chunk) = control.chunks.chunk(chunk) else { return Ok(Step::Failed) };
         let content = chunk.content(stored(&chunk, bytes), &self.limits)?;
-        // Without a manifest there are no descriptors either.
+        // Without a manifest there are no descriptors either. A file from GGUF has them in MJSN.
         let manifest = control.chunks.first(FourCC::MMSG);
         let none = manifest.is_none().then(Descriptors::default);
-        let context =
-            Context { chunk, chunks: &control.chunks, limits: &self.limits, descriptors: none.as_ref() };
+        let own = origin.descriptors.take();
+        let context = Context {
+            chunk,
+            chunks: &control.chunks,
+            limits: &self.limits,
+            origin: &origin,
+            descriptors: own.as_ref().or(none.as_ref()),
+        };
         match (tidx::parse(&content, &context)?, manifest) {
             (Parsed::Done(tensors), _) => Ok(Step::Done(control, tensors)),
             (Parsed::NeedsManifest, Some(manifest)) => {
-                let content = match content {
+                let tidx = match content {
                     Content::Decompressed(content) => content,
                     Content::Stored(content) => content.to_vec(),
                 };
-                self.begin_manifest(control, manifest, content)
+                self.begin_manifest(control, manifest, Waiting { tidx, origin })
             }
             (Parsed::NeedsManifest, None) => Ok(Step::Failed), // never asked for without one
         }
     }
 
-    fn begin_manifest(&self, control: Control, manifest: usize, tidx: Vec<u8>) -> Result<Step> {
+    fn begin_manifest(&self, control: Control, manifest: usize, waiting: Waiting) -> Result<Step> {
         // Both are there at once.
-        let mut expansion = self.expansion.clone();
-        let chunks = [control.chunks.tidx(), Some(manifest)].map(|at| control.chunks.chunk(at?));
-        let readable =
-            chunks.into_iter().flatten().map(|chunk| chunk.check_budget(&self.limits, &mut expansion));
-        if matches!(readable.last(), Some(Ok(len)) if len > 0) {
-            return Ok(Step::Manifest(control, manifest, tidx));
+        let chunks = [control.chunks.tidx(), Some(manifest)];
+        if self.budget(&control, &chunks).is_some_and(|len| len > 0) {
+            return Ok(Step::Manifest(control, manifest, waiting));
         }
-        self.with_descriptors(control, &Descriptors::default(), &tidx)
+        self.with_descriptors(control, &Descriptors::default(), &waiting)
     }
 
-    fn manifest(&self, control: Control, chunk: usize, tidx: &[u8], bytes: &[u8]) -> Result<Step> {
+    fn manifest(&self, control: Control, chunk: usize, waiting: &Waiting, bytes: &[u8]) -> Result<Step> {
         // DECISIONS, AERO: a manifest that does not decode opens; `verify` reports it.
         let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
@@ -208,16 +259,26 @@ impl IndexParser {
             Some(Descriptors::of(&content))
         });
         let descriptors = descriptors.unwrap_or_default();
-        self.with_descriptors(control, &descriptors, tidx)
+        self.with_descriptors(control, &descriptors, waiting)
     }
 
-    fn with_descriptors(&self, control: Control, descriptors: &Descriptors, tidx: &[u8]) -> Result<Step> {
+    fn with_descriptors(
+        &self,
+        control: Control,
+        descriptors: &Descriptors,
+        waiting: &Waiting,
+    ) -> Result<Step> {
         let Some(chunk) = control.chunks.tidx().and_then(|at| control.chunks.chunk(at)) else {
             return Ok(Step::Failed);
         };
-        let context =
-            Context { chunk, chunks: &control.chunks, limits: &self.limits, descriptors: Some(descriptors) };
-        match tidx::parse(tidx, &context)? {
+        let context = Context {
+            chunk,
+            chunks: &control.chunks,
+            limits: &self.limits,
+            origin: &waiting.origin,
+            descriptors: Some(descriptors),
+        };
+        match tidx::parse(&waiting.tidx, &context)? {
             Parsed::Done(tensors) => Ok(Step::Done(control, tensors)),
             Parsed::NeedsManifest => Ok(Step::Failed), // never asked for when there is one
         }

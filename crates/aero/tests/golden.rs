@@ -137,6 +137,26 @@ fn files_by_the_formats_own_tool_hold_what_it_put_there() {
 }
 
 #[test]
+fn files_of_later_revisions_hold_what_was_put_there() {
+    let mut seen = 0;
+    for entry in testkit::testdata("reference/aero").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("aero/{}", path.file_name().unwrap().to_str().unwrap());
+        let reader = Reader::open(&path).unwrap();
+        let expected = testkit::as_expected(&name, &reader);
+        let json = Value::from(reader.metadata().unwrap());
+        assert_eq!(Some(&json), expected.path(["metadata", "json"]), "{name}");
+        // Those that were converted from GGUF have its padding behind the values.
+        let stored = |position| reader.index().location(position).unwrap().stored_nbytes;
+        let info = reader.index().tensors().info(0).unwrap();
+        let is_gguf = json.get("source_format").and_then(Value::as_str) == Some("gguf");
+        assert_eq!(stored(0), if is_gguf { 32 } else { info.nbytes }, "{name}");
+        seen += 1;
+    }
+    assert!(seen > 0);
+}
+
+#[test]
 fn unaligned_tensors_say_so_and_can_be_copied() {
     let bytes = fs::read(testkit::testdata("reference").join("one-shard.aero")).unwrap();
     let reader = Reader::from_source(AlignedBuf::copy_of(&bytes).unwrap()).unwrap();

@@ -175,12 +175,31 @@ fn a_hash_of_zeros_is_one_that_was_not_recorded() {
     assert!(!reader.metadata().unwrap().is_empty());
     let report = reader.verify(VerifyLevel::Full);
     let check = report.check("chunk-hashes").unwrap();
-    assert!(report.is_ok() && check.detail.contains("no hash of MJSN chunk \"meta.json\""), "{check:?}");
+    assert!(
+        report.is_ok() && check.detail.contains("hash is not recorded: MJSN chunk \"meta.json\""),
+        "{check:?}"
+    );
     let both = patched(&mjsn, toc(1) + 48, &[0; 32]);
     let report = open(&both).unwrap().verify(VerifyLevel::Full);
-    assert!(report.check("chunk-hashes").unwrap().detail.contains("and of 1 other"), "{report:?}");
+    let check = report.check("chunk-hashes").unwrap();
+    assert!(check.detail.contains("MJSN chunk \"meta.json\", MMSG chunk \"manifest\""), "{check:?}");
+    // Somebody who changes a chunk and zeroes its hash is not told that all is well.
+    let json = number(&mjsn, toc(0) + 8) as usize;
+    let changed = patched(&mjsn, json + 2, b"A");
+    assert!(open(&changed).unwrap().metadata().unwrap().contains_key("Architecture"));
+    let report = open(&changed).unwrap().verify(VerifyLevel::Full);
+    let check = report.check("chunk-hashes").unwrap();
+    assert!(check.is_partial && check.detail.contains("all chunks but"), "{check:?}");
+    let check = open(&good).unwrap().verify(VerifyLevel::Full);
+    assert!(!check.check("chunk-hashes").unwrap().is_partial, "nothing is zero");
+    let five: Vec<_> = ["a", "b", "c", "d", "e"].map(|name| (b"NOTE", name, 0, &b"x"[..])).to_vec();
+    let five = (0..5).fold(file(&five), |file, entry| patched(&file, toc(entry) + 48, &[0; 32]));
+    let report = open(&five).unwrap().verify(VerifyLevel::Full);
+    let detail = &report.check("chunk-hashes").unwrap().detail;
+    assert!(detail.ends_with("chunk \"a\", chunk \"b\", chunk \"c\" and 2 more"), "{detail}");
     let tidx = patched(&good, toc(2) + 48, &[0; 32]);
-    assert!(open(&tidx).unwrap().verify(VerifyLevel::Full).is_ok());
+    let report = open(&tidx).unwrap().verify(VerifyLevel::Full);
+    assert!(report.is_ok() && report.check("chunk-hashes").unwrap().is_partial);
     // Over weights it would hide damage.
     let weights = patched(&good, toc(3) + 48, &[0; 32]);
     assert!(failed(&open(&weights).unwrap().verify(VerifyLevel::Full), "chunk-hashes"));

@@ -44,6 +44,10 @@ fn what_aero_cannot_hold_is_refused() {
     assert_eq!(refused(vec![], &nameless, &options), Fault::NoModelKey);
     let number = object([("architecture", "demo".into()), ("model_name", 1.into())]);
     assert_eq!(refused(vec![], &number, &options), Fault::NoModelKey);
+    // Readers would turn the shapes round.
+    let mut gguf = metadata();
+    gguf.insert("source_format", "gguf");
+    assert_eq!(refused(vec![], &gguf, &options), Fault::SourceFormat);
     assert_eq!(refused(vec![], &metadata(), &options.clone().shard_size(0)), Fault::Zero);
     assert_eq!(refused(vec![], &metadata(), &options.clone().page_hashes(Some(0))), Fault::Zero);
     let own = options.chunk(NewChunk::new(FourCC::TIDX, "mine"), "");

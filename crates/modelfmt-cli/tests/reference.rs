@@ -4,20 +4,68 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use common::{modelfmt, testdata};
 use serde_json::Value;
 
-/// Each file of `testdata/reference`, with what it holds.
+/// Each file of `testdata/reference` that is listed, with what it holds.
 fn expected() -> Vec<(String, Value)> {
     let text = std::fs::read(testdata("reference/expected.json")).unwrap();
     let Value::Object(files) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
-    assert_eq!(files.len(), 38);
     files.into_iter().collect()
+}
+
+/// Those that open.
+fn readable() -> impl Iterator<Item = (String, Value)> {
+    expected().into_iter().filter(|(_, expected)| expected["refused"].is_null())
 }
 
 fn inspect(name: &str) -> Value {
     let path = testdata("reference").join(name);
     modelfmt(["inspect".as_ref(), "--json".as_ref(), "--hash".as_ref(), path.as_os_str()]).json()
+}
+
+fn verify(name: &str) -> Value {
+    let path = testdata("reference").join(name);
+    let run = modelfmt(["verify".as_ref(), "--json".as_ref(), path.as_os_str()]);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr))
+}
+
+/// The files of `testdata/reference/` and the folders in it, without what describes them.
+fn samples(folder: &Path, prefix: &str, found: &mut BTreeSet<String>, folders: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            samples(&entry.path(), &format!("{name}/"), found, folders);
+            folders.insert(name);
+        } else if !["README.md", "BLAKE3SUMS", "expected.json"].contains(&&*name) {
+            found.insert(name);
+        }
+    }
+}
+
+/// The other files of the set that a listed file stands for.
+fn siblings(name: &str) -> Vec<String> {
+    let folder = name.rfind('/').map_or("", |end| &name[..=end]);
+    let found = inspect(name);
+    let files = found["details"]["files"].as_array().cloned().unwrap_or_default();
+    files.iter().map(|file| format!("{folder}{}", file["path"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn every_sample_is_listed_and_every_folder_has_one() {
+    let (mut found, mut folders) = (BTreeSet::new(), BTreeSet::new());
+    samples(&testdata("reference"), "", &mut found, &mut folders);
+    let mut listed: BTreeSet<String> = expected().into_iter().map(|(name, _)| name).collect();
+    for folder in folders.iter().map(String::as_str).chain([""]) {
+        let is_in = |name: &&String| name.rsplit_once('/').map_or("", |(folder, _)| folder) == folder;
+        assert!(listed.iter().any(|name| is_in(&name)), "no file of the folder {folder:?} is listed");
+    }
+    listed.extend(readable().flat_map(|(name, _)| siblings(&name)));
+    assert_eq!(found, listed);
 }
 
 #[test]
@@ -31,12 +79,19 @@ fn inspect_agrees() {
         }
         let found = inspect(&name);
         assert_eq!(found["format"], expected["format"], "{name}");
-        let rows = |file: &Value| -> Vec<[Value; 5]> {
-            let rows = file["tensors"].as_array().unwrap();
-            let keys = ["name", "dtype", "shape", "nbytes", "blake3"];
-            rows.iter().map(|row| keys.map(|key| row[key].clone())).collect()
-        };
-        assert_eq!(rows(&found), rows(&expected), "{name}");
+        let (rows, wanted) = (found["tensors"].as_array().unwrap(), expected["tensors"].as_array().unwrap());
+        assert_eq!(rows.len(), wanted.len(), "{name}");
+        for (row, wanted) in rows.iter().zip(wanted) {
+            // Whatever is expected: some entries say more than others.
+            for (key, wanted) in wanted.as_object().unwrap() {
+                assert_eq!(&row[key], wanted, "{name}: {key} of {}", row["name"]);
+            }
+            for key in ["name", "dtype", "shape", "nbytes"] {
+                assert!(wanted.get(key).is_some(), "{name}: {key} of {} is not expected", row["name"]);
+            }
+            let has_data = row["has_data"] == true;
+            assert_eq!(wanted.get("blake3").is_some(), has_data, "{name}: values of {}", row["name"]);
+        }
         for (key, place) in [
             ("metadata", "/metadata"),
             ("checksum", "/details/checksum"),
@@ -52,18 +107,34 @@ fn inspect_agrees() {
 }
 
 #[test]
-fn verify_passes() {
-    for (name, expected) in expected().into_iter().filter(|(_, expected)| expected["refused"].is_null()) {
-        let path = testdata("reference").join(&name);
-        let report = modelfmt(["verify".as_ref(), "--json".as_ref(), path.as_os_str()]).json();
-        assert_eq!((&report["ok"], &report["level"]), (&Value::Bool(true), &Value::from("full")), "{name}");
+fn verify_agrees() {
+    for (name, expected) in readable() {
+        let report = verify(&name);
+        let is_damaged = !expected["damaged"].is_null();
+        assert_eq!((&report["ok"], &report["level"]), (&(!is_damaged).into(), &"full".into()), "{name}");
         assert_eq!(report["format"], expected["format"]);
+        assert_eq!(report["errors"].as_array().is_none_or(Vec::is_empty), !is_damaged, "{name}");
+        for word in expected["damaged"].as_str().into_iter().flat_map(|words| words.split(": ")) {
+            assert!(report["errors"].to_string().contains(word), "{name}: {word}: {}", report["errors"]);
+        }
+        let checks = report["checks"].as_array().unwrap();
         for absent in expected["absent"].as_array().into_iter().flatten() {
-            let check = |check: &&Value| check["name"] == *absent;
-            let found = report["checks"].as_array().unwrap().iter().find(check).unwrap();
+            let found = checks.iter().find(|check| check["name"] == *absent).unwrap();
             assert_eq!(found["status"], "absent", "{name}");
         }
-        assert_eq!(report["errors"].as_array().map(Vec::len), Some(0), "{name}");
+        unhashed(&name, checks, expected["unhashed"].as_array().map_or(&[], Vec::as_slice));
+    }
+}
+
+/// What is not hashed is named, and nothing else is said to be so.
+fn unhashed(name: &str, checks: &[Value], unhashed: &[Value]) {
+    let Some(check) = checks.iter().find(|check| check["name"] == "chunk-hashes") else {
+        return assert!(unhashed.is_empty(), "{name}");
+    };
+    let detail = check["detail"].as_str().unwrap();
+    assert_eq!(detail.contains("hash is not recorded"), !unhashed.is_empty(), "{name}: {detail}");
+    for chunk in unhashed {
+        assert!(detail.contains(&chunk.to_string()), "{name}: {detail}");
     }
 }
 

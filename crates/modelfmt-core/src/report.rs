@@ -63,6 +63,15 @@ pub struct Check {
     pub status: Status,
     /// What was looked at, or the first finding.
     pub detail: String,
+    /// Whether it found nothing and could not look at everything, such as content whose hash was never recorded. Then
+    /// `detail` says what it did not look at.
+    pub is_partial: bool,
+}
+
+impl Check {
+    const fn new(name: &'static str, status: Status, detail: String) -> Self {
+        Self { name, status, detail, is_partial: false }
+    }
 }
 
 /// The outcome of every check that was made, and every finding.
@@ -87,7 +96,7 @@ impl Report {
     /// A report on a file that cannot even be opened.
     #[must_use]
     pub fn unreadable(level: VerifyLevel, reason: String) -> Self {
-        let check = Check { name: "structure", status: Status::Failed, detail: reason.clone() };
+        let check = Check::new("structure", Status::Failed, reason.clone());
         Self { level, checks: vec![check], errors: vec![reason] }
     }
 
@@ -98,13 +107,21 @@ impl Report {
             [one] => (Status::Failed, one.clone()),
             [first, others @ ..] => (Status::Failed, format!("{first} (and {} more)", others.len())),
         };
-        self.checks.push(Check { name, status, detail });
+        self.checks.push(Check::new(name, status, detail));
         self.errors.extend(findings);
+    }
+
+    /// Adds a check as [`add`](Self::add) does, which could not look at everything. `looked_at` says at what it did not.
+    pub fn add_partial(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
+        self.add(name, findings, looked_at);
+        if let Some(check) = self.checks.last_mut() {
+            check.is_partial = check.status == Status::Ok;
+        }
     }
 
     /// Adds a check that the file has nothing for.
     pub fn absent(&mut self, name: &'static str, why: impl Into<String>) {
-        self.checks.push(Check { name, status: Status::Absent, detail: why.into() });
+        self.checks.push(Check::new(name, Status::Absent, why.into()));
     }
 
     /// Whether nothing was found.
@@ -176,7 +193,11 @@ mod tests {
         let mut report = Report::new(VerifyLevel::Full);
         report.add("structure", Vec::new(), "3 tensors");
         report.absent("ihsh", "the file has none");
-        assert!(report.clone().into_result().is_ok());
+        report.add_partial("chunk-hashes", Vec::new(), "all but one");
+        assert!(report.clone().into_result().is_ok() && report.check("chunk-hashes").unwrap().is_partial);
+        report.add_partial("tensor-hashes", vec!["c".to_owned()], "all but one");
+        assert!(!report.check("tensor-hashes").unwrap().is_partial);
+        report.errors.clear();
         report.add("crc", vec!["a".to_owned(), "b".to_owned()], "");
         assert_eq!(report.check("crc").unwrap().detail, "a (and 1 more)");
         assert_eq!(report.clone().into_result().unwrap_err().to_string(), "a (and 1 more findings)");

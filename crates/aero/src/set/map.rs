@@ -42,9 +42,12 @@ impl SetIndex {
                 Ok(Asked { position, hashes: [asked.hashes.into_iter().next().flatten(), stated], ..asked })
             }
             Place::Bytes(extent) => {
-                let name = self.described(position).map(|(_, entry)| shard_name(entry.shard_id))?;
+                let (info, entry) = self.described(position)?;
+                let name = shard_name(entry.shard_id);
                 let chunk = shard.find_chunk(FourCC::WTSH, &name).unwrap_or_default(); // `place` has found it
-                Asked::new(shard, &placed.wanted, chunk, extent, [None, stated])
+                let stored = Extent::new(extent.offset(), entry.data_len, shard.file_len());
+                let stored = stored.map_err(|fault| malformed(Part::named("tensor", info.name), 0, fault))?;
+                Asked::new(shard, &placed.wanted, chunk, stored, [None, stated])
             }
         }
     }
@@ -142,7 +145,8 @@ impl ShardMap for SetIndex {
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
             chunk.check_lengths().map_err(|error| Fault::Set(describe(&error)))?;
-            Ok(whole.part(entry.data_off, entry.data_len)?)
+            // With the padding behind the values, if there is any.
+            Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });
         placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
     }

@@ -23,7 +23,7 @@ pub struct Entry {
     pub shard_id: u64,
     /// Where they begin in the shard.
     pub data_off: u64,
-    /// How many bytes they have.
+    /// How many bytes they have; in a file that was converted from GGUF, with the padding behind them.
     pub data_len: u64,
     /// The entry's flags, which version 0.1 writes as 0.
     pub flags: u64,
@@ -39,6 +39,8 @@ pub(crate) struct Tensors {
     /// Offsets are `data_off`.
     pub(crate) table: TensorTable,
     shards: Vec<u64>,
+    /// Position and `data_len` of the tensors that have padding behind their values, in order.
+    padded: Vec<(u32, u64)>,
     /// Empty if no tensor has one; else one for each, zero where `hash_states` says so.
     hashes: Vec<[u8; 32]>,
     hash_states: Vec<HashState>,
@@ -82,11 +84,20 @@ impl Tensors {
         Some(Entry {
             shard_id: self.shard_id(position)?,
             data_off: self.table.offset(position)?,
-            data_len: self.table.info(position)?.nbytes,
+            data_len: self.data_len(position)?,
             flags: note.flags,
             quant_id: note.quant_id,
             hash_b3: self.hash(position).ok().flatten(),
         })
+    }
+
+    /// The bytes of a tensor with the padding behind its values.
+    fn data_len(&self, position: usize) -> Option<u64> {
+        let number = u32::try_from(position).ok()?;
+        match self.padded.binary_search_by_key(&number, |&(number, _)| number) {
+            Ok(found) => self.padded.get(found).map(|&(_, data_len)| data_len),
+            Err(_) => Some(self.table.info(position)?.nbytes),
+        }
     }
 
     /// The `hash_b3` of a tensor; an error if there is one that is not a hash.
@@ -130,6 +141,7 @@ impl Tensors {
     pub(crate) fn heap_size(&self) -> usize {
         self.table.heap_size()
             + self.shards.capacity() * size_of::<u64>()
+            + self.padded.capacity() * size_of::<(u32, u64)>()
             + self.hashes.capacity() * 32
             + self.hash_states.capacity()
             + self.notes.capacity() * size_of::<Note>()

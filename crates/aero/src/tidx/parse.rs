@@ -8,16 +8,22 @@ use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
 use crate::manifest::Descriptors;
 use crate::msgpack::{self, DEPTH, Walker, Why};
+use crate::origin::Origin;
 use crate::wire::dtype_of;
 
 /// The least bytes of an entry: the map and its six required keys with the shortest values.
 const MIN_ENTRY: u64 = 1 + (1 + 4 + 1) + (1 + 5 + 1) + (1 + 5 + 1) + 3 * (1 + 8 + 1);
+
+/// Where the shards end that are not in the file.
+const NO_FILE_IS_LONGER: u64 = i64::MAX as u64;
 
 /// What is needed to make sense of a TIDX.
 pub(crate) struct Context<'a> {
     pub(crate) chunk: Chunk<'a>,
     pub(crate) chunks: &'a ChunkTable,
     pub(crate) limits: &'a Limits,
+    /// What the file was converted from, on which shapes and lengths depend.
+    pub(crate) origin: &'a Origin,
     /// The manifest's `quant_descriptors`; `None` if it has not been read.
     pub(crate) descriptors: Option<&'a Descriptors>,
 }
@@ -65,6 +71,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     }
     let mut tensors = parser.tensors;
     tensors.table.shrink_to_fit();
+    tensors.padded.shrink_to_fit();
     tensors.notes.shrink_to_fit();
     tensors.note_bytes.shrink_to_fit();
     tensors.top.shrink_to_fit();
@@ -143,6 +150,7 @@ impl<'a> EntryParser<'a> {
             Some(dtype) => dtype,
             None => return Err((Some("dtype"), Fault::DTypeCode(fields.dtype))),
         };
+        self.context.origin.turn(&mut self.dims);
         let tensor = NewTensor {
             name: fields.name,
             dtype,
@@ -154,11 +162,11 @@ impl<'a> EntryParser<'a> {
             .table
             .push(tensor, self.dims.iter().copied())
             .map_err(|fault| (Some("shape"), fault.into()))?;
-        if nbytes != fields.data_len {
+        let end = self.shard_end(fields.shard_id);
+        if nbytes != fields.data_len && !self.keep_padding(number, nbytes, fields, end) {
             let fault = CommonFault::Nbytes { found: fields.data_len, expected: nbytes };
             return Err((Some("data_len"), fault.into()));
         }
-        let end = self.shard_end(fields.shard_id);
         Extent::new(fields.data_off, fields.data_len, end)
             .map_err(|fault| (Some("data_off"), fault.into()))?;
         self.tensors.shards.push(fields.shard_id);
@@ -172,10 +180,21 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
+    /// Keeps how long a tensor is that has padding behind its values; false if that is not padding.
+    #[cold]
+    fn keep_padding(&mut self, number: u32, nbytes: u64, fields: &Fields<'_>, end: u64) -> bool {
+        let is_last = fields.data_off.checked_add(fields.data_len) == Some(end) && end < NO_FILE_IS_LONGER;
+        let padding = fields.data_len.checked_sub(nbytes);
+        let is_padding = padding.is_some_and(|len| self.context.origin.is_padding(len, is_last));
+        if is_padding {
+            self.tensors.padded.push((number, fields.data_len));
+        }
+        is_padding
+    }
+
     /// Where the values of a shard end; of one that is not in the file (a set's index), where no file can go on.
     #[inline]
     fn shard_end(&mut self, shard: u64) -> u64 {
-        const NO_FILE_IS_LONGER: u64 = i64::MAX as u64;
         let len = match self.last_shard {
             Some((last, len)) if last == shard => len,
             _ => {

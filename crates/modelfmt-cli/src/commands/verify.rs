@@ -104,7 +104,7 @@ fn json(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(writeln!(out)?)
 }
 
-/// A line for the file, and one for each finding.
+/// A line for the file, and one for each finding and for each check that could not look at everything.
 fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     let (word, color) = if report.is_ok() { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
@@ -119,6 +119,9 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     writeln!(out, ")")?;
     for error in &report.report.errors {
         writeln!(out, "  {}", Printable(error))?;
+    }
+    for check in report.report.checks.iter().filter(|check| check.is_partial) {
+        writeln!(out, "  note: {}: {}", check.name, Printable(&check.detail))?;
     }
     Ok(())
 }

@@ -41,7 +41,17 @@ impl Mapper<'_> {
         let source = content.format;
         let is_same = is_same_family(source, target);
         let Content {
-            mut keys, reserved, mut losses, own, own_set, said, config, manifest, mut notes, ..
+            mut keys,
+            reserved,
+            mut losses,
+            own,
+            own_set,
+            said,
+            config,
+            manifest,
+            is_turned,
+            mut notes,
+            ..
         } = content;
         if !is_same || family(target).is_none_or(|(known, _)| known != Format::Aero) {
             losses.extend(own);
@@ -100,7 +110,7 @@ impl Mapper<'_> {
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
         reserved.order.clone_from(&tensors.order);
-        self.set_aside(&mut keys, &mut reserved, &mut notes);
+        self.set_aside(&mut keys, &mut reserved, is_turned, &mut notes);
         let architecture = asked.architecture(&keys);
         let name = asked.name().0.to_owned();
         let mut metadata = Metadata {
@@ -120,10 +130,20 @@ impl Mapper<'_> {
     }
 
     /// Puts keys that must not stand in a file of the target under the reserved key, for the way back.
-    fn set_aside(&self, keys: &mut Object, reserved: &mut Reserved, notes: &mut Vec<String>) {
+    fn set_aside(
+        &self,
+        keys: &mut Object,
+        reserved: &mut Reserved,
+        is_turned: bool,
+        notes: &mut Vec<String>,
+    ) {
         let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
         let asked = family(self.target.format).map_or(&[][..], |(_, asked)| asked);
-        let listed = unreadable.map(|list| list(keys)).unwrap_or_default();
+        let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
+        if is_turned {
+            let why = "says that shapes stand in ggml's order, and they have been turned";
+            listed.push(("source_format".to_owned(), why.to_owned()));
+        }
         for (key, why) in listed.into_iter().filter(|(key, _)| !asked.contains(&key.as_str())) {
             if let Some(value) = keys.remove(&key) {
                 notes.push(format!("{key} is kept aside, for the way back: it {why}"));

@@ -30,6 +30,9 @@ pub(super) struct Content {
     pub(super) config: ModelNames,
     /// AERO: what the manifest says beyond what is made anew.
     pub(super) manifest: Object,
+    /// Whether the model was an AERO file whose shapes stand in ggml's order, as `source_format` says. They have been turned, so nothing
+    /// that is written says it at top level.
+    pub(super) is_turned: bool,
     /// What to tell the user.
     pub(super) notes: Vec<String>,
 }
@@ -47,6 +50,7 @@ impl Content {
             manifest: Object::new(),
             said: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
+            is_turned: false,
             notes: Vec::new(),
         }
     }
@@ -81,6 +85,11 @@ impl Content {
     fn take_reserved(&mut self) {
         let Some(mut reserved) = self.keys.get(reserved::KEY).and_then(Reserved::parse) else { return };
         self.keys.remove(reserved::KEY);
+        #[cfg(feature = "aero")]
+        {
+            let is_aero = matches!(reserved.format, Format::Aero | Format::AeroSet);
+            self.is_turned |= is_aero && aero::says_gguf(&reserved.aside);
+        }
         for (key, value) in std::mem::take(&mut reserved.aside) {
             // What stands there by now counts.
             if !self.keys.contains_key(&key) {
@@ -106,6 +115,10 @@ impl Content {
     fn read_aero(&mut self, model: &Model) -> Result<()> {
         let mut parts = object(model.metadata()?);
         self.keys = object(parts.remove("json").unwrap_or_default());
+        #[cfg(feature = "aero")]
+        {
+            self.is_turned = aero::says_gguf(&self.keys);
+        }
         let manifest = object(parts.remove("manifest").unwrap_or_default());
         let said = manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
         self.take_names("manifest key", &said);

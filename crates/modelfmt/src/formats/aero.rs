@@ -15,7 +15,13 @@ pub(super) static AERO: Entry = Entry {
     versions: &[Version::only(&["0.1"])],
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("aero", on::open, write: super::entry::Write::File(on::write), losses: Some(on::losses)),
+    driver: driver!(
+        "aero",
+        on::open,
+        write: super::entry::Write::File(on::write),
+        losses: Some(on::losses),
+        unreadable: Some(on::unreadable)
+    ),
 };
 
 pub(super) static AEROSET: Entry = Entry {
@@ -30,7 +36,13 @@ pub(super) static AEROSET: Entry = Entry {
     versions: &[Version::only(&["0.1"])],
     capabilities: Capabilities { format: Format::AeroSet, ..CAPABILITIES },
     choices: CHOICES,
-    driver: driver!("aero", on::open_set, write: super::entry::Write::Set(on::write_set), losses: Some(on::losses)),
+    driver: driver!(
+        "aero",
+        on::open_set,
+        write: super::entry::Write::Set(on::write_set),
+        losses: Some(on::losses),
+        unreadable: Some(on::unreadable)
+    ),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -191,6 +203,12 @@ mod on {
             options = options.zstd(None);
         }
         options
+    }
+
+    /// The key by which readers would turn the shapes round.
+    pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
+        let why = "says that shapes stand in ggml's order, and they are written in the usual one";
+        aero::says_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
     }
 
     /// Chunks that are made anew.

@@ -23,6 +23,7 @@ mod pairs;
 mod scales;
 mod sets;
 mod small;
+mod turned;
 mod unsupported;
 mod values;
 mod versions;

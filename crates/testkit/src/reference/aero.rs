@@ -56,7 +56,9 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
         Some(map) => whole(map?)?.get("tensors")?.as_array()?.clone(),
         None => Vec::new(),
     };
-    let read = |entry: &Value| tensor(entry, manifest.as_ref().and_then(Option::as_ref), &chunks);
+    let (stated, manifest_said) =
+        (json.as_ref().and_then(Option::as_ref), manifest.as_ref().and_then(Option::as_ref));
+    let read = |entry: &Value| tensor(entry, stated, manifest_said, &chunks);
     let tensors: Vec<(Tensor, bool)> = index.iter().map(read).collect::<Option<_>>()?;
     let checksums_hold = tensors.iter().all(|(_, holds)| *holds)
         && chunks.iter().all(|chunk| hash_holds(chunk) == Some(true))
@@ -94,7 +96,8 @@ fn decompressed(stored: &[u8], ulen: u64) -> Option<Vec<u8>> {
 }
 
 fn hash_holds(chunk: &Chunk) -> Option<bool> {
-    Some(*blake3::hash(chunk.content.as_ref()?).as_bytes() == chunk.hash)
+    let is_recorded = chunk.fourcc == *b"WTSH" || chunk.hash != [0; 32];
+    Some(!is_recorded || *blake3::hash(chunk.content.as_ref()?).as_bytes() == chunk.hash)
 }
 
 /// One MessagePack value and nothing after it.
@@ -103,13 +106,22 @@ fn whole(content: &[u8]) -> Option<Value> {
 }
 
 /// The tensor, and whether it has the hash that its entry states.
-fn tensor(entry: &Value, manifest: Option<&Value>, chunks: &[Chunk]) -> Option<(Tensor, bool)> {
+fn tensor(
+    entry: &Value,
+    json: Option<&Value>,
+    manifest: Option<&Value>,
+    chunks: &[Chunk],
+) -> Option<(Tensor, bool)> {
+    let is_gguf = json.is_some_and(|json| json.get("source_format") == Some(&"gguf".into()));
     let number = |key| entry.get(key).and_then(Value::as_u64);
     let name = entry.get("name")?.as_str()?.to_owned();
-    let shape = entry.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>()?;
+    let mut shape = entry.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>()?;
+    if is_gguf {
+        shape.reverse();
+    }
     let (dtype, len) = (number("dtype")?, number("data_len")?);
     let (dtype, expected) = if dtype == 0x8000 {
-        match ggml(entry, manifest) {
+        match ggml(entry, json.filter(|_| is_gguf), manifest) {
             Some((name, elements, bytes)) => (name, nbytes(&shape, elements, bytes)?),
             None => ("packed", len),
         }
@@ -117,24 +129,31 @@ fn tensor(entry: &Value, manifest: Option<&Value>, chunks: &[Chunk]) -> Option<(
         let (name, size) = *DTYPES.get(usize::try_from(dtype).ok()?)?;
         (name, nbytes(&shape, 1, size)?)
     };
-    if len != expected {
-        return None;
-    }
     let shard = format!("weights.shard{}", number("shard_id")?);
     let shard = find(chunks, b"WTSH", |name| name == shard).and_then(|shard| shard.content.as_ref());
     let offset = number("data_off")?;
-    let bytes = shard.and_then(|shard| part(shard, offset, len)).map(<[u8]>::to_vec);
+    let is_last = shard.is_some_and(|shard| offset.checked_add(len) == Some(shard.len() as u64));
+    let is_padding = is_gguf && len > expected && (len - expected < 32 || is_last);
+    if len != expected && !is_padding {
+        return None;
+    }
+    let stored = shard.and_then(|shard| part(shard, offset, len));
     let stated = entry.get("hash_b3").and_then(Value::as_str);
-    let holds = stated.is_none_or(|hash| bytes.as_ref().is_some_and(|b| *hash == *blake3::hash(b).to_hex()));
+    let holds = stated.is_none_or(|hash| stored.is_some_and(|b| *hash == *blake3::hash(b).to_hex()));
+    let bytes = stored.and_then(|stored| part(stored, 0, expected)).map(<[u8]>::to_vec);
     Some((Tensor { name, dtype: dtype.to_owned(), shape, bytes }, holds))
 }
 
-/// ggml's type of a packed tensor: its parameters say it, or where there are none a descriptor in the manifest.
-fn ggml(entry: &Value, manifest: Option<&Value>) -> Option<(&'static str, u64, u64)> {
+/// ggml's type of a packed tensor: its parameters say it, or where there are none a descriptor, in MJSN or the manifest.
+fn ggml(entry: &Value, json: Option<&Value>, manifest: Option<&Value>) -> Option<(&'static str, u64, u64)> {
     if let Some(params) = entry.get("quant_params") {
         return ggml_type(params.get("ggml_type")?.as_u64()?);
     }
     let id = entry.get("quant_id")?.as_u64()?;
+    if let Some(descriptors) = json.and_then(|json| json.get("quant_descriptors")?.as_array()) {
+        let described = descriptors.iter().find(|descriptor| descriptor.get("id") == Some(&id.into()))?;
+        return ggml_type(described.get("params")?.get("ggml_type")?.as_u64()?);
+    }
     let descriptors = manifest?.get("quant_descriptors")?.as_array()?;
     let described = descriptors.iter().find(|descriptor| descriptor.get("quant_id") == Some(&id.into()))?;
     ggml_type(described.get("ggml_type")?.as_u64()?)

@@ -1,0 +1,261 @@
+//! What a file was converted from, as its MJSN says: files from GGUF say some things otherwise.
+//!
+//! The published converter copies from GGUF: shapes stand in ggml's order, a tensor has the padding to GGUF's alignment behind its values,
+//! and the descriptors of codecs are in MJSN. `source_format` says so, and only such files are read so.
+
+use std::fmt;
+
+use modelfmt_core::value::{Object, Value, json};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::manifest::Descriptors;
+
+/// The key of MJSN that says what a file was converted from.
+pub(crate) const SOURCE_FORMAT: &str = "source_format";
+
+/// Its value in files whose shapes stand in ggml's order.
+const GGUF: &str = "gguf";
+
+/// The alignment of GGUF: fewer bytes than this are padding.
+const ALIGNMENT: u64 = 32;
+
+/// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes stand in ggml's order. Our writers
+/// store the usual order, and refuse such metadata.
+#[must_use]
+pub fn says_gguf(metadata: &Object) -> bool {
+    metadata.get(SOURCE_FORMAT).and_then(Value::as_str) == Some(GGUF)
+}
+
+/// What a file was converted from.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    is_gguf: bool,
+    /// The `quant_descriptors` of a file from GGUF, if it has any.
+    pub(crate) descriptors: Option<Descriptors>,
+}
+
+impl Origin {
+    /// Takes it from an MJSN. One that does not decode says nothing. No tree is made: a byte of the file can be 20 of a tree.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let mut found = Found::default();
+        match json::parse_seed(text, Look { at: At::Top, found: &mut found }) {
+            Ok(()) if found.is_gguf => {
+                let descriptors = Some(found.ggml).filter(|ggml| !ggml.is_empty());
+                Self { is_gguf: true, descriptors: descriptors.map(Descriptors::new) }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// The dimensions as everywhere else, slowest first. ggml lists the fastest first.
+    pub(crate) fn turn(&self, dims: &mut [u64]) {
+        if self.is_gguf {
+            dims.reverse();
+        }
+    }
+
+    /// Whether bytes behind the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended.
+    pub(crate) const fn is_padding(&self, nbytes: u64, is_last: bool) -> bool {
+        self.is_gguf && (nbytes < ALIGNMENT || is_last)
+    }
+}
+
+/// What has been seen.
+#[derive(Default)]
+struct Found {
+    is_gguf: bool,
+    /// Whether the key was there: twice would not be clear.
+    has_source: bool,
+    /// `id` and ggml type of each descriptor of ggml's.
+    ggml: Vec<(u64, u64)>,
+    /// The descriptor that is being read.
+    is_ggml: bool,
+    id: Option<u64>,
+    ggml_type: Option<u64>,
+}
+
+/// Where in MJSN.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Top,
+    SourceFormat,
+    Descriptors,
+    /// One of them, by its position.
+    Descriptor(u64),
+    Codec,
+    Id,
+    Params,
+    GgmlType,
+    Elsewhere,
+}
+
+impl At {
+    fn member(self, key: &str) -> Self {
+        match (self, key) {
+            (Self::Top, SOURCE_FORMAT) => Self::SourceFormat,
+            (Self::Top, "quant_descriptors") => Self::Descriptors,
+            (Self::Descriptor(_), "codec") => Self::Codec,
+            (Self::Descriptor(_), "id") => Self::Id,
+            (Self::Descriptor(_), "params") => Self::Params,
+            (Self::Params, "ggml_type") => Self::GgmlType,
+            _ => Self::Elsewhere,
+        }
+    }
+
+    const fn element(self, position: u64) -> Self {
+        match self {
+            Self::Descriptors => Self::Descriptor(position),
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+/// Takes what is wanted from the value at a place; a value of another kind than expected says nothing.
+struct Look<'a> {
+    at: At,
+    found: &'a mut Found,
+}
+
+impl<'de> DeserializeSeed<'de> for Look<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.at {
+            At::Elsewhere => deserializer.deserialize_ignored_any(IgnoredAny).map(drop),
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Look<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        match self.at {
+            At::Id => self.found.id = Some(number),
+            At::GgmlType => self.found.ggml_type = Some(number),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        match self.at {
+            At::SourceFormat => self.found.is_gguf = text == GGUF,
+            At::Codec => self.found.is_ggml = text == "ggml",
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { at, found } = self;
+        let mut position = 0;
+        while list.next_element_seed(Look { at: at.element(position), found: &mut *found })?.is_some() {
+            position += 1;
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { at, found } = self;
+        if let At::Descriptor(_) = at {
+            (found.is_ggml, found.id, found.ggml_type) = (false, None, None);
+        }
+        while let Some(key) = map.next_key::<String>()? {
+            let member = at.member(&key);
+            if member == At::SourceFormat && std::mem::replace(&mut found.has_source, true) {
+                return Err(A::Error::duplicate_field(SOURCE_FORMAT));
+            }
+            map.next_value_seed(Look { at: member, found: &mut *found })?;
+        }
+        if let At::Descriptor(position) = at
+            && let Some(ggml_type) = found.ggml_type.filter(|_| found.is_ggml)
+        {
+            found.ggml.push((found.id.unwrap_or(position), ggml_type));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_says_so_is_from_gguf() {
+        for (text, is_gguf) in [
+            (r#"{"source_format":"gguf"}"#, true),
+            (r#"{"x":[{"source_format":"safetensors"}],"source_format":"gg\u0075f"}"#, true),
+            (r#"{"source_format":"GGUF"}"#, false),
+            (r#"{"source_format":"safetensors"}"#, false),
+            (r#"{"source_format":["gguf"]}"#, false),
+            (r#"{"source_format":{"source_format":"gguf"}}"#, false),
+            (r#"{"modelfmt":{"source_format":"gguf"}}"#, false),
+            (r#"{"source_format":"gguf","source_format":"gguf"}"#, false),
+            (r#"{"source_format":null,"source_format":"gguf"}"#, false),
+            (r#"{"source_format":"gguf"} x"#, false),
+            (r#"{"source_format":"gguf""#, false),
+            (r#"["source_format","gguf"]"#, false),
+            (r#""gguf""#, false),
+            ("", false),
+        ] {
+            let origin = Origin::of(text.as_bytes());
+            assert_eq!(origin.is_gguf, is_gguf, "{text}");
+            assert!(origin.descriptors.is_none());
+        }
+    }
+
+    #[test]
+    fn descriptors_of_ggml_are_found_by_id_or_position() {
+        let of = |descriptors: &str, source: &str| {
+            let text = format!(r#"{{"quant_descriptors":{descriptors},"source_format":"{source}"}}"#);
+            Origin::of(text.as_bytes()).descriptors
+        };
+        let list = concat!(
+            r#"[{"codec":"ggml","id":7,"params":{"ggml_type":2},"quant_name":"Q4_0"},"#,
+            r#"{"params":{"x":[],"ggml_type":8},"codec":"ggml"},{"codec":"other","params":{"ggml_type":3}},"#,
+            r#"5,{"codec":"ggml"},{"codec":"ggml","params":5,"id":-1},{"codec":["ggml"],"params":{"ggml_type":3}}]"#
+        );
+        let found = of(list, GGUF).unwrap();
+        let types: Vec<_> = (0..8).map(|id| found.ggml_type(id)).collect();
+        assert_eq!(types, [None, Some(8), None, None, None, None, None, Some(2)]);
+        assert!(of(list, "safetensors").is_none());
+        for other in ["[]", "{}", "5", r#""ggml""#, "null", "[[]]"] {
+            assert!(of(other, GGUF).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn padding_is_short_or_at_the_end() {
+        let [gguf, other] = ["gguf", "safetensors"]
+            .map(|source| Origin::of(format!(r#"{{"source_format":"{source}"}}"#).as_bytes()));
+        assert!(gguf.is_padding(31, false) && !gguf.is_padding(32, false) && gguf.is_padding(1 << 40, true));
+        assert!(!other.is_padding(1, false) && !other.is_padding(1, true));
+        let mut dims = [1, 2, 3];
+        other.turn(&mut dims);
+        assert_eq!(dims, [1, 2, 3]);
+        gguf.turn(&mut dims);
+        assert_eq!(dims, [3, 2, 1]);
+    }
+}
