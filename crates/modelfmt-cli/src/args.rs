@@ -48,6 +48,20 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+impl Command {
+    /// Whether it was asked to print JSON, in which errors are said then too.
+    pub(crate) const fn prints_json(&self) -> bool {
+        match self {
+            Self::Inspect(args) => args.json,
+            Self::Verify(args) => args.json,
+            Self::Diff(args) => args.json,
+            Self::Show(_) | Self::Convert(_) | Self::Extract(_) | Self::Completions(_) | Self::Man(_) => {
+                false
+            }
+        }
+    }
+}
+
 /// List what is in a file: format, metadata, tensors, totals
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

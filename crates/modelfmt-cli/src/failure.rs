@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use modelfmt::Printable;
+use modelfmt::{Object, Printable, Value, json};
 
+use crate::commands;
 use crate::flags::Flags;
 
 /// Why a command did not do its job.
@@ -43,29 +44,89 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Prints the error, and says with which status to exit.
-    pub(crate) fn report(self) -> ExitCode {
-        match self {
-            Self::Checked => ExitCode::from(1),
-            // Whoever reads has enough, as with `| head`: that is no error.
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Self::Output(error) => {
-                say(format_args!("error: cannot write to standard output: {error}"));
-                ExitCode::from(1)
-            }
-            Self::Usage(text) => {
-                say(format_args!("error: {}\n\nFor more information, try '--help'.", Printable(&text)));
-                ExitCode::from(2)
-            }
-            Self::Input(text) => {
-                say(format_args!("error: {}", Printable(&text)));
-                ExitCode::from(1)
-            }
-            Self::Job(error) => {
-                print(&error);
-                ExitCode::from(1)
-            }
+    /// Prints the error, for a command that prints JSON as an object, and says with which status to exit.
+    pub(crate) fn report(self, json: bool) -> ExitCode {
+        let status = ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 });
+        match self.message() {
+            Some(message) if json => message.say_json(),
+            Some(message) => message.say(),
+            None if matches!(self, Self::Output(_)) => return ExitCode::SUCCESS,
+            None => {}
         }
+        status
+    }
+
+    /// What there is to say; nothing if it has been said, or if whoever reads has enough, as with `| head`: that is no error.
+    fn message(&self) -> Option<Message> {
+        let message = |code, text| Some(Message { code, text, hint: "", causes: Vec::new() });
+        match self {
+            Self::Checked => None,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+            Self::Output(error) => message("output", format!("cannot write to standard output: {error}")),
+            Self::Usage(text) => Some(Message {
+                hint: "\n\nFor more information, try '--help'.",
+                ..message("usage", text.clone())?
+            }),
+            Self::Input(text) => message("input", text.clone()),
+            Self::Job(error) => Some(Message::of(error)),
+        }
+    }
+}
+
+/// An error as it is printed.
+struct Message {
+    /// The kind of error, whose name is stable.
+    code: &'static str,
+    text: String,
+    /// What a person may do.
+    hint: &'static str,
+    /// What the text does not say itself.
+    causes: Vec<String>,
+}
+
+impl Message {
+    fn of(error: &modelfmt::Error) -> Self {
+        let message = |text, causes| Self { code: error.code(), text, hint: "", causes };
+        if let modelfmt::Error::Write { path, .. } = error
+            && is_without_folder(path)
+        {
+            // The cause says "no such file", which it was not to be.
+            let text = format!("{}: cannot be written: its folder does not exist", path.display());
+            return message(text, Vec::new());
+        }
+        let text = error.in_words(&Flags);
+        let mut causes = Vec::new();
+        if let modelfmt::Error::Unsupported { unsupported, .. } = error
+            && unsupported.len() > 1
+        {
+            let groups = modelfmt::convert::Unsupported::grouped(unsupported);
+            causes.extend(groups.iter().map(|group| group.in_words(&Flags)));
+        }
+        let mut said = text.clone();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            if !said.contains(&text) {
+                said.push_str(&text);
+                causes.push(text);
+            }
+            cause = inner.source();
+        }
+        message(text, causes)
+    }
+
+    /// `error: …` in one line, and a line for each cause. Paths and names can hold anything, line ends included.
+    fn say(&self) {
+        say(format_args!("error: {}{}", Printable(&self.text), self.hint));
+        self.causes.iter().for_each(|cause| say(format_args!("caused by: {}", Printable(cause))));
+    }
+
+    fn say_json(&self) {
+        let causes: Value = self.causes.iter().map(String::as_str).collect();
+        let text = [("error", Value::from(self.text.as_str())), ("code", self.code.into())];
+        let mut object = Object::from_iter(text);
+        object.insert("caused_by", causes);
+        say(commands::escaped(&json::to_string(&Value::Object(object)).unwrap_or_default()));
     }
 }
 
@@ -78,37 +139,6 @@ pub(crate) fn is_reader_gone(printed: &Result) -> bool {
 /// they are.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
-}
-
-/// `error: …` in one line, and a line for each cause that it does not say itself. Paths and names can hold anything, line
-/// ends included.
-fn print(error: &modelfmt::Error) {
-    let mut said = match error {
-        modelfmt::Error::Write { path, .. } if is_without_folder(path) => {
-            let why = format!("{}: cannot be written: its folder does not exist", path.display());
-            say(format_args!("error: {}", Printable(&why)));
-            return; // the cause says "no such file", which it was not to be
-        }
-        other => other.in_words(&Flags),
-    };
-    say(format_args!("error: {}", Printable(&said)));
-    if let modelfmt::Error::Unsupported { unsupported, .. } = error
-        && unsupported.len() > 1
-    {
-        let groups = modelfmt::convert::Unsupported::grouped(unsupported);
-        groups
-            .iter()
-            .for_each(|group| say(format_args!("caused by: {}", Printable(&group.in_words(&Flags)))));
-    }
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let text = inner.to_string();
-        if !said.contains(&text) {
-            say(format_args!("caused by: {}", Printable(&text)));
-            said.push_str(&text);
-        }
-        cause = inner.source();
-    }
 }
 
 fn is_without_folder(path: &Path) -> bool {

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Err(error) => return help(&error),
     };
     stop::listen();
+    let json = command.prints_json();
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),
         Command::Show(args) => commands::show::run(&args),
@@ -37,14 +38,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // What went wrong went wrong because of the stop, and whoever asked for it knows.
-        Err(failure) => stop::status().unwrap_or_else(|| failure.report()),
+        Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
     }
 }
 
 /// Prints help, a version, or what is wrong with the arguments.
 fn help(message: &clap::Error) -> ExitCode {
     match message.print() {
-        Err(error) if !message.use_stderr() => Failure::Output(error).report(),
+        Err(error) if !message.use_stderr() => Failure::Output(error).report(false),
         _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }

@@ -149,7 +149,7 @@ fn an_output_that_takes_nothing_is_an_error_of_every_command() {
         let output = command.args(args.split(' ')).current_dir(folder.path()).stdout(full).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args}: {stderr}");
-        assert!(stderr.contains("error: cannot write to standard output: "), "{args}: {stderr}");
+        assert!(stderr.contains("cannot write to standard output: "), "{args}: {stderr}");
     }
 }
 
@@ -238,7 +238,6 @@ fn a_selection_that_is_empty_is_an_error() {
     let folder = folder_with_models();
     for (args, option) in [
         ("inspect trained.mag --tensors w*", "--tensors \"w*\""),
-        ("inspect trained.mag --tensors w* --json", "--tensors \"w*\""),
         ("show trained.mag fc1.bias w*", "\"w*\""),
         ("convert trained.mag out.aero --include w*", "--include"),
         ("convert trained.mag out.aero --exclude *", "--exclude"),
@@ -254,6 +253,40 @@ fn a_selection_that_is_empty_is_an_error() {
     let begins = |name: &str| shown.lines().position(|line| line.starts_with(name)).unwrap();
     assert!(begins("fc1.bias: ") < begins("fc1.weight: ") && begins("fc1.weight: ") < begins("steps: "));
     assert_eq!(shown.matches("fc1.bias: ").count(), 1);
+}
+
+#[test]
+fn an_error_of_a_command_that_prints_json_is_an_object_with_a_code() {
+    let folder = folder_with_models();
+    fs::write(folder.path().join("text.mag"), "just some text").unwrap();
+    fs::write(folder.path().join("cut.mag"), "MAG!\u{1}").unwrap();
+    fs::write(folder.path().join("\u{202e}.mag"), "x").unwrap();
+    for (args, status, code, text) in [
+        ("inspect missing.mag --json", 1, "cannot-open", "missing.mag: cannot be opened: No such file"),
+        ("inspect text.mag --json", 1, "unknown-format", "not a model file"),
+        ("inspect cut.mag --json", 1, "broken-file", "cut.mag: "),
+        ("inspect . --json", 1, "no-model", "it is a folder with"),
+        ("inspect trained.mag --tensors w* --json", 1, "nothing-selected", "--tensors \"w*\" leaves none"),
+        ("inspect trained.mag --tensors [ --json", 2, "usage", "--tensors"),
+        ("diff trained.mag missing.mag --json", 1, "cannot-open", "missing.mag"),
+        ("diff trained.mag \u{202e}.mag --json", 1, "unknown-format", "\u{202e}.mag"),
+        ("verify -r . --json --level none", 2, "", ""),
+    ] {
+        let run = modelfmt_in(folder.path(), args);
+        assert_eq!((run.status, &*run.stdout), (status, ""), "{args}: {}", run.stderr);
+        if code.is_empty() {
+            assert!(run.stderr.starts_with("error: "), "what no command was found in is text");
+            continue;
+        }
+        assert_eq!(run.stderr.lines().count(), 1, "{args}: {}", run.stderr);
+        assert!(!run.stderr.contains('\u{202e}'), "{}", run.stderr);
+        let error: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+        assert_eq!(error["code"], code, "{args}");
+        assert!(error["error"].as_str().unwrap().contains(text), "{args}: {error}");
+        assert!(error["caused_by"].is_array());
+    }
+    let run = modelfmt_in(folder.path(), "inspect text.mag");
+    assert!(run.stderr.starts_with("error: text.mag: "), "text without --json: {}", run.stderr);
 }
 
 #[test]

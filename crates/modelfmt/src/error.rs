@@ -197,6 +197,39 @@ impl Error {
         matches!(self, Self::Usage { .. })
     }
 
+    /// A name for the kind of error that does not change with the wording: for programs that read errors.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "cannot-open",
+            Self::File { error, .. } => match error.inner() {
+                AnyError::Io { .. } | AnyError::Open { .. } => "cannot-read",
+                AnyError::Limit { .. } => "limit",
+                AnyError::NotFound { .. } => "not-found",
+                AnyError::NoData { .. } => "no-data",
+                AnyError::NoHash { .. } => "no-hash",
+                AnyError::OutOfRange { .. } => "out-of-range",
+                AnyError::Cancelled => "cancelled",
+                _ => "broken-file",
+            },
+            Self::Refused { .. } => "refused",
+            Self::Damaged { .. } => "damaged",
+            Self::UnknownFormat { .. } => "unknown-format",
+            Self::NoModel { .. } => "no-model",
+            Self::NotEnabled { .. } => "not-enabled",
+            Self::NotExtractable { .. } => "not-extractable",
+            Self::Usage { .. } => "usage",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Values { .. } => "values",
+            Self::NothingSelected { .. } => "nothing-selected",
+            Self::Exists { .. } => "exists",
+            Self::Write { .. } => "cannot-write",
+            Self::Output { .. } => "output",
+            Self::NoSuchTensor { .. } => "no-such-tensor",
+            Self::NoMatch { .. } => "no-match",
+        }
+    }
+
     /// What would resolve it, where one thing would; of [`Unsupported`](Self::Unsupported) each item has its own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {

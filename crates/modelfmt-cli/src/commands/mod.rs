@@ -58,7 +58,7 @@ impl<W: Write> Write for EscapedJson<W> {
     }
 }
 
-fn escaped(json: &str) -> Cow<'_, str> {
+pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     // What is below has been escaped, or stands between the texts.
     let is_escaped = |c: char| c >= '\u{7f}' && Printable::is_escaped(c);
     if !json.contains(is_escaped) {
