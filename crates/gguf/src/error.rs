@@ -5,6 +5,9 @@ use modelfmt_core::DType;
 /// Why a file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
+/// Why a file cannot be written.
+pub type WriteError = modelfmt_core::write::WriteError<Fault>;
+
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -65,6 +68,41 @@ pub enum Fault {
         /// What its name, or the other files, say.
         expected: u64,
     },
+    /// A stem of a split that is no name of a file.
+    #[error(transparent)]
+    Path(#[from] modelfmt_core::source::PathFault),
+    /// A key that the writer of splits adds, or that makes one file of a split.
+    #[error("only the writer of split sets gives files this key")]
+    SplitReserved,
+    /// A key with other than ASCII characters.
+    #[error("keys of GGUF are ASCII")]
+    KeyNotAscii,
+    /// A key that is too long.
+    #[error("the key has {0} bytes, keys of GGUF have at most 65,535")]
+    KeyLength(u64),
+    /// A name that ggml does not read.
+    #[error("the name has {0} bytes, and ggml reads names below 64")]
+    NameLength(u64),
+    /// A tensor without data.
+    #[error("it has no data, and GGUF cannot declare a tensor without")]
+    Declared,
+    /// ggml has no type for this dtype.
+    #[error(
+        "ggml has no type for {0} (f32, f16, bf16, f64, integers of 8 to 64 bits with a sign, and its blocks)"
+    )]
+    NoType(DType),
+    /// More dimensions than ggml has.
+    #[error("the rank is {0}, and ggml has at most 4 dimensions")]
+    Rank(usize),
+    /// More than the numbers of a split can count.
+    #[error("there are more than a split can count")]
+    TooMany,
+    /// A member of a list of another type than the list.
+    #[error("the list is of another type")]
+    MixedArray,
+    /// Lists in lists, deeper than is read.
+    #[error("lists stand in each other more than 126 levels deep")]
+    ArrayDepth,
     /// `general.alignment` is not a u32.
     #[error("general.alignment must be a u32")]
     AlignmentType,
@@ -82,3 +120,8 @@ pub enum Fault {
 }
 
 impl modelfmt_core::Fault for Fault {}
+
+/// A key of metadata cannot be written.
+pub(crate) fn unfit_key(key: &str, fault: Fault) -> WriteError {
+    WriteError::Unsupported { part: modelfmt_core::Part::named("metadata key", key), fault }
+}

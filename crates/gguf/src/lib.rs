@@ -1,4 +1,4 @@
-//! Reads and verifies [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files of versions 2 and 3.
+//! Reads, writes and verifies [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files of versions 2 and 3.
 //!
 //! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. Numbers are little-endian; files for
 //! big-endian machines are read too, and their metadata and values are given little-endian. (Blocks have no big-endian form.)
@@ -126,7 +126,28 @@
 //!
 //! # Writing
 //!
-//! This crate reads only; `modelfmt` converts what it reads to another format.
+//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in pieces, so memory
+//! does not depend on the model's size. The bytes are those that gguf-py writes of the same tensors, keys and types in the same
+//! order. [`SetPlan`] writes a split model. `modelfmt` does not convert to GGUF yet.
+//!
+//! ```
+//! use modelfmt_gguf::modelfmt_core::write::MemoryFile;
+//! use modelfmt_gguf::{DType, Execution, MetaValue, Metadata, Plan, Reader, TensorSpec, WriteOptions};
+//!
+//! let mut metadata = Metadata::new();
+//! metadata.push("general.architecture", MetaValue::String("llama"))?;
+//! metadata.push("llama.block_count", MetaValue::U32(1))?;
+//! let specs = [TensorSpec::new("w", DType::F32, &[2, 1]), TensorSpec::new("b", DType::I8, &[3])];
+//! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
+//!
+//! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
+//! let file = MemoryFile::new();
+//! plan.write(&values, &file, &Execution::default())?;
+//!
+//! let model = Reader::from_source(file.into_bytes())?;
+//! assert_eq!(model.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Files that are not to be trusted
 //!
@@ -143,26 +164,36 @@
 
 mod error;
 mod index;
+mod layout;
 mod metadata;
+mod options;
 mod parser;
 mod reader;
+#[cfg(not(target_arch = "wasm32"))]
+mod save;
 mod set;
 mod verify;
 mod wire;
+mod writer;
 
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
-pub use metadata::{Array, MetaValue, Metadata};
+pub use layout::{Plan, can_hold};
+pub use metadata::{Array, ArrayBuf, MetaValue, Metadata};
+pub use options::WriteOptions;
 pub use reader::{AsyncReader, OpenOptions, Reader};
-pub use set::{AsyncSetReader, SetIndex, SetReader, later_files};
+#[cfg(not(target_arch = "wasm32"))]
+pub use save::save;
+pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, later_files};
 pub use wire::ValueType;
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
+pub use modelfmt_core::write::{Overwrite, TensorData, TensorSpec};
 pub use modelfmt_core::{
     self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
-    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, View, source, value, write,
 };
 
 /// The README's example, compiled as a test.

@@ -3,6 +3,7 @@
 use modelfmt_core::NameTable;
 use modelfmt_core::value::{List, Object, Value};
 
+use crate::error::Fault;
 use crate::wire::ValueType;
 
 /// The metadata of a file: keys and values in the file's order.
@@ -62,6 +63,52 @@ pub enum MetaValue<'a> {
 }
 
 impl<'a> MetaValue<'a> {
+    /// The type.
+    #[must_use]
+    pub const fn value_type(&self) -> ValueType {
+        match self {
+            Self::U8(_) => ValueType::U8,
+            Self::I8(_) => ValueType::I8,
+            Self::U16(_) => ValueType::U16,
+            Self::I16(_) => ValueType::I16,
+            Self::U32(_) => ValueType::U32,
+            Self::I32(_) => ValueType::I32,
+            Self::F32(_) => ValueType::F32,
+            Self::Bool(_) => ValueType::Bool,
+            Self::String(_) => ValueType::String,
+            Self::Array(_) => ValueType::Array,
+            Self::U64(_) => ValueType::U64,
+            Self::I64(_) => ValueType::I64,
+            Self::F64(_) => ValueType::F64,
+        }
+    }
+
+    /// The value as it stands in a file.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::U8(n) => out.extend(n.to_le_bytes()),
+            Self::I8(n) => out.extend(n.to_le_bytes()),
+            Self::U16(n) => out.extend(n.to_le_bytes()),
+            Self::I16(n) => out.extend(n.to_le_bytes()),
+            Self::U32(n) => out.extend(n.to_le_bytes()),
+            Self::I32(n) => out.extend(n.to_le_bytes()),
+            Self::F32(x) => out.extend(x.to_le_bytes()),
+            Self::Bool(b) => out.push(b.into()),
+            Self::String(text) => {
+                out.extend((text.len() as u64).to_le_bytes());
+                out.extend_from_slice(text.as_bytes());
+            }
+            Self::Array(array) => {
+                out.extend(array.kind.number().to_le_bytes());
+                out.extend(array.len.to_le_bytes());
+                out.extend_from_slice(array.bytes);
+            }
+            Self::U64(n) => out.extend(n.to_le_bytes()),
+            Self::I64(n) => out.extend(n.to_le_bytes()),
+            Self::F64(x) => out.extend(x.to_le_bytes()),
+        }
+    }
+
     /// The text, if it is text.
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
@@ -108,6 +155,59 @@ impl<'a> MetaValue<'a> {
             Self::U64(n) => n.into(),
             Self::I64(n) => n.into(),
             Self::F64(x) => x.into(),
+        }
+    }
+}
+
+/// An array that is being made, of values of one type.
+#[derive(Clone, Debug)]
+pub struct ArrayBuf {
+    kind: ValueType,
+    len: u64,
+    bytes: Vec<u8>,
+}
+
+impl ArrayBuf {
+    /// An array without members.
+    #[must_use]
+    pub const fn new(kind: ValueType) -> Self {
+        Self { kind, len: 0, bytes: Vec::new() }
+    }
+
+    /// Adds a member.
+    ///
+    /// # Errors
+    /// If it has another type, or arrays stand in each other deeper than is read.
+    pub fn push(&mut self, member: MetaValue<'_>) -> Result<(), Fault> {
+        if member.value_type() != self.kind {
+            return Err(Fault::MixedArray);
+        }
+        if member.as_array().is_some_and(|array| array.depth() >= MAX_ARRAYS) {
+            return Err(Fault::ArrayDepth);
+        }
+        member.encode(&mut self.bytes);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn as_value(&self) -> MetaValue<'_> {
+        MetaValue::Array(Array { kind: self.kind, len: self.len, bytes: &self.bytes })
+    }
+}
+
+/// So many arrays may stand in each other: the object of all keys is a level too.
+const MAX_ARRAYS: u32 = modelfmt_core::value::MAX_DEPTH - 1;
+
+impl Array<'_> {
+    /// How many arrays stand in each other.
+    fn depth(&self) -> u32 {
+        let inner = self.iter().filter_map(|member| member.as_array());
+        1 + if self.kind == ValueType::Array {
+            inner.map(|array| array.depth()).max().unwrap_or(0)
+        } else {
+            0
         }
     }
 }
@@ -310,7 +410,7 @@ impl Metadata {
                 continue;
             };
             // No key is there twice.
-            if !keys.contains(&key) && others.push(key, entry.kind).is_ok() {
+            if !keys.contains(&key) && others.push_key(key, entry.kind).is_ok() {
                 others.extend(bytes, None);
             }
         }
@@ -332,8 +432,43 @@ impl Metadata {
         (0..self.len()).filter_map(|number| self.keys.name(number))
     }
 
+    /// Metadata without keys.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// If it is there already.
+    pub fn push(&mut self, key: &str, value: MetaValue<'_>) -> Result<(), Fault> {
+        self.push_key(key, value.value_type())?;
+        value.encode(&mut self.bytes);
+        Ok(())
+    }
+
+    /// The bytes that the entries take in a file.
+    pub(crate) fn encoded_len(&self) -> u64 {
+        let keys = self.keys().map(|key| 8 + 4 + key.len() as u64);
+        keys.fold(self.nbytes(), u64::saturating_add)
+    }
+
+    /// The entries as they stand in a file.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for (number, entry) in self.entries.iter().enumerate() {
+            let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
+            let Some((key, bytes)) = self.keys.name(number).zip(self.bytes.get(entry.start..end)) else {
+                continue;
+            };
+            MetaValue::String(key).encode(out);
+            out.extend(entry.kind.number().to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
+    }
+
     /// Adds a key, with no bytes of its value yet.
-    pub(crate) fn push(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::CommonFault> {
+    pub(crate) fn push_key(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::CommonFault> {
         self.keys.push(key)?;
         self.entries.push(Entry { kind, start: self.bytes.len() });
         Ok(())

@@ -195,7 +195,7 @@ impl IndexParser {
                 None
             }
         };
-        self.metadata.push(key, kind).map_err(|fault| Error::Malformed {
+        self.metadata.push_key(key, kind).map_err(|fault| Error::Malformed {
             part: Part::entry("metadata", number).with_name(key),
             at: key_at,
             fault: fault.into(),

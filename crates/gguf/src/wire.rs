@@ -9,7 +9,22 @@ pub(crate) const MAGIC: &[u8] = b"GGUF";
 pub(crate) const ALIGNMENT: &str = "general.alignment";
 
 /// The keys of a file of a split: its number from 0 on, how many files there are, and how many tensors they have in all.
-pub(crate) const SPLIT: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
+pub(crate) const SPLIT: [&str; 3] = ["split.no", SPLIT_COUNT, "split.tensors.count"];
+
+/// How many files a model is split into.
+pub(crate) const SPLIT_COUNT: &str = "split.count";
+
+/// The version that is written.
+pub(crate) const VERSION: u32 = 3;
+
+/// Magic, version, and two counts.
+pub(crate) const HEADER_LEN: u64 = 4 + 4 + 8 + 8;
+
+/// GGUF, `gguf_metadata_kv_t`: a key has at most so many bytes.
+pub(crate) const MAX_KEY_LEN: usize = 65_535;
+
+/// No file is longer.
+pub(crate) const MAX_FILE_LEN: u64 = i64::MAX as u64;
 
 /// GGUF, "general.alignment": what holds without it.
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
@@ -75,6 +90,11 @@ impl ValueType {
         Self::I64,
         Self::F64,
     ];
+
+    /// Its number.
+    pub(crate) const fn number(self) -> u32 {
+        self as u32 // as `ALL` counts
+    }
 
     /// Bytes of a value; `None` where it depends on the value.
     pub(crate) const fn size(self) -> Option<u64> {

@@ -197,4 +197,5 @@ writes!(apr2_writes, apr2, apr2::Metadata::new("tiny", Object::new()), |metadata
 writes!(apr_writes, apr, apr::Metadata::new("tiny", Object::new()), |metadata| metadata);
 writes!(mag_writes, mag, mag::Metadata::new(), |metadata| metadata);
 writes!(oinf_writes, oinf, oinf::Metadata::new().value("by", "us"), |metadata| &metadata);
+writes!(gguf_writes, modelfmt_gguf, modelfmt_gguf::Metadata::new(), |metadata| metadata);
 writes!(safetensors_writes, modelfmt_safetensors, names(), |metadata| metadata);

@@ -2,9 +2,11 @@
 
 mod index;
 mod name;
+mod plan;
 mod reader;
 mod verify;
 
 pub use index::SetIndex;
 pub use name::later_files;
+pub use plan::SetPlan;
 pub use reader::{AsyncSetReader, SetReader};

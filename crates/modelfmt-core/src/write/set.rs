@@ -34,6 +34,12 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         Ok(Self { files, index_name, index, done: Vec::new() })
     }
 
+    /// The index, for a format whose index is a file like the others, which is written piece by piece.
+    #[must_use]
+    pub const fn index(&self) -> &N::Output {
+        &self.index
+    }
+
     /// Begins a file of the set.
     ///
     /// # Errors

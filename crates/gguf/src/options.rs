@@ -1,0 +1,60 @@
+//! How files are written.
+
+use crate::error::{Fault, WriteError, unfit_key};
+use crate::metadata::{MetaValue, Metadata};
+use crate::wire;
+
+/// How a file or a split set is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    alignment: Option<u32>,
+    pub(crate) shard_size: u64,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WriteOptions {
+    /// The alignment of the metadata, files of a split of at most 2 GiB.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { alignment: None, shard_size: 2 << 30 }
+    }
+
+    /// Aligns tensors to that power of two. `general.alignment` says so in the file, unless it is 32, which holds without.
+    #[must_use]
+    pub const fn alignment(mut self, alignment: u32) -> Self {
+        self.alignment = Some(alignment);
+        self
+    }
+
+    /// Caps the files of a split at that many bytes, header included. A tensor that is larger has a file of its own.
+    #[must_use]
+    pub const fn shard_size(mut self, nbytes: u64) -> Self {
+        self.shard_size = nbytes;
+        self
+    }
+
+    /// The alignment, and the metadata with it where they say something else.
+    pub(crate) fn alignment_for(&self, metadata: &Metadata) -> Result<(u32, Option<Metadata>), WriteError> {
+        let unfit = |fault| unfit_key(wire::ALIGNMENT, fault);
+        let stated = match metadata.get(wire::ALIGNMENT) {
+            None => None,
+            Some(MetaValue::U32(stated)) => Some(stated),
+            Some(_) => return Err(unfit(Fault::AlignmentType)),
+        };
+        let alignment = self.alignment.or(stated).unwrap_or(wire::DEFAULT_ALIGNMENT);
+        if !alignment.is_power_of_two() {
+            return Err(unfit(Fault::Alignment(alignment)));
+        }
+        if stated.unwrap_or(wire::DEFAULT_ALIGNMENT) == alignment {
+            return Ok((alignment, None));
+        }
+        let mut others = metadata.without(&[wire::ALIGNMENT]);
+        others.push(wire::ALIGNMENT, MetaValue::U32(alignment)).map_err(unfit)?;
+        Ok((alignment, Some(others)))
+    }
+}

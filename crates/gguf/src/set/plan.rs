@@ -1,0 +1,168 @@
+//! Descriptions to a split set: which tensor goes into which file.
+
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+
+use modelfmt_core::source::check_relative;
+use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::write::{NewFolder, Overwrite};
+use modelfmt_core::{Execution, NameTable, Part};
+
+use super::name::file_name;
+use crate::error::{Fault, WriteError, unfit_key};
+use crate::layout::{Plan, padded_end, record_len};
+use crate::metadata::{MetaValue, Metadata};
+use crate::options::WriteOptions;
+use crate::wire;
+
+/// A split set that is about to be written: files `STEM-00001-of-0000N.gguf`.
+///
+/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next.
+#[derive(Clone, Debug)]
+pub struct SetPlan {
+    shards: Vec<Shard>,
+}
+
+#[derive(Clone, Debug)]
+struct Shard {
+    name: String,
+    plan: Plan,
+    /// The number of its first tensor.
+    first: usize,
+}
+
+impl SetPlan {
+    /// Lays out tensors. The metadata go into the first file; what a file says of the split follows them.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; for a stem that is no file name, for more than 65,535 files.
+    pub fn new<'a>(
+        stem: &str,
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Metadata,
+        options: &WriteOptions,
+    ) -> Result<Self, WriteError> {
+        check_relative(stem).map_err(|fault| WriteError::unsupported(Part::named("stem", stem), fault))?;
+        if let Some(key) = wire::SPLIT.into_iter().find(|key| metadata.get(key).is_some()) {
+            return Err(unfit_key(key, Fault::SplitReserved));
+        }
+        let (alignment, replaced) = options.alignment_for(metadata)?;
+        let metadata = replaced.as_ref().unwrap_or(metadata);
+        let mut others = Metadata::new();
+        if let Some(stated) = metadata.get(wire::ALIGNMENT) {
+            others.push(wire::ALIGNMENT, stated).map_err(|fault| unfit_key(wire::ALIGNMENT, fault))?;
+        }
+        let specs: Vec<TensorSpec<'a>> = specs.into_iter().collect();
+        check_unique(&specs)?;
+        let lens = [metadata, &others].map(|metadata| metadata.encoded_len().saturating_add(SPLIT_LEN));
+        let starts = divide(&specs, lens, alignment, options.shard_size);
+        let too_many = |what| WriteError::Unsupported { part: Part::new(what), fault: Fault::TooMany };
+        let count = u16::try_from(starts.len()).map_err(|_| too_many("files"))?;
+        let sum = i32::try_from(specs.len()).map_err(|_| too_many("tensors"))?;
+        let mut rest = specs.as_slice();
+        let mut shards = Vec::with_capacity(starts.len());
+        for number in 0..count {
+            let first = specs.len().saturating_sub(rest.len());
+            let next = starts.get(usize::from(number) + 1).map_or(specs.len(), |&next| next);
+            let (here, later) = rest.split_at_checked(next.saturating_sub(first)).unwrap_or((rest, &[]));
+            rest = later;
+            let mut own = if number == 0 { metadata.clone() } else { others.clone() };
+            let values = [MetaValue::U16(number), MetaValue::U16(count), MetaValue::I32(sum)];
+            for (key, value) in wire::SPLIT.into_iter().zip(values) {
+                own.push(key, value).map_err(|fault| unfit_key(key, fault))?;
+            }
+            let plan = Plan::lay_out(here.iter().cloned(), &own, alignment)?;
+            shards.push(Shard { name: file_name(stem, number.into(), count.into()), plan, first });
+        }
+        Ok(Self { shards })
+    }
+
+    /// The files, as they are named and with the plan of each.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
+        self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
+    }
+
+    /// The bytes that all files will have.
+    #[must_use]
+    pub fn total_len(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.plan.file_len()).fold(0, u64::saturating_add)
+    }
+
+    /// Writes the set. The first file appears last, and without it the others are no model. `data` gives the values of the
+    /// tensors, numbered as they were given to [`SetPlan::new`].
+    ///
+    /// # Errors
+    /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
+    /// unless it is the last step that fails.
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let Some((head, others)) = self.shards.split_first() else { return Ok(()) }; // there is always one
+        let mut set = NewSet::begin(files, &head.name, others.iter().map(|shard| &shard.name))?;
+        head.plan.write(data, set.index(), work)?;
+        for Shard { name, plan, first } in others {
+            let output = set.create(name)?;
+            plan.write(&DataFrom { data, first: *first }, &output, work)?;
+            set.done(name, output)?;
+        }
+        set.commit(&[])
+    }
+
+    /// Writes the set into a folder, which must exist.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and for a file that exists and may not be replaced.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn write_folder(
+        &self,
+        folder: impl AsRef<Path>,
+        overwrite: Overwrite,
+        data: &dyn TensorData,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
+    }
+}
+
+/// The bytes that the three keys of a split take: key, type and value of each.
+const SPLIT_LEN: u64 = (8 + 8 + 4 + 2) + (8 + 11 + 4 + 2) + (8 + 19 + 4 + 4);
+
+/// Each plan sees its own tensors only.
+fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
+    let mut names = NameTable::default();
+    specs.iter().try_for_each(|spec| {
+        let part = || Part::named("tensor", &spec.name);
+        names.push(&spec.name).map(|_| ()).map_err(|fault| WriteError::unsupported(part(), fault))
+    })
+}
+
+/// The number of the first tensor of each file; there is one file at least. `lens` are those of the metadata of the first file
+/// and of the others.
+fn divide(specs: &[TensorSpec<'_>], lens: [u64; 2], alignment: u32, cap: u64) -> Vec<usize> {
+    let mut starts = vec![0];
+    let [first, others] = lens.map(|len| len.saturating_add(wire::HEADER_LEN));
+    let (mut head, mut data) = (first, 0u64);
+    for (number, spec) in specs.iter().enumerate() {
+        let record = record_len(&spec.name, spec.shape.len());
+        // What cannot be placed is refused when its file is laid out.
+        let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0);
+        let with = |head: u64, data: u64| {
+            let head = head.saturating_add(record);
+            (head, padded_end(data, nbytes, alignment).unwrap_or(u64::MAX))
+        };
+        let (new_head, new_data) = with(head, data);
+        let start = padded_end(new_head, 0, alignment).unwrap_or(u64::MAX);
+        let is_begun = starts.last().is_some_and(|&start| start < number);
+        if is_begun && start.saturating_add(new_data) > cap {
+            starts.push(number);
+            (head, data) = with(others, 0);
+        } else {
+            (head, data) = (new_head, new_data);
+        }
+    }
+    starts
+}

@@ -1,0 +1,28 @@
+//! Streams a [`Plan`] into a sink.
+
+use modelfmt_core::write::{Region, Sink, TensorData};
+use modelfmt_core::{Execution, Extent, Part};
+
+use crate::error::WriteError;
+use crate::layout::Plan;
+
+impl Plan {
+    /// Writes the file, pulling each tensor's values once, in pieces. Memory does not depend on the model's size.
+    ///
+    /// # Errors
+    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
+    pub fn write(
+        &self,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let failed = |source| WriteError::Write { path: sink.name(), source };
+        sink.write_at(0, &self.head).map_err(failed)?;
+        let begin = self.head.len() as u64;
+        let extent = Extent::new(begin, self.file_len.saturating_sub(begin), self.file_len)
+            .map_err(|fault| WriteError::unsupported(Part::new("data"), fault))?;
+        let region = Region { extent, fill: 0, segments: &self.segments };
+        region.write(data, sink, work, |_, _| (), drop).map_err(|error| error.named(&self.tensors))
+    }
+}
