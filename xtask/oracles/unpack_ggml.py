@@ -1,14 +1,23 @@
-"""Takes what ggml-quants.c needs to be compiled alone out of the package in a folder: python3 unpack_ggml.py FOLDER"""
+"""Takes what is compiled of ggml and llama.cpp out of the package in a folder: python3 unpack_ggml.py FOLDER"""
 
 import pathlib
 import sys
 import tarfile
 
+# The choice of types for presets, and what it needs.
+SOURCES = ["src/llama-quant.cpp", "src/llama-arch.cpp", "src/llama-hparams.cpp"]
+
 folder = pathlib.Path(sys.argv[1])
 with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
     for member in archive:
-        _, _, path = member.name.partition("/vendor/llama.cpp/ggml/")
-        if member.isfile() and path.endswith((".h", "/ggml-quants.c")):
-            target = folder / path
+        _, _, path = member.name.partition("/vendor/llama.cpp/")
+        inner = path.removeprefix("ggml/")
+        if inner != path:
+            target = folder / inner
+            is_used = path.endswith((".h", "/ggml-quants.c"))
+        else:
+            target = folder / "llama" / path
+            is_used = path in SOURCES or (path.startswith(("src/", "include/")) and path.endswith(".h"))
+        if member.isfile() and is_used:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(archive.extractfile(member).read())

@@ -31,6 +31,10 @@ const GGML: &str = "llama-cpp-python==0.3.36 \
 /// As a release of ggml is built (without assertions), but for the fused operations, which not every processor has.
 const CC_FLAGS: &[&str] = &["-O2", "-ffp-contract=off", "-DNDEBUG", "-w", "-fPIC", "-shared"];
 
+/// Only what the program calls is linked, which is little of llama.cpp.
+const CXX_FLAGS: &[&str] =
+    &["-std=c++17", "-O1", "-w", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
+
 /// Later generations of magnetron, of which each reads and writes its own files alone: each in a folder of its own, which a test
 /// puts before the others.
 const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetron==0.2.2"];
@@ -65,8 +69,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS].concat().join("\n");
-    let is_there = || loads(&python) && dir.join(LIBRARY).exists();
+    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS, CXX_FLAGS].concat().join("\n");
+    let is_there = || loads(&python) && dir.join(LIBRARY).exists() && dir.join(CHOICE).exists();
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
         return Ok(python);
     }
@@ -99,6 +103,9 @@ pub(crate) fn install() -> Result<PathBuf> {
 /// ggml's reference of its block types, as a library that Python loads.
 const LIBRARY: &str = "libggml-quants.so";
 
+/// llama.cpp's choice of types for presets, as a program.
+const CHOICE: &str = "llama-types";
+
 fn ggml(python: &Path, dir: &Path) -> Result {
     let sources = dir.join("ggml");
     fs::create_dir_all(&sources)?;
@@ -114,7 +121,14 @@ fn ggml(python: &Path, dir: &Path) -> Result {
     let mut cc = workspace::command("cc");
     cc.args(CC_FLAGS).arg("-I").arg(sources.join("include")).arg("-I").arg(&src);
     cc.arg("-o").arg(dir.join(LIBRARY)).arg(src.join("ggml-quants.c"));
-    exec(cc.arg(workspace::root().join("xtask/oracles/ggml_missing.c")).arg("-lm"))
+    exec(cc.arg(workspace::root().join("xtask/oracles/ggml_missing.c")).arg("-lm"))?;
+
+    let llama = sources.join("llama");
+    let mut cxx = workspace::command("c++");
+    cxx.args(CXX_FLAGS).arg("-I").arg(llama.join("src")).arg("-I").arg(llama.join("include"));
+    cxx.arg("-I").arg(sources.join("include")).arg("-o").arg(dir.join(CHOICE));
+    cxx.arg(workspace::root().join("xtask/oracles/llama_types.cpp"));
+    exec(cxx.arg(llama.join("src/llama-arch.cpp")).arg(llama.join("src/llama-hparams.cpp")))
 }
 
 fn loads(python: &Path) -> bool {

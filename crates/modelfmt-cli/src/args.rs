@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use modelfmt::convert::{ScaleRule, TypeRule};
+use modelfmt::convert::{QuantizeRule, ScaleRule, TypeRule};
 use modelfmt::{Format, Target, VerifyLevel};
 
 use crate::formats;
@@ -157,6 +157,7 @@ impl From<LevelArg> for VerifyLevel {
   modelfmt convert model.safetensors model.aero --tensor-hashes --control-hash
   modelfmt convert model.safetensors model.apr --compress lz4 --metadata config.json
   modelfmt convert model.safetensors model.apr --quantize q8_0
+  modelfmt convert model.safetensors model.aero --quantize q4_k_m
   modelfmt convert model.gguf model.aero
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
 pub(crate) struct Convert {
@@ -196,9 +197,10 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
     pub(crate) scale: Vec<ScaleRule>,
     /// Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256
-    /// for q4_k, q5_k and q6_k; the others stay as they are
-    #[arg(long, value_name = "[GLOB=]TYPE", help_heading = "Values")]
-    pub(crate) quantize: Vec<TypeRule>,
+    /// for q4_k, q5_k and q6_k; the others stay as they are. Or give each tensor the type that llama.cpp gives it: q4_k_m,
+    /// q4_k_s, q5_k_m, q5_k_s, and with mostly_ before the name of a type, such as mostly_q8_0
+    #[arg(long, value_name = "[GLOB=]TYPE|PRESET", help_heading = "Values")]
+    pub(crate) quantize: Vec<QuantizeRule>,
     /// Only tensors whose names match, such as 'layers.*'; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) include: Vec<String>,

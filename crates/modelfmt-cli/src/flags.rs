@@ -47,6 +47,7 @@ impl Words for Flags {
             Remedy::Cast { to, by_name: true } => format!("--cast NAME={to}"),
             Remedy::Cast { to, by_name: false } => format!("--cast {to}"),
             Remedy::Dequantize(to) => format!("--dequantize {to}"),
+            Remedy::Quantize(to) => format!("--quantize {to}"),
             Remedy::Scales => "--scale WEIGHT=SCALE".to_owned(),
             Remedy::ListNames => "`modelfmt inspect`".to_owned(),
             other => other.to_string(),
@@ -103,6 +104,7 @@ mod tests {
             Remedy::Widen(f32),
             Remedy::Cast { to: f32, by_name: true },
             Remedy::Dequantize(f32),
+            Remedy::Quantize(modelfmt::DType::Q4K),
             Remedy::Scales,
         ];
         for remedy in remedies {

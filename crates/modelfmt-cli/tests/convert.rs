@@ -240,3 +240,22 @@ fn weights_of_8_bits_are_multiplied_by_their_scales() {
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("--scale: scales are for weights that are dequantized"), "{}", run.stderr);
 }
+
+#[test]
+fn a_preset_gives_each_tensor_its_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = r#"{"lm_head.weight":{"dtype":"F32","shape":[2,256],"data_offsets":[0,2048]},"model.layers.0.mlp.up_proj.weight":{"dtype":"F32","shape":[2,256],"data_offsets":[2048,4096]}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend([0; 4096]);
+    fs::write(folder.path().join("m.safetensors"), file).unwrap();
+    let run = modelfmt_in(folder.path(), "convert m.safetensors out.aero --quantize Q4_K_M");
+    for note in ["note: 1 tensor: f32 becomes q4_k\n", "note: 1 tensor: f32 becomes q6_k\n"] {
+        assert!(run.stderr.contains(note), "{}", run.stderr);
+    }
+    let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --quantize q4_k_l");
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("and the presets q4_k_s q4_k_m q5_k_s q5_k_m"), "{}", run.stderr);
+    let rename = "convert m.safetensors b.aero --exclude model.* --quantize *=q4_k_m --dry-run";
+    assert!(modelfmt_in(folder.path(), rename).stderr.contains("f32 becomes q6_k"));
+}

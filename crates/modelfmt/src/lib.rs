@@ -199,6 +199,7 @@ mod globs;
 mod inspect;
 mod model;
 mod open;
+mod presets;
 mod printable;
 mod quantized;
 mod readers;

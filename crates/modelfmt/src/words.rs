@@ -31,6 +31,8 @@ pub enum Remedy {
     },
     /// Decode blocks to a type: [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
     Dequantize(DType),
+    /// Quantize to a type, by name or all: [`ConvertOptions::quantize`](crate::ConvertOptions::quantize).
+    Quantize(DType),
     /// Say which tensor holds the scales: [`ConvertOptions::scales`](crate::ConvertOptions::scales).
     Scales,
     /// Look up the names of the tensors: [`Model::tensors`](crate::Model::tensors).
@@ -70,6 +72,7 @@ impl Words for Own {
             Remedy::Cast { to, by_name: true } => format!("cast by name to {to}"),
             Remedy::Cast { to, by_name: false } => format!("cast to {to}"),
             Remedy::Dequantize(to) => format!("dequantize to {to}"),
+            Remedy::Quantize(to) => format!("quantize to {to}"),
             Remedy::Scales => "scales".to_owned(),
             Remedy::ListNames => "Model::tensors".to_owned(),
             Remedy::RaiseLimit => "Limits".to_owned(),

@@ -1,7 +1,8 @@
 //! The formats' own tools, in Python and in Rust, to compare with.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The variable that names an interpreter which can import the oracles.
 const VARIABLE: &str = "MODELFMT_ORACLES_PYTHON";
@@ -52,6 +53,32 @@ pub fn ggml_library() -> PathBuf {
     let path = environment.join("libggml-quants.so");
     assert!(path.exists(), "no {}: run `cargo xtask oracles`", path.display());
     path
+}
+
+/// Asks llama.cpp which types it gives the tensors of models (`xtask/oracles/llama_types.cpp` says in which form), and returns
+/// what it answers.
+///
+/// # Panics
+/// If the program is not there, or fails; then with what it wrote to standard error.
+#[must_use]
+pub fn llama_types(models: &str) -> String {
+    let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
+    let program = environment.join("llama-types");
+    let mut child = Command::new(&program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{}: {e}; run `cargo xtask oracles`", program.display()));
+    let mut input = child.stdin.take().expect("a pipe");
+    let models = models.to_owned();
+    // It answers while it is asked. That it ends before, its status says.
+    let asking = std::thread::spawn(move || input.write_all(models.as_bytes()));
+    let output = child.wait_with_output().expect("the oracle ends");
+    let _ = asking.join();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the oracle failed: {stderr}");
+    String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
 }
 
 fn interpreter() -> PathBuf {

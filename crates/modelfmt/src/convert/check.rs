@@ -4,7 +4,7 @@ use std::fmt;
 
 use modelfmt_core::DType;
 
-use super::options::{ConvertOptions, TypeRule};
+use super::options::{ConvertOptions, Quantization, TYPES, TypeRule};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -50,10 +50,12 @@ impl ConvertOptions {
             return Err(Error::usage(Choice::Dequantize, why));
         }
         let is_ggml = |dtype: DType| dtype.ggml_type().is_some() && ggml_quant::can_encode(dtype);
-        if let Some(dtype) = first(&self.quantize, is_ggml) {
-            let why = format!(
-                "there is no encoder for {dtype}; there are those of q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k"
-            );
+        let mut encoded = self.quantize.iter().filter_map(|rule| match rule.to {
+            Quantization::Type(dtype) => Some(dtype),
+            Quantization::Preset(_) => None,
+        });
+        if let Some(dtype) = encoded.find(|&dtype| !is_ggml(dtype)) {
+            let why = format!("there is no encoder for {dtype}; there are those of {TYPES}");
             return Err(Error::usage(Choice::Quantize, why));
         }
         if let Some(dtype) = first(&self.cast, super::cast::is_target) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use modelfmt_core::{DType, Shortened};
+use modelfmt_core::Shortened;
 
 use crate::choice::Choice;
 use crate::words::{Own, Remedy, Words};
@@ -14,7 +14,7 @@ use crate::words::{Own, Remedy, Words};
 pub struct Unsupported {
     /// What kind of thing it is.
     pub subject: Subject,
-    /// Its name, if it has one; of something chosen, the type that was asked for.
+    /// Its name, if it has one; of something chosen, the type or preset that was asked for.
     pub name: Option<String>,
     /// Why it does not fit.
     pub why: String,
@@ -34,8 +34,13 @@ pub enum Subject {
 
 impl Unsupported {
     /// Of a choice.
-    pub(super) fn choice(choice: Choice, dtype: DType, why: String) -> Self {
-        Self { subject: Subject::Choice(choice), name: Some(dtype.to_string()), why, remedy: None }
+    pub(super) fn choice(
+        choice: Choice,
+        what: impl fmt::Display,
+        why: String,
+        remedy: Option<Remedy>,
+    ) -> Self {
+        Self { subject: Subject::Choice(choice), name: Some(what.to_string()), why, remedy }
     }
 
     /// Of a tensor.
@@ -168,6 +173,8 @@ impl fmt::Display for Examples<'_> {
 
 #[cfg(test)]
 mod tests {
+    use modelfmt_core::DType;
+
     use super::*;
 
     #[test]
@@ -176,7 +183,7 @@ mod tests {
         let blocks = |name: &str| Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::F32)));
         let mut unsupported: Vec<Unsupported> = ["a", "b", "c", "d", "e"].map(blocks).into();
         unsupported.insert(2, Unsupported::loss("metadata key", "k", "no"));
-        unsupported.push(Unsupported::choice(Choice::Cast, DType::BF16, "mag has no bf16".to_owned()));
+        unsupported.push(Unsupported::choice(Choice::Cast, DType::BF16, "mag has no bf16".to_owned(), None));
         let lines: Vec<String> = Unsupported::grouped(&unsupported).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,

@@ -34,6 +34,15 @@
 //! `weight_block_size` of the metadata or of a config.json beside the file says. Without, a dimension is cut into blocks of 128 where
 //! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
 //! known scales.
+//!
+//! # Presets
+//!
+//! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the
+//! output, for some layers and for what is sensitive, another type where rows are not whole blocks of 256, f16 where they are none
+//! of 32. Norms, vectors, positions and what is small stay as they are. It goes by GGUF's names of tensors and by those of Hugging
+//! Face; a matrix of another name gets the type that most get, and a model without any name that is known is refused. How many
+//! layers and experts there are, the tensors say. Of the architecture (the source's own word, else a config.json beside the file)
+//! only few have rules of their own, so it may be missing. `docs/PRESETS.md` of the repository has all rules.
 
 mod cast;
 mod check;
@@ -52,6 +61,7 @@ mod names;
 pub(crate) mod options;
 mod output;
 mod plain;
+mod quantize;
 mod reserved;
 mod rules;
 #[cfg(not(target_arch = "wasm32"))]
@@ -75,10 +85,15 @@ use modelfmt_core::{Execution, Shortened};
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use flat::MetadataDiff;
-pub use options::{Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, ScaleRule, TypeRule};
+pub use options::{
+    Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, Quantization, QuantizeRule, ScaleRule,
+    TypeRule, UnknownQuantization,
+};
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{save, save_as};
+
+pub use crate::presets::{Preset, UnknownPreset};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -171,7 +186,7 @@ impl<'a> Conversion<'a> {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
         let content = Content::read(model)?;
-        let choice = Chooser::new(model, capabilities, options)?.choose(content.reserved.as_ref())?;
+        let choice = Chooser::new(model, capabilities, options)?.choose(&content)?;
         let mapper = Mapper { target: capabilities, options, stem: names::stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());

@@ -8,6 +8,7 @@ use modelfmt_core::write::Overwrite;
 use modelfmt_core::{DType, UnknownDType};
 
 use crate::choice::Choice;
+use crate::presets::{PRESETS, Preset, UnknownPreset};
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
@@ -33,10 +34,11 @@ pub struct ConvertOptions {
     pub dequantize: Vec<TypeRule>,
     /// Which tensors are the scales of weights, where their names do not tell; of several rules for a weight the last one counts.
     pub scales: Vec<ScaleRule>,
-    /// Quantizes the float tensors of rank 2 and more whose last dimension is whole blocks, to q8_0, q4_0, q4_1, q5_0 or q5_1
-    /// (blocks of 32), or to q4_k, q5_k or q6_k (blocks of 256, without an importance matrix). The others (norms, biases) stay as
-    /// they are, as ggml's own tools leave them.
-    pub quantize: Vec<TypeRule>,
+    /// Quantizes tensors of floats. A type takes those of rank 2 and more whose last dimension is whole blocks: of 32 for q8_0,
+    /// q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k (without an importance matrix). The others (norms, biases) stay
+    /// as they are. A [`Preset`] gives each tensor the type that llama.cpp gives it: "Presets" on the page of
+    /// [this module](mod@crate::convert).
+    pub quantize: Vec<QuantizeRule>,
     /// Writes each of the tensors that share their bytes in the source, however large that makes the output. Without it, a
     /// conversion that would take more than 16 times the bytes of its source because of them is refused.
     pub allow_ties: bool,
@@ -147,13 +149,78 @@ impl FromStr for TypeRule {
     type Err = UnknownDType;
 
     fn from_str(text: &str) -> Result<Self, UnknownDType> {
-        // A name may have `=` in it; a type has none.
-        match text.rsplit_once('=') {
-            Some((glob, dtype)) => Ok(Self { glob: Some(glob.to_owned()), dtype: dtype.parse()? }),
-            None => Ok(text.parse::<DType>()?.into()),
-        }
+        let (glob, dtype) = glob_of(text);
+        Ok(Self { glob, dtype: dtype.parse()? })
     }
 }
+
+/// `[GLOB=]REST`. A name may have `=` in it; a type has none.
+fn glob_of(text: &str) -> (Option<String>, &str) {
+    match text.rsplit_once('=') {
+        Some((glob, rest)) => (Some(glob.to_owned()), rest),
+        None => (None, text),
+    }
+}
+
+/// `[GLOB=]TYPE` or `[GLOB=]PRESET`: how the tensors whose names match are quantized, or all.
+///
+/// ```
+/// use modelfmt::{DType, convert::{Preset, Quantization, QuantizeRule}};
+///
+/// assert_eq!("q4_k_m".parse(), Ok(QuantizeRule::from(Preset::Q4KM)));
+/// let rule: QuantizeRule = "lm_head.weight=q8_0".parse()?;
+/// assert_eq!((rule.glob.as_deref(), rule.to), (Some("lm_head.weight"), Quantization::Type(DType::Q8_0)));
+/// # Ok::<(), modelfmt::convert::UnknownQuantization>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantizeRule {
+    /// The names; without it the rule is for all tensors.
+    pub glob: Option<String>,
+    /// What they become.
+    pub to: Quantization,
+}
+
+/// What tensors become that are quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantization {
+    /// All of them this type.
+    Type(DType),
+    /// Each of them the type that the preset gives it.
+    Preset(Preset),
+}
+
+impl From<DType> for QuantizeRule {
+    /// A rule for all tensors.
+    fn from(dtype: DType) -> Self {
+        Self { glob: None, to: Quantization::Type(dtype) }
+    }
+}
+
+impl From<Preset> for QuantizeRule {
+    /// A rule for all tensors.
+    fn from(preset: Preset) -> Self {
+        Self { glob: None, to: Quantization::Preset(preset) }
+    }
+}
+
+impl FromStr for QuantizeRule {
+    type Err = UnknownQuantization;
+
+    fn from_str(text: &str) -> Result<Self, UnknownQuantization> {
+        let (glob, to) = glob_of(text);
+        let dtype = to.parse().map(Quantization::Type);
+        let to = dtype.or_else(|_: UnknownDType| to.parse().map(Quantization::Preset));
+        Ok(Self { glob, to: to.map_err(|_: UnknownPreset| UnknownQuantization)? })
+    }
+}
+
+/// A text that names neither a type nor a [`Preset`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such type and no such preset; there are the types {TYPES}, and the presets {PRESETS}")]
+pub struct UnknownQuantization;
+
+/// The types that there are encoders for, as errors list them.
+pub(super) const TYPES: &str = "q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k";
 
 impl ConvertOptions {
     /// What has been chosen, of what not every target understands.

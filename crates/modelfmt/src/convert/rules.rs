@@ -57,18 +57,24 @@ impl<'a> Patterns<'a> {
     }
 }
 
-/// The rules of one option.
-pub(super) struct Rules<'a> {
-    rules: &'a [TypeRule],
+/// The rules of one option: what becomes of the tensors whose names match a pattern, or of all.
+pub(super) struct Rules<'a, T = DType> {
+    rules: Vec<(Option<&'a str>, T)>,
     patterns: Patterns<'a>,
     /// The rules that have a pattern, in its order.
     named: Vec<usize>,
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn new(choice: Choice, rules: &'a [TypeRule]) -> Result<Self> {
-        let named =
-            rules.iter().enumerate().filter_map(|(number, rule)| Some((number, rule.glob.as_deref()?)));
+    pub(super) fn types(choice: Choice, rules: &'a [TypeRule]) -> Result<Self> {
+        Self::new(choice, rules.iter().map(|rule| (rule.glob.as_deref(), rule.dtype)))
+    }
+}
+
+impl<'a, T: Copy> Rules<'a, T> {
+    pub(super) fn new(choice: Choice, rules: impl IntoIterator<Item = (Option<&'a str>, T)>) -> Result<Self> {
+        let rules: Vec<_> = rules.into_iter().collect();
+        let named = rules.iter().enumerate().filter_map(|(number, (glob, _))| Some((number, (*glob)?)));
         let (named, patterns): (Vec<usize>, Vec<&str>) = named.unzip();
         Ok(Self { rules, patterns: Patterns::new(choice, patterns)?, named })
     }
@@ -78,10 +84,10 @@ impl<'a> Rules<'a> {
     }
 
     /// The last rule that takes the tensor. `takes_all` says whether a rule without a pattern takes it.
-    pub(super) fn find(&mut self, name: &str, takes_all: bool) -> Option<DType> {
+    pub(super) fn find(&mut self, name: &str, takes_all: bool) -> Option<T> {
         let by_name = self.patterns.matches(name).last().and_then(|&at| self.named.get(at)).copied();
-        let by_all = self.rules.iter().rposition(|rule| takes_all && rule.glob.is_none());
-        Some(self.rules.get(by_name.max(by_all)?)?.dtype)
+        let by_all = self.rules.iter().rposition(|(glob, _)| takes_all && glob.is_none());
+        Some(self.rules.get(by_name.max(by_all)?)?.1)
     }
 
     pub(super) fn check(&self, model: &Model) -> Result<()> {
@@ -164,14 +170,14 @@ mod tests {
     fn the_last_rule_that_takes_a_tensor_wins() {
         let rules: Vec<TypeRule> =
             ["*.weight=f16", "bf16", "a.*=F32", "x=y=i8"].map(|text| text.parse().unwrap()).into();
-        let mut compiled = Rules::new(Choice::Cast, &rules).unwrap();
+        let mut compiled = Rules::types(Choice::Cast, &rules).unwrap();
         assert_eq!(compiled.find("a.weight", true), Some(DType::F32));
         assert_eq!(compiled.find("b.weight", true), Some(DType::BF16));
         assert_eq!(compiled.find("b.weight", false), Some(DType::F16));
         assert_eq!(compiled.find("b.bias", true), Some(DType::BF16));
         assert_eq!(compiled.find("b.bias", false), None);
         assert_eq!(compiled.find("x=y", false), Some(DType::I8));
-        assert!(Rules::new(Choice::Cast, &[]).unwrap().find("a", true).is_none());
+        assert!(Rules::types(Choice::Cast, &[]).unwrap().find("a", true).is_none());
         assert!("*.weight=f17".parse::<TypeRule>().is_err() && "=f16".parse::<TypeRule>().is_ok());
     }
 }

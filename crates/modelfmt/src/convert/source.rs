@@ -3,7 +3,8 @@
 use modelfmt_core::value::{Object, Value};
 
 use super::fit::Unsupported;
-use super::names::ModelNames;
+use super::names::{ModelNames, UNKNOWN};
+use super::options::ConvertOptions;
 use super::plain::{self, is_json};
 use super::reserved::{self, Reserved};
 use crate::error::Result;
@@ -80,6 +81,16 @@ impl Content {
             content.config = super::config::names(&path, &mut content.notes);
         }
         Ok(content)
+    }
+
+    /// The name of the architecture: what the caller says, else the source, else a config.json beside it.
+    pub(super) fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
+        let key = |key| self.keys.get(key).and_then(Value::as_str);
+        let given = options.architecture.as_deref().or(options.model_type.as_deref());
+        let stated = given.or(self.said.architecture.as_deref()).filter(|name| *name != UNKNOWN);
+        let keys = ["general.architecture", "architecture", "model_type"].into_iter();
+        let stated = stated.or_else(|| keys.filter_map(key).find(|name| *name != UNKNOWN));
+        stated.or(self.config.architecture.as_deref())
     }
 
     fn take_reserved(&mut self) {

@@ -7,10 +7,11 @@ use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 use super::cast::is_number;
 use super::chosen::{Item, Origin, Shape, Tensors};
 use super::fit::{Examples, Unsupported};
-use super::options::{ConvertOptions, Declared, TypeRule};
-use super::reserved::Reserved;
+use super::options::{ConvertOptions, Declared};
+use super::quantize::Quantizer;
 use super::rules::{Filter, Rules};
 use super::scales::{Scaled, Scales, is_weight};
+use super::source::Content;
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::Format;
@@ -26,7 +27,7 @@ pub(super) struct Chooser<'a> {
     filter: Filter<'a>,
     cast: Rules<'a>,
     dequantize: Rules<'a>,
-    quantize: Rules<'a>,
+    quantizer: Quantizer<'a>,
     chosen: Tensors,
     unsupported: Vec<Unsupported>,
     /// What is known of the scales of tensors, by their position; of those that are not here there are none.
@@ -35,8 +36,6 @@ pub(super) struct Chooser<'a> {
     used_scales: BTreeSet<usize>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
-    /// Float tensors that `--quantize` leaves as they are, by the type that they would have got.
-    unquantized: BTreeMap<DType, Vec<String>>,
     /// The number of tensors so far, also those that are only listed.
     place: u64,
 }
@@ -59,23 +58,24 @@ impl<'a> Chooser<'a> {
             target,
             options,
             filter: Filter::new(options)?,
-            cast: Rules::new(Choice::Cast, &options.cast)?,
-            dequantize: Rules::new(Choice::Dequantize, &options.dequantize)?,
-            quantize: Rules::new(Choice::Quantize, &options.quantize)?,
+            cast: Rules::types(Choice::Cast, &options.cast)?,
+            dequantize: Rules::types(Choice::Dequantize, &options.dequantize)?,
+            quantizer: Quantizer::new(&options.quantize, target)?,
             chosen: Tensors::default(),
             unsupported: Vec::new(),
             scaled: BTreeMap::new(),
             used_scales: BTreeSet::new(),
             changes: BTreeMap::new(),
-            unquantized: BTreeMap::new(),
             place: 0,
         })
     }
 
     /// Goes through the tensors of the model, and those without values that its reserved key lists, in their order.
-    pub(crate) fn choose(mut self, reserved: Option<&Reserved>) -> Result<Found> {
+    pub(crate) fn choose(mut self, content: &Content) -> Result<Found> {
+        let reserved = content.reserved.as_ref();
         self.check_types();
         self.find_scales()?;
+        self.plan_presets(content.architecture(self.options));
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
         scalars.sort_unstable();
@@ -97,9 +97,10 @@ impl<'a> Chooser<'a> {
             self.declare_new(declared);
         }
         self.filter.check(self.model)?;
-        for rules in [&self.cast, &self.dequantize, &self.quantize] {
-            rules.check(self.model)?;
-        }
+        self.cast.check(self.model)?;
+        self.dequantize.check(self.model)?;
+        self.quantizer.check(self.model)?;
+        self.unsupported.extend(self.quantizer.unsupported());
         self.chosen.order = self.sorted();
         let notes = self.notes();
         Ok(Found { tensors: self.chosen, unsupported: self.unsupported, notes })
@@ -130,6 +131,21 @@ impl<'a> Chooser<'a> {
             }
         }
         scales.check()
+    }
+
+    /// Asks the presets for the types of all tensors that are written.
+    fn plan_presets(&mut self, architecture: Option<&str>) {
+        if !self.quantizer.has_presets() {
+            return;
+        }
+        let model = self.model;
+        let mut tensors = Vec::new();
+        for (position, info) in model.tensors().enumerate() {
+            if self.filter.would_take(info.name) && !self.used_scales.contains(&position) {
+                tensors.push((info.name, info.shape));
+            }
+        }
+        self.unsupported.extend(self.quantizer.plan(architecture, &tensors));
     }
 
     /// The positions of the model's tensors in the order in which they are written: their own, unless the format sorts them and
@@ -175,14 +191,13 @@ impl<'a> Chooser<'a> {
 
     /// Types that were asked for and that the target lacks are said once, not for each tensor.
     fn check_types(&mut self) {
-        let rules = |choice, rules: &'a [TypeRule]| rules.iter().map(move |rule| (choice, rule.dtype));
-        let asked =
-            rules(Choice::Cast, &self.options.cast).chain(rules(Choice::Quantize, &self.options.quantize));
+        let cast = self.options.cast.iter().map(|rule| (Choice::Cast, rule.dtype));
+        let asked = cast.chain(self.quantizer.types().map(|dtype| (Choice::Quantize, dtype)));
         let mut said = Vec::new();
         for (choice, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
             if !said.contains(&(choice, dtype)) {
                 let why = format!("{} has no {dtype}", self.target.format);
-                self.unsupported.push(Unsupported::choice(choice, dtype, why));
+                self.unsupported.push(Unsupported::choice(choice, dtype, why, None));
                 said.push((choice, dtype));
             }
         }
@@ -324,20 +339,11 @@ impl<'a> Chooser<'a> {
     fn chosen_dtype(&mut self, name: &str, from: DType, shape: &[u64], decoded: Option<DType>) -> DType {
         let mut dtype = from;
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
-            if !ggml_quant::can_decode(from) {
-                let why = format!("there is no decoder for {from}");
-                self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
-                return from;
-            }
             dtype = float;
         }
-        let blocks = self.quantize.find(name, true);
         let cast = self.cast.find(name, dtype.kind() == Kind::Float);
-        if let Some(blocks) = blocks.filter(|_| dtype.kind() == Kind::Float) {
-            if has_whole_blocks(blocks, shape) {
-                return blocks;
-            }
-            self.unquantized.entry(blocks).or_default().push(name.to_owned());
+        if let Some(blocks) = self.quantizer.find(name, shape, dtype.kind() == Kind::Float) {
+            return blocks;
         }
         if let Some(to) = cast.filter(|_| is_number(dtype)) {
             return to;
@@ -357,8 +363,7 @@ impl<'a> Chooser<'a> {
     /// What would make a type fit.
     fn remedy(&self, dtype: DType, widened: Option<DType>) -> Option<Remedy> {
         if dtype.is_quantized() {
-            let is_decoded = ggml_quant::can_decode(dtype);
-            return Some(if is_decoded { Remedy::Dequantize(DType::F32) } else { Remedy::Exclude });
+            return Some(Remedy::Dequantize(DType::F32));
         }
         if let Some(wide) = widened {
             return Some(Remedy::Widen(wide));
@@ -386,12 +391,7 @@ impl<'a> Chooser<'a> {
         };
         let mut notes: Vec<Note> = self.filter.notes();
         notes.extend(self.changes.iter().map(change).map(Note::from));
-        for (blocks, names) in &self.unquantized {
-            let names = Examples::of(names.iter().map(String::as_str));
-            notes.push(format!(
-                "not quantized, because the rank is below 2 or a row is not whole blocks of {blocks}: {names}"
-            ).into());
-        }
+        notes.extend(self.quantizer.notes().map(Note::from));
         if !self.used_scales.is_empty() {
             let count = self.used_scales.len() as u64;
             let text =
@@ -440,11 +440,4 @@ fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<
         }
         (Some(_), Scaled::No) => Ok(from),
     }
-}
-
-/// Whether `--quantize` takes a tensor of floats: matrices, as ggml's own tools do, whose rows are whole blocks.
-fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
-    let row = shape.last().copied().unwrap_or(1);
-    let block = blocks.block().map_or(1, |block| u64::from(block.elements));
-    shape.len() >= 2 && row.is_multiple_of(block)
 }

@@ -20,6 +20,7 @@ mod files;
 mod kept;
 mod metadata;
 mod pairs;
+mod presets;
 mod scales;
 mod sets;
 mod small;

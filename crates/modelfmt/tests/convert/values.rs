@@ -81,8 +81,8 @@ fn the_last_rule_that_matches_a_tensor_counts() {
     assert_eq!(cast(&["*.weight=f16", "BF16"]), [BF16, BF16, BF16, I64]);
     assert_eq!(cast(&["ids=int32", "*.weight=f16", "b.*=float64"]), [F16, F32, F64, I32]);
     assert_eq!(cast(&["ids=i32", "f16"]), [F16, F16, F16, I32]);
-    let (small, _) =
-        try_convert(&source, Format::Apr2, &options(|o| o.quantize = rules(&["q4_0", "b.*=Q8_0"]))).unwrap();
+    let quantize = ["q4_0", "b.*=Q8_0"].map(|text| text.parse().unwrap()).to_vec();
+    let (small, _) = try_convert(&source, Format::Apr2, &options(|o| o.quantize = quantize)).unwrap();
     assert_eq!(dtypes(&small), [Q4_0, Q4_0, Q8_0, I64]);
     let quantization = small.metadata().unwrap().get("quantization").cloned().unwrap();
     let text = modelfmt_core::value::json::to_string_sorted(&quantization).unwrap();

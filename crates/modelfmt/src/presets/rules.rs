@@ -1,0 +1,254 @@
+//! Which type a tensor gets, by its name, its shape and what kind of model it is in.
+
+use modelfmt_core::DType;
+
+use super::family::Family;
+use super::{Preset, Tensor};
+
+/// What a tensor does in a model, as far as the rules care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Output,
+    TokenEmbedding,
+    /// Values of attention, alone or beside queries and keys.
+    Values,
+    Keys,
+    AttentionOutput,
+    FfnDown,
+    /// Parts of attention and of feed-forward that have no rule.
+    Plain,
+    /// Every other tensor.
+    Other,
+}
+
+/// Parts of names, and the roles of tensors that have them; the first that is found counts.
+const ROLES: &[(&str, Role)] = &[
+    ("attn_qkv.weight", Role::Values),
+    ("attn_kv_b.weight", Role::Values),
+    ("attn_v.weight", Role::Values),
+    ("attn_k.weight", Role::Keys),
+    ("attn_q.weight", Role::Plain),
+    ("attn_output.weight", Role::AttentionOutput),
+    ("ffn_up", Role::Plain),
+    ("ffn_gate", Role::Plain),
+    ("ffn_down", Role::FfnDown),
+];
+
+impl Role {
+    fn of(name: &str) -> Self {
+        match name {
+            "output.weight" => Self::Output,
+            "token_embd.weight" | "per_layer_token_embd.weight" => Self::TokenEmbedding,
+            _ => ROLES.iter().find(|(part, _)| name.contains(part)).map_or(Self::Other, |&(_, role)| role),
+        }
+    }
+}
+
+/// Whether the rules know a tensor of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    Role::of(name) != Role::Other
+}
+
+/// Tensors that stay as they are: small ones, and those whose values must be exact.
+const LEFT: &[&str] = &["position_embd.weight", "token_types.weight"];
+
+/// Parts of the names of such tensors.
+const LEFT_PARTS: &[&str] = &[
+    "_norm.weight",
+    "ffn_gate_inp.weight",
+    "ffn_gate_tid2eid.weight",
+    "altup",
+    "laurel",
+    "per_layer_model_proj",
+    "ssm_conv1d",
+    "shortconv.conv.weight",
+    "indexer.k_proj.weight",
+    "indexer.q_proj.weight",
+    "time_mix_first.weight",
+    "time_mix_w0.weight",
+    "time_mix_w1.weight",
+    "time_mix_w2.weight",
+    "time_mix_v0.weight",
+    "time_mix_v1.weight",
+    "time_mix_v2.weight",
+    "time_mix_a0.weight",
+    "time_mix_a1.weight",
+    "time_mix_a2.weight",
+    "time_mix_g1.weight",
+    "time_mix_g2.weight",
+    "time_mix_decay_w1.weight",
+    "time_mix_decay_w2.weight",
+    "time_mix_lerp_fused.weight",
+    "attn_rel_b.weight",
+    ".position_embd",
+    "sam.pos_embd",
+    "sam.neck.",
+    "sam.net_",
+    ".rel_pos",
+    ".patch_embd",
+    ".patch_merger",
+    "a.rvq.codebook",
+    "mm.a.code_embd",
+];
+
+/// Whether a tensor stays as it is.
+fn is_left(name: &str, shape: &[u64]) -> bool {
+    // Dimensions of 1 before the others do not count: a matrix of one row is a vector.
+    let rank = shape.iter().skip_while(|&&dim| dim == 1).count();
+    rank < 2
+        || !name.ends_with("weight")
+        || LEFT.contains(&name)
+        || LEFT_PARTS.iter().any(|part| name.contains(part))
+}
+
+/// The rules, with what they know of the model and count on the way through it.
+pub(super) struct Rules {
+    preset: Preset,
+    family: Family,
+    is_large: bool,
+    has_output: bool,
+    layers: u64,
+    experts: u64,
+    /// How many tensors of values there are, and how many were seen.
+    values: u64,
+    values_seen: u64,
+    downs_seen: u64,
+}
+
+impl Rules {
+    pub(super) fn new(preset: Preset, family: Family, tensors: &[Tensor<'_>]) -> Self {
+        let layers =
+            tensors.iter().filter_map(|tensor| Some(tensor.canonical.layer()? + 1)).max().unwrap_or(0);
+        let roles = || tensors.iter().map(|tensor| Role::of(&tensor.canonical.name));
+        Self {
+            preset,
+            family,
+            is_large: is_large(family, layers, tensors),
+            has_output: roles().any(|role| role == Role::Output),
+            layers,
+            experts: tensors.iter().filter_map(experts).max().unwrap_or(0),
+            values: roles().map(|role| u64::from(role == Role::Values)).sum(),
+            values_seen: 0,
+            downs_seen: 0,
+        }
+    }
+
+    /// The type of the next tensor, in llama.cpp's order; none if it stays as it is.
+    pub(super) fn dtype(&mut self, tensor: &Tensor<'_>) -> Option<DType> {
+        let name = &*tensor.canonical.name;
+        if is_left(name, tensor.shape) {
+            return None;
+        }
+        let columns = tensor.shape.last().copied()?;
+        let base = self.preset.base();
+        let dtype = match Role::of(name) {
+            Role::Output => self.output(columns),
+            Role::TokenEmbedding if !self.has_output => self.output(columns),
+            Role::Values => self.of_values(),
+            Role::Keys if self.experts == 8 => DType::Q8_0,
+            Role::AttentionOutput => self.attention_output(),
+            Role::FfnDown => self.ffn_down(tensor),
+            Role::Keys | Role::TokenEmbedding | Role::Plain | Role::Other => base,
+        };
+        Some(that_fits(dtype, columns))
+    }
+
+    /// The last matrix has more bits; where there is none, the embeddings take its place.
+    fn output(&self, columns: u64) -> DType {
+        let base = self.preset.base();
+        if self.family == Family::Falcon || !fits(base, columns) || base == DType::Q8_0 {
+            DType::Q8_0
+        } else {
+            DType::Q6K
+        }
+    }
+
+    fn of_values(&mut self) -> DType {
+        let (number, base) = (self.values_seen, self.preset.base());
+        self.values_seen += 1;
+        if self.experts == 8 {
+            return DType::Q8_0;
+        }
+        let dtype = match self.preset {
+            Preset::Q4KM | Preset::Q5KM if has_more_bits(number, self.values) => DType::Q6K,
+            Preset::Q4KS if number < 4 => DType::Q5K,
+            _ => base,
+        };
+        if self.is_large && dtype == DType::Q4K { DType::Q5K } else { dtype }
+    }
+
+    fn attention_output(&self) -> DType {
+        match self.preset {
+            Preset::Q4KS | Preset::Q4KM if self.family != Family::Falcon && self.experts == 8 => DType::Q5K,
+            preset => preset.base(),
+        }
+    }
+
+    fn ffn_down(&mut self, tensor: &Tensor<'_>) -> DType {
+        let seen = self.downs_seen;
+        self.downs_seen += 1;
+        // The tensors of experts are not one for each layer, so their names say which layer it is.
+        let number = if self.experts > 1 { tensor.canonical.layer().unwrap_or(seen) } else { seen };
+        let (is_falcon, layers) = (self.family == Family::Falcon, self.layers);
+        let more = has_more_bits(number, layers);
+        match self.preset {
+            Preset::Q4KM if is_falcon && number < layers / 16 => DType::Q6K,
+            Preset::Q4KM if is_falcon && more => DType::Q5K,
+            Preset::Q4KM if is_falcon => DType::Q4K,
+            Preset::Q4KM | Preset::Q5KM if more => DType::Q6K,
+            Preset::Q4KS if !is_falcon && number < layers / 8 => DType::Q5K,
+            preset => preset.base(),
+        }
+    }
+}
+
+/// The first eighth of layers, the last, and every third between them.
+fn has_more_bits(number: u64, layers: u64) -> bool {
+    let eighth = layers / 8;
+    number < eighth || number >= 7 * layers / 8 || (number - eighth) % 3 == 2
+}
+
+/// Whether llama.cpp counts a model among those of 70 billion weights.
+fn is_large(family: Family, layers: u64, tensors: &[Tensor<'_>]) -> bool {
+    let rows = |name: &str| {
+        let tensor = tensors.iter().find(|tensor| tensor.canonical.name == name)?;
+        tensor.shape.first().copied()
+    };
+    match family {
+        Family::Llama => layers == 80 && rows("blk.0.attn_q.weight") != rows("blk.0.attn_k.weight"),
+        Family::LargeAt(count) => layers == count,
+        Family::Falcon | Family::Glm5Next | Family::Other => false,
+    }
+}
+
+/// How many experts the model has, by what one tensor shows of it.
+fn experts(tensor: &Tensor<'_>) -> Option<u64> {
+    let name = &*tensor.canonical.name;
+    if let Some(number) = tensor.canonical.expert {
+        return Some(number + 1);
+    }
+    match *tensor.shape {
+        [experts, _] if name.contains("ffn_gate_inp.weight") => Some(experts),
+        [experts, _, _] if name.contains("_exps.weight") => Some(experts),
+        _ => None,
+    }
+}
+
+fn fits(dtype: DType, columns: u64) -> bool {
+    let block = dtype.block().map_or(1, |block| u64::from(block.elements));
+    columns.is_multiple_of(block)
+}
+
+/// The type, or the one in its place for rows that are not whole blocks of it.
+fn that_fits(dtype: DType, columns: u64) -> DType {
+    if fits(dtype, columns) {
+        return dtype;
+    }
+    let smaller = match dtype {
+        DType::Q4K => DType::Q5_0,
+        DType::Q5K => DType::Q5_1,
+        DType::Q6K => DType::Q8_0,
+        other => other,
+    };
+    if fits(smaller, columns) { smaller } else { DType::F16 }
+}
