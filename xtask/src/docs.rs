@@ -138,7 +138,7 @@ const fn metadata(entry: &Capabilities) -> &'static str {
         Metadata::Strings => "strings by key",
         Metadata::Index => "JSON in the index",
         Metadata::ReadOnly => match entry.format {
-            Format::Gguf => "typed values by key",
+            Format::Gguf | Format::GgufSharded => "typed values by key",
             _ => "as it is",
         },
     }
