@@ -8,13 +8,18 @@ use std::sync::Arc;
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 use modelfmt_core::{Container, Source};
 
-/// What the file or set of that name holds, as the golden files' dumps say it.
+/// What the file or set of that name holds, as the golden files' dumps say it; or that it is refused, which is what the
+/// native build must say too.
 ///
 /// # Panics
-/// If it cannot be read.
+/// If it is not there, or its values cannot be read.
 #[must_use]
 pub fn describe(name: &str, files: &SharedFiles) -> String {
-    testkit::dump(&*open(name, files))
+    let source = files.open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    match open_source(name, source, files) {
+        Ok(container) => testkit::dump(&*container),
+        Err(_) => "refused\n".to_owned(),
+    }
 }
 
 /// Opens the file of that name; a set finds the others of its folder in `files` too.

@@ -11,7 +11,9 @@ use tensor_core::{Bytes, TensorInfo, TensorView};
 use super::{MapError, OpenSet, ShardMap, default_options};
 use crate::claims::{Claims, Wanted};
 use crate::container::Container;
-use crate::error::{AnyError, Error};
+use crate::error::AnyError;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
 use crate::execution::Execution;
 use crate::fetch::{now, poll_once};
 use crate::options::OpenOptions;
@@ -194,7 +196,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// [`Reader::read_range_checked`](crate::Reader::read_range_checked).
     ///
     /// # Errors
-    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
     pub fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
         self.read_range_at_checked(self.0.position(name)?, range)
     }
@@ -215,7 +217,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// A range of the bytes of the tensor of that name: as [`Reader::read_range`](crate::Reader::read_range).
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.
     pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, MapError<M>> {
         self.read_range_at(self.0.position(name)?, range)
     }
