@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{AsyncReader, Fetch, FileIndex, OpenOptions, Reader, Report, Step, Steps, VerifyLevel};
+use modelfmt_core::{
+    AsyncReader, Fetch, OpenOptions, Reader, Report, Step, Steps, VerifyLevel, author::FileIndex,
+};
 
 /// What of a tensor's values is read: all of a small one.
 const MAX_READ: u64 = 1 << 12;

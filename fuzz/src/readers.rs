@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use modelfmt::Model;
 use modelfmt_core::source::{MemoryFiles, shared_files};
-use modelfmt_core::{Container, Execution, FileIndex, OpenOptions, Reader, VerifyLevel};
+use modelfmt_core::{Container, Execution, OpenOptions, Reader, VerifyLevel, author::FileIndex};
 use testkit::{CountingAllocator, CountingSource, peak};
 
 use super::drill::{Depth, drill, limits};

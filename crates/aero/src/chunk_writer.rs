@@ -1,7 +1,7 @@
 //! Writes chunks, for whoever adds some of their own: places, hashes and compresses them, and writes header and TOC.
 
 use modelfmt_core::write::Sink;
-use modelfmt_core::{Part, align_up};
+use modelfmt_core::{Part, author::align_up};
 
 use crate::compress;
 use crate::control::ControlHash;

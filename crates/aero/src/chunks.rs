@@ -4,7 +4,10 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
-use modelfmt_core::{Bytes, CommonFault, Cursor, Extent, Limits, Part};
+use modelfmt_core::{
+    Bytes, CommonFault, Limits, Part,
+    author::{Cursor, Extent},
+};
 
 use crate::compress;
 use crate::error::{Error, Fault, Hex, Result};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
-use modelfmt_core::{Extent, Fetch, Part};
+use modelfmt_core::{Fetch, Part, author::Extent};
 
 use crate::chunks::{Chunk, malformed};
 use crate::error::{Error, Fault, Hex, Result};

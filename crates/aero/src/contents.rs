@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::value::{Object, ParseOptions, Value, json};
-use modelfmt_core::{Bytes, Extent, Fetch, Part};
+use modelfmt_core::{Bytes, Fetch, Part, author::Extent};
 
 use crate::chunks::{Chunk, Content};
 use crate::error::{Error, Fault, Result};

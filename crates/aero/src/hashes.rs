@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::PIECE;
+use modelfmt_core::author::PIECE;
 use modelfmt_core::claims::DigestKind as _;
 
 use crate::runs::{BLOCK, Blake3, CHUNK, Run, subtree_len};

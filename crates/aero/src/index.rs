@@ -1,7 +1,7 @@
 //! What an AERO file holds and where, checked and owned.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Encoding, Extent, Limits, Location, Part, TensorInfo, TensorTable};
+use modelfmt_core::{Encoding, Limits, Location, Part, TensorInfo, TensorTable, author::Extent};
 
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Error, Fault, Result};

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use modelfmt_core::value::{Object, json};
 use modelfmt_core::write::TensorSpec;
-use modelfmt_core::{CommonFault, DType, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    CommonFault, DType, Part, TensorTable,
+    author::{NewTensor, align_up},
+};
 
 use crate::chunk_writer::{DEFAULT_LEVEL, Layout, NewChunk, Stored};
 use crate::error::{Fault, WriteError};

@@ -1,6 +1,6 @@
 //! Page hashes of a shard (PHSH, AIP-0002).
 
-use modelfmt_core::Extent;
+use modelfmt_core::author::Extent;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Bytes, Cursor, Extent, Limits, Parser, Part};
+use modelfmt_core::{
+    Bytes, Limits, Part,
+    author::{Cursor, Extent, Parser},
+};
 
 use crate::chunks::{Chunk, ChunkTable, Content, Expansion, malformed};
 use crate::error::{Error, Fault, Result};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Bytes, Encoding, Execution, Fetch, FileIndex, Location, Part, Report, Source, TensorTable, VerifyLevel,
-    now,
+    Bytes, Encoding, Execution, Fetch, Location, Part, Report, Source, TensorTable, VerifyLevel,
+    author::{FileIndex, now},
 };
 
 use crate::chunks::Content;

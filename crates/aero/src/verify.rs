@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use modelfmt_core::{Execution, Fetch, PIECE, Part, Report, ScanError, ScanRange, VerifyLevel};
+use modelfmt_core::{
+    Execution, Fetch, Part, Report, VerifyLevel,
+    author::{PIECE, ScanError, ScanRange},
+};
 
 use crate::chunks::{Chunk, Expansion, entry_at};
 use crate::control;

@@ -1,6 +1,6 @@
 //! Records as they stand in the file: header, TOC entries, codes of dtypes and chunks.
 
-use modelfmt_core::{CommonError, Cursor, DType, Part};
+use modelfmt_core::{CommonError, DType, Part, author::Cursor};
 
 use crate::error::{Error, Fault, Result};
 pub use crate::fourcc::FourCC;

@@ -1,7 +1,7 @@
 //! Streams a [`Plan`] into a sink, hashing in the same pass.
 
 use modelfmt_core::write::{FillError, Region, Segment, Sink, TensorData};
-use modelfmt_core::{Execution, Extent, Part};
+use modelfmt_core::{Execution, Part, author::Extent};
 
 use crate::chunk_writer::{ChunkWriter, Stored};
 use crate::error::WriteError;

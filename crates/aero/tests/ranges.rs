@@ -11,8 +11,8 @@ mod common;
 
 use std::sync::Arc;
 
+use aero::modelfmt_core::author::{FileIndex, Parser};
 use aero::modelfmt_core::write::{BoxError, MemoryFile, Sink, TensorData};
-use aero::modelfmt_core::{FileIndex, Parser};
 use aero::{
     DType, Error, Execution, Fault, FourCC, Index, OpenOptions, Plan, Reader, TensorSpec, WriteOptions,
 };

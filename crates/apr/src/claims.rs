@@ -2,7 +2,10 @@
 
 use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
 use modelfmt_core::crc32::{Crc, Crc32};
-use modelfmt_core::{Cursor, Extent, Fetch, Part};
+use modelfmt_core::{
+    Fetch, Part,
+    author::{Cursor, Extent},
+};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Index;

@@ -1,7 +1,8 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
 use modelfmt_core::{
-    CommonFault, Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up,
+    CommonFault, Encoding, Limits, Location, Part, TensorTable,
+    author::{Cursor, Extent, NewTensor, align_up},
 };
 
 use crate::error::{Error, Result, malformed};

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, Parser, Part};
+use modelfmt_core::{
+    Limits, Part,
+    author::{Cursor, Extent, Parser},
+};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Head, Index, Tensors};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    AlignedBuf, Bytes, Execution, Extent, Fetch, FileIndex, Location, Part, Report, TensorInfo, TensorTable,
-    VerifyLevel,
+    AlignedBuf, Bytes, Execution, Fetch, Location, Part, Report, TensorInfo, TensorTable, VerifyLevel,
+    author::{Extent, FileIndex},
 };
 
 use crate::error::{Error, Fault, Result, malformed};

@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use modelfmt_core::crc32::Crc;
-use modelfmt_core::{Execution, Extent, Fetch, Part, Report, ScanRange, VerifyLevel, overlaps};
+use modelfmt_core::{
+    Execution, Fetch, Part, Report, VerifyLevel,
+    author::{Extent, ScanRange, overlaps},
+};
 
 use crate::claims;
 use crate::error::{Error, Fault, Result};
@@ -131,7 +134,7 @@ fn extents(index: &Index) -> Vec<String> {
         }
     }
     for overlap in overlaps(&extents) {
-        let other = modelfmt_core::Shortened(name(overlap.first));
+        let other = modelfmt_core::author::Shortened(name(overlap.first));
         about(overlap.second, format!("overlaps a part of tensor {other:?}"));
     }
     found

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use modelfmt_core::{CommonFault, Cursor, DType, Part, implied_nbytes};
+use modelfmt_core::{CommonFault, DType, Part, author::Cursor, implied_nbytes};
 
 use crate::error::{Fault, Result, malformed};
 

@@ -2,7 +2,7 @@
 
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Sink, TensorData};
-use modelfmt_core::{Execution, Extent, Part};
+use modelfmt_core::{Execution, Part, author::Extent};
 
 use crate::error::{WriteError, unfit};
 use crate::layout::Plan;

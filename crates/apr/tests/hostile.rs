@@ -3,7 +3,10 @@
 
 mod common;
 
-use apr::modelfmt_core::{CommonFault, FileIndex, parse_source};
+use apr::modelfmt_core::{
+    CommonFault,
+    author::{FileIndex, parse_source},
+};
 use apr::{Error, Fault, Index, Limits, OpenOptions, Reader, Status, VerifyLevel};
 use common::{Entry, File, footed, literals, sealed, zstd_frame};
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};

@@ -8,7 +8,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use modelfmt_core::value::{CheckSeed, KeyError, ParseOptions, TextSeed, json};
-use modelfmt_core::{Cursor, Extent, Limits, NameTable, Part};
+use modelfmt_core::{
+    Limits, Part,
+    author::{Cursor, Extent, NameTable},
+};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Fault, Result, malformed};

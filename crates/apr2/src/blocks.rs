@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::{AlignedBuf, Bytes, Execution, Fetch, PIECE};
+use modelfmt_core::{AlignedBuf, Bytes, Execution, Fetch, author::PIECE};
 
 use crate::error::{Error, Fault, Result, malformed};
 use crate::stored::Stored;

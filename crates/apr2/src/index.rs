@@ -1,6 +1,9 @@
 //! What a file holds: sections, tensors and metadata, checked and owned.
 
-use modelfmt_core::{Cursor, Encoding, Extent, Limits, Location, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    Encoding, Limits, Location, Part, TensorTable,
+    author::{Cursor, Extent, NewTensor, align_up},
+};
 
 use crate::blocks::BlockStarts;
 use crate::error::{Error, Fault, Result, malformed};

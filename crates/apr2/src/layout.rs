@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use modelfmt_core::value::json;
 use modelfmt_core::write::TensorSpec;
-use modelfmt_core::{NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    Part, TensorTable,
+    author::{NewTensor, align_up},
+};
 
 use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::{APR_VERSION, Metadata};

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, Parser, Part, Source};
+use modelfmt_core::{
+    Limits, Part, Source,
+    author::{Cursor, Extent, Parser},
+};
 
 use crate::apr1;
 use crate::error::{Error, Fault, Result, malformed};

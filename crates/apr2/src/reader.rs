@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use modelfmt_core::claims::{FileClaims, Wanted};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Execution, Fetch, FileIndex, Location, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{Bytes, Execution, Fetch, Location, Report, TensorTable, VerifyLevel, author::FileIndex};
 
 use crate::error::{Fault, Result};
 use crate::index::{Generation, Index};

@@ -3,7 +3,10 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Bytes, Cursor, Source, TensorTable, TensorView, now};
+use modelfmt_core::{
+    Bytes, Source, TensorTable, TensorView,
+    author::{Cursor, now},
+};
 
 use crate::apr1;
 use crate::error::{Error, Result};
@@ -91,7 +94,7 @@ impl<S: Source> StreamingLoader<S> {
         let position = self.tensors.position(name)?;
         let info = self.tensors.table().info(position).ok_or_else(|| Error::no_such_position(position))?;
         let at = || self.tensors.table().offset(position).unwrap_or(0);
-        modelfmt_core::view_of_source(info, now(self.tensors.read(&self.source, position, None))?, at)
+        modelfmt_core::author::view_of_source(info, now(self.tensors.read(&self.source, position, None))?, at)
     }
 
     /// Fills `out` with the values of a tensor from byte `offset` on; loads the index first, if need be.

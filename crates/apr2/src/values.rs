@@ -1,6 +1,6 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
 
-use modelfmt_core::{Bytes, Execution, Extent, Fetch, TensorInfo};
+use modelfmt_core::{Bytes, Execution, Fetch, TensorInfo, author::Extent};
 
 use crate::blocks::Compressed;
 use crate::error::{Error, Result};

@@ -2,7 +2,10 @@
 
 mod pass;
 
-use modelfmt_core::{Execution, Extent, Fetch, Part, Report, VerifyLevel, overlaps};
+use modelfmt_core::{
+    Execution, Fetch, Part, Report, VerifyLevel,
+    author::{Extent, overlaps},
+};
 
 use crate::error::Error;
 use crate::index::{Generation, Index};
@@ -189,7 +192,7 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
         let other = index
             .tensors()
             .info(overlap.first)
-            .map_or_else(String::new, |info| format!("{:?}", modelfmt_core::Shortened(info.name)));
+            .map_or_else(String::new, |info| format!("{:?}", modelfmt_core::author::Shortened(info.name)));
         let at = index.tensors.stored(overlap.second).map_or(0, |stored| stored.offset);
         found.push(about(index, overlap.second, None, at, format!("overlaps a part of tensor {other}")));
     }

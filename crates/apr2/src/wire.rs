@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use modelfmt_core::{Cursor, DType, Part};
+use modelfmt_core::{DType, Part, author::Cursor};
 
 use crate::error::{Fault, Result, malformed};
 

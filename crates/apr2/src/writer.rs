@@ -2,7 +2,7 @@
 
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
-use modelfmt_core::{Execution, Extent};
+use modelfmt_core::{Execution, author::Extent};
 
 use crate::error::WriteError;
 use crate::layout::{Compression, Plan};

@@ -6,7 +6,7 @@ mod common;
 
 use apr2::{Error, Fault, Index, Limits, OpenOptions, Reader, Source, StreamingLoader, VerifyLevel};
 use common::{Entry, File, METADATA, changed, check_found, sealed, stored, threads};
-use modelfmt_core::parse_source;
+use modelfmt_core::author::parse_source;
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -497,7 +497,7 @@ fn sources_that_fail_are_errors_that_say_where() {
 
 #[test]
 fn the_parser_takes_whatever_it_is_fed_at_once() {
-    use modelfmt_core::{FileIndex, Parser};
+    use modelfmt_core::author::{FileIndex, Parser};
     let parser = |len: usize| Index::parser(len as u64, OpenOptions::new().as_ref());
     let file = File::two().build();
     for extra in [0, 1, 50, 1000] {

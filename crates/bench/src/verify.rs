@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use modelfmt::{Encoding, Execution, Model, Status, VerifyLevel};
-use modelfmt_core::{DType, PIECE};
+use modelfmt_core::{DType, author::PIECE};
 
 use crate::data::{Form, Noise, Tensors, Values};
 use crate::map::map;

@@ -1,6 +1,9 @@
 //! What a file holds, checked, without I/O.
 
-use modelfmt_core::{Extent, Part, TensorTable, align_up};
+use modelfmt_core::{
+    Part, TensorTable,
+    author::{Extent, align_up},
+};
 
 use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};

@@ -1,7 +1,10 @@
 //! Descriptions → [`Plan`]: every offset and length of a file that is to be written, and nothing written yet.
 
 use modelfmt_core::write::{Segment, TensorSpec};
-use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    CommonFault, DType, Part, TensorTable,
+    author::{Extent, NewTensor, align_up},
+};
 
 use crate::error::{Fault, WriteError, unfit_key};
 use crate::metadata::{MetaValue, Metadata};

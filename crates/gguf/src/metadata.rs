@@ -1,6 +1,6 @@
 //! Metadata as it stands in the file, taken apart when it is asked for.
 
-use modelfmt_core::NameTable;
+use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{List, Object, Value};
 
 use crate::error::Fault;

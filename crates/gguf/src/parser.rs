@@ -4,7 +4,10 @@
 use std::ops::Range;
 
 use modelfmt_core::value::MAX_DEPTH;
-use modelfmt_core::{CommonError, Cursor, DType, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::{
+    CommonError, DType, Limits, Part, TensorTable,
+    author::{Cursor, NewTensor, Parser},
+};
 
 use crate::error::{Error, Fault, Result};
 use crate::index::{Index, Listing};

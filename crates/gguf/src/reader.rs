@@ -1,7 +1,7 @@
 //! Opens GGUF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, FileIndex, Limits, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{Execution, Fetch, Limits, Report, TensorTable, VerifyLevel, author::FileIndex};
 
 use crate::error::{Fault, Result};
 use crate::index::Index;

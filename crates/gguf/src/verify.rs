@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use modelfmt_core::{Execution, Extent, Fetch, Part, Report, ScanRange, VerifyLevel, align_up, overlaps};
+use modelfmt_core::{
+    Execution, Fetch, Part, Report, VerifyLevel,
+    author::{Extent, ScanRange, align_up, overlaps},
+};
 
 use crate::error::Error;
 use crate::index::Index;
@@ -145,7 +148,7 @@ async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (V
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
         };
         let mut first = None;
-        let scan = ScanRange::new(range, modelfmt_core::PIECE, filled);
+        let scan = ScanRange::new(range, modelfmt_core::author::PIECE, filled);
         if let Err(error) = source.scan(&scan, work, |at| first = first.or(at)).await {
             findings.push(Error::from(error).to_string());
             break;

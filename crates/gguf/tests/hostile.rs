@@ -8,7 +8,7 @@
     reason = "this is test code"
 )]
 
-use modelfmt_gguf::modelfmt_core::{FileIndex, Parser};
+use modelfmt_gguf::modelfmt_core::author::{FileIndex, Parser};
 use modelfmt_gguf::{Error, Index, Limits, OpenOptions, Reader, VerifyLevel};
 use testkit::gguf::{Gguf, array, string};
 use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};

@@ -1,6 +1,6 @@
 //! What a MAG file holds and where, checked and owned.
 
-use modelfmt_core::{Extent, TensorTable};
+use modelfmt_core::{TensorTable, author::Extent};
 
 use crate::checksum::Checksum;
 use crate::error::Fault;

@@ -2,7 +2,10 @@
 
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{Segment, TensorSpec};
-use modelfmt_core::{CommonFault, DType, Extent, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    CommonFault, DType, Part, TensorTable,
+    author::{Extent, NewTensor, align_up},
+};
 
 use crate::error::{Fault, WriteError};
 use crate::metadata::Metadata;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use modelfmt_core::NameTable;
+use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{Object, Value};
 
 use crate::error::Fault;

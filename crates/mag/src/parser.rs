@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Limits};
+use modelfmt_core::{Limits, author::Cursor};
 
 use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::version::Version;
 use crate::{v0_1, v0_3, v1};
 
-/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`](modelfmt_core::Parser).
+/// Makes an [`Index`] of the bytes that it asks for; see [`Parser`](modelfmt_core::author::Parser).
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -46,7 +46,7 @@ impl IndexParser {
     }
 }
 
-impl modelfmt_core::Parser for IndexParser {
+impl modelfmt_core::author::Parser for IndexParser {
     type Index = Index;
     type Fault = Fault;
 

@@ -1,6 +1,6 @@
 //! The first eight bytes, which all versions have in common.
 
-use modelfmt_core::{Cursor, Part};
+use modelfmt_core::{Part, author::Cursor};
 
 use crate::error::{Error, Fault, Result};
 use crate::version::Version;

@@ -1,6 +1,9 @@
 //! Checks that opening does not make. The check names are those of `modelfmt verify`.
 
-use modelfmt_core::{Extent, Fetch, Part, Report, VerifyLevel, overlaps};
+use modelfmt_core::{
+    Fetch, Part, Report, VerifyLevel,
+    author::{Extent, overlaps},
+};
 
 use crate::index::Index;
 use crate::v0_1;

@@ -12,7 +12,10 @@ mod common;
 use std::sync::Arc;
 
 use common::{Tensor, metadata, write};
-use mag::modelfmt_core::{Container, FileIndex, Parser};
+use mag::modelfmt_core::{
+    Container,
+    author::{FileIndex, Parser},
+};
 use mag::{Checksum, DType, Error, Index, Number, OpenOptions, Reader, Source};
 use testkit::CountingSource;
 

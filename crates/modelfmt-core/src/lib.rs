@@ -1,6 +1,6 @@
 //! How model files are read and written, whatever their format: where bytes come from ([`Source`],
-//! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`Cursor`], [`Extent`],
-//! [`Limits`], [`Parser`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
+//! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`author`],
+//! [`Limits`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
 //!
 //! What a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]) comes from the crate `tensor-core`, which is re-exported
 //! here.
@@ -99,7 +99,7 @@
 //!
 //! # Files that are not to be trusted
 //!
-//! Only a [`Cursor`] indexes bytes of a file, every range passes through [`Extent::new`], every count through [`Limits`], and
+//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through [`Extent::new`](author::Extent::new), every count through [`Limits`], and
 //! nothing is allocated before the bytes that a number claims exist.
 //!
 //! # Features
@@ -116,6 +116,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_reader;
+pub mod author;
 mod checked;
 pub mod claims;
 mod container;
@@ -146,25 +147,19 @@ pub mod write;
 
 pub use async_reader::AsyncReader;
 pub use container::Container;
-pub use cursor::Cursor;
-pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Fault, Located, Part, Shortened};
-pub use execution::{Execution, PIECE, Progress};
-pub use extent::{Extent, Overlap, align_up, overlaps};
-pub use fetch::{Fetch, FetchFiles, Scan, ScanError, ScanRange, now, poll_once};
-pub use file_index::FileIndex;
-pub use format::FormatReader;
+pub use error::{AnyError, AnyFault, CommonError, CommonFault, Error, Fault, Part};
+pub use execution::{Execution, Progress};
+pub use fetch::{Fetch, FetchFiles};
 pub use limits::Limits;
-pub use names::NameTable;
 pub use options::OpenOptions;
-pub use parse::{Parser, parse_fetched, parse_source, require_len};
-pub use reader::{Reader, view_of_source};
+pub use reader::Reader;
 pub use report::{Check, Report, Status, VerifyError, VerifyLevel};
-pub use set::{AsyncSetReader, MapError, OpenSet, Placed, SetReader, ShardMap};
+pub use set::{AsyncSetReader, SetReader};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use source::Mmap;
 pub use source::Source;
 pub use steps::{Fed, Step, Steps};
-pub use table::{Encoding, Location, NewTensor, Place, TableIter, TensorTable};
+pub use table::{Encoding, Location, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, Small, TensorInfo,
     TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,

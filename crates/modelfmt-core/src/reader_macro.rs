@@ -3,7 +3,7 @@
 /// Makes the public readers of a format crate: `OpenOptions`, `Reader` and `AsyncReader`, types of their own with
 /// documented methods, over those that all formats share.
 ///
-/// It takes the format's name, its index (a [`FileIndex`](crate::FileIndex)), the crate's `Result`, the type of its metadata, and the three
+/// It takes the format's name, its index (a [`FileIndex`](crate::author::FileIndex)), the crate's `Result`, the type of its metadata, and the three
 /// types with their documentation. What is peculiar to the format goes into an `impl` beside it: the shared value is the
 /// field `shared` of each.
 ///
@@ -54,7 +54,7 @@ macro_rules! reader {
             #[doc = concat!("The defaults for ", $format, " files.")]
             #[must_use]
             pub fn new() -> Self {
-                Self { shared: $crate::OpenOptions::new(<$Index as $crate::FileIndex>::default_limits()) }
+                Self { shared: $crate::OpenOptions::new(<$Index as $crate::author::FileIndex>::default_limits()) }
             }
 
             /// Caps on what the file may make the reader do.
@@ -99,8 +99,8 @@ macro_rules! reader {
             /// As [`OpenOptions::open_source`].
             pub fn parse(bytes: &[u8]) -> $Result<Self> {
                 let options = OpenOptions::new();
-                $crate::parse_source(
-                    <Self as $crate::FileIndex>::parser(bytes.len() as u64, &options.shared),
+                $crate::author::parse_source(
+                    <Self as $crate::author::FileIndex>::parser(bytes.len() as u64, &options.shared),
                     &bytes,
                 )
             }
@@ -115,7 +115,7 @@ macro_rules! reader {
             pub(crate) shared: $crate::Reader<$Index, S>,
         }
 
-        impl<S: $crate::Source> $crate::FormatReader for Reader<S> {
+        impl<S: $crate::Source> $crate::author::FormatReader for Reader<S> {
             type Index = $Index;
             type Source = S;
 

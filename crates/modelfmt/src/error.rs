@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use modelfmt_core::write::{AnyWriteError, BoxError};
-use modelfmt_core::{AnyError, Shortened};
+use modelfmt_core::{AnyError, author::Shortened};
 
 use crate::choice::Choice;
 use crate::convert::fit::Unsupported;

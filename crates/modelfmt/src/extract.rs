@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::write::{
     BoxError, FillError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData,
 };
-use modelfmt_core::{AnyError, CommonFault, Execution, Extent, Part};
+use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::Extent};
 #[cfg(feature = "npy")]
 use modelfmt_core::{DType, Kind};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use modelfmt_core::Shortened;
+use modelfmt_core::author::Shortened;
 
 /// Patterns of tensor names, as a shell has them: `*`, `?`, `[a-z]`, `{a,b}`. `*` and `?` also stand for dots and slashes, and
 /// a backslash takes the next character as it is.

@@ -9,7 +9,7 @@ use modelfmt_core::source::{BoxSource, MemoryFiles, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Bytes, Container, Encoding, Extent, Location, TensorInfo, TensorView};
+use modelfmt_core::{Bytes, Container, Encoding, Location, TensorInfo, TensorView, author::Extent};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};

@@ -1,6 +1,8 @@
 //! The values of a tensor in pieces, so that memory does not depend on its size.
 
-use modelfmt_core::{AlignedBuf, AnyError, Bytes, DType, Execution, PIECE, Small, TensorInfo, TensorView};
+use modelfmt_core::{
+    AlignedBuf, AnyError, Bytes, DType, Execution, Small, TensorInfo, TensorView, author::PIECE,
+};
 
 use crate::error::{Error, Result};
 use crate::model::Model;

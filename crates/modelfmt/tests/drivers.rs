@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, FileIndex, Reader, Step, Steps};
+use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, Reader, Step, Steps, author::FileIndex};
 use modelfmt::{Execution, VerifyLevel};
 use testkit::reference;
 

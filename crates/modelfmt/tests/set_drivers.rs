@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles};
 use modelfmt::modelfmt_core::{
-    AsyncSetReader, Bytes, Container, Fetch, FetchFiles, SetReader, ShardMap, TensorInfo, TensorView,
+    AsyncSetReader, Bytes, Container, Fetch, FetchFiles, SetReader, TensorInfo, TensorView, author::ShardMap,
 };
 use modelfmt::{Execution, VerifyLevel};
 

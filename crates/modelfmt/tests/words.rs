@@ -9,7 +9,8 @@ use modelfmt::modelfmt_core::source::{FileSource, Folder};
 use modelfmt::modelfmt_core::value::{Object, Value};
 use modelfmt::modelfmt_core::write::{Overwrite, TensorSpec};
 use modelfmt::modelfmt_core::{
-    Bytes, Container, DType, Execution, Limits, Report, TensorTable, TensorView, VerifyLevel, View, now,
+    Bytes, Container, DType, Execution, Limits, Report, TensorTable, TensorView, VerifyLevel, View,
+    author::now,
 };
 
 fn golden(path: &str) -> PathBuf {

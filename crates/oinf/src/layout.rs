@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use modelfmt_core::write::{Segment, TensorSpec};
-use modelfmt_core::{DType, Extent, NewTensor, Part, TensorInfo, TensorTable, align_up};
+use modelfmt_core::{
+    DType, Part, TensorInfo, TensorTable,
+    author::{Extent, NewTensor, align_up},
+};
 
 use crate::error::{Fault, WriteError};
 use crate::metadata::{MetaValue, Metadata};

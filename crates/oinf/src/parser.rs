@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::{
+    Limits, Part, TensorTable,
+    author::{Cursor, Extent, NewTensor, Parser},
+};
 
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;

@@ -1,7 +1,7 @@
 //! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, FileIndex, Report, TensorTable, VerifyLevel};
+use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel, author::FileIndex};
 
 use crate::error::{Fault, Result};
 use crate::index::Index;

@@ -1,6 +1,6 @@
 //! Size variables: names that stand for dimensions, such as `D := 128`.
 
-use modelfmt_core::{CommonFault, NameTable};
+use modelfmt_core::{CommonFault, author::NameTable};
 
 /// The size variables of a file, in its order.
 #[derive(Clone, Debug, Default)]

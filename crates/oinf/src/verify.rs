@@ -1,8 +1,8 @@
 //! Checks that report every finding; one small function each.
 
 use modelfmt_core::{
-    DType, Execution, Extent, Fetch, Overlap, Part, Report, ScanError, ScanRange, VerifyLevel, align_up,
-    overlaps, parse_fetched,
+    DType, Execution, Fetch, Part, Report, VerifyLevel,
+    author::{Extent, Overlap, ScanError, ScanRange, align_up, overlaps, parse_fetched},
 };
 
 use crate::error::{Error, Fault, Result};
@@ -59,7 +59,7 @@ fn structure(index: &Index) -> String {
 /// A parser whose result has the notes with it.
 struct NotedParser(IndexParser);
 
-impl modelfmt_core::Parser for NotedParser {
+impl modelfmt_core::author::Parser for NotedParser {
     type Index = (Index, Vec<Error>);
     type Fault = Fault;
 
@@ -219,7 +219,7 @@ impl<S: Fetch> File<'_, S> {
                 found = Some((at, value, before + count));
             }
         };
-        let scan = ScanRange::new(extent.range(), modelfmt_core::PIECE, look);
+        let scan = ScanRange::new(extent.range(), modelfmt_core::author::PIECE, look);
         self.source.scan(&scan, self.work, add).await?;
         Ok(found.map(|(at, value, count)| (at, Fault::Bool { value, count })))
     }

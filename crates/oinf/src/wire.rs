@@ -1,6 +1,6 @@
 //! Records as they stand in the file, decoding and encoding side by side.
 
-use modelfmt_core::{Cursor, DType, Limits, Part};
+use modelfmt_core::{DType, Limits, Part, author::Cursor};
 
 use crate::error::{Error, Fault, Result};
 pub use crate::value_type::ValueType;

@@ -1,7 +1,7 @@
 //! Streams a plan into a sink.
 
 use modelfmt_core::write::{Region, Sink, TensorData};
-use modelfmt_core::{DType, Execution, Extent, Part};
+use modelfmt_core::{DType, Execution, Part, author::Extent};
 
 use crate::error::{Fault, WriteError};
 use crate::layout::Plan;

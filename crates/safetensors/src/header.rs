@@ -4,7 +4,10 @@
 use std::fmt;
 
 use modelfmt_core::value::TextSeed;
-use modelfmt_core::{DType, DisplayShape, Extent, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{
+    DType, DisplayShape, Limits, Part, TensorTable,
+    author::{Extent, NewTensor},
+};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Fault, Result};

@@ -2,7 +2,10 @@
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{Segment, TensorSpec};
-use modelfmt_core::{DType, Extent, NewTensor, Part, TensorTable};
+use modelfmt_core::{
+    DType, Part, TensorTable,
+    author::{Extent, NewTensor},
+};
 
 use crate::error::{Fault, WriteError};
 use crate::{MAX_HEADER_LEN, header, wire};

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::{CommonFault, NameTable};
+use modelfmt_core::{CommonFault, author::NameTable};
 
 /// Texts by key, in the file's order.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! The header as it stands in the file: a length, then JSON.
 
-use modelfmt_core::{DType, align_up};
+use modelfmt_core::{DType, author::align_up};
 
 /// Bytes of the length that begins the file.
 pub(crate) const LEN_SIZE: u64 = 8;

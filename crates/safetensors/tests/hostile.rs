@@ -12,7 +12,7 @@
 mod common;
 
 use common::{Tensor, entry, file, header, raw, strings, write};
-use modelfmt_core::{FileIndex, parse_source};
+use modelfmt_core::author::{FileIndex, parse_source};
 use modelfmt_safetensors::{Error, Execution, Index, Limits, OpenOptions, Reader, SetIndex, VerifyLevel};
 use safetensors_oracle::SafeTensors;
 use testkit::{CountingAllocator, CountingSource, FaultySource, peak};

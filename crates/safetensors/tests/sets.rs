@@ -9,7 +9,7 @@
 mod common;
 
 use common::{entry, file, header};
-use modelfmt_safetensors::modelfmt_core::FileIndex;
+use modelfmt_safetensors::modelfmt_core::author::FileIndex;
 use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::{Error, Index, SetIndex, SetReader, VerifyLevel};
 

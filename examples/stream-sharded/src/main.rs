@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::Model;
 
-/// Small enough for memory, large enough for speed; a multiple of `modelfmt_core::PIECE`, so that where tensors are compressed
+/// Small enough for memory, large enough for speed; a multiple of `modelfmt_core::author::PIECE`, so that where tensors are compressed
 /// no block is decompressed twice.
 const PIECE: usize = 1 << 20;
 

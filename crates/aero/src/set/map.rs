@@ -10,8 +10,8 @@ use std::sync::Arc;
 use modelfmt_core::claims::{Claims, FileClaims, Wanted};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
-    Execution, Extent, Fetch, FetchFiles, Limits, OpenSet, Part, Place, Placed, Report, ShardMap, TensorInfo,
-    VerifyLevel,
+    Execution, Fetch, FetchFiles, Limits, Part, Report, TensorInfo, VerifyLevel,
+    author::{Extent, OpenSet, Place, Placed, ShardMap},
 };
 
 use super::index::HEAD;

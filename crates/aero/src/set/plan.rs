@@ -9,7 +9,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, NewTensor, Part, TensorTable};
+use modelfmt_core::{Execution, Part, TensorTable, author::NewTensor};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Fault, WriteError};

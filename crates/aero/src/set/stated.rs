@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use modelfmt_core::claims::{Claims, Wanted};
-use modelfmt_core::{Execution, Fetch, Part, Reader, ShardMap as _};
+use modelfmt_core::{Execution, Fetch, Part, Reader, author::ShardMap as _};
 use sha2::{Digest as _, Sha256};
 
 use super::SetIndex;
@@ -61,7 +61,7 @@ async fn hash<S: Fetch>(set: &SetIndex, source: &S) -> Result<()> {
 pub(super) async fn sha256s<S: Fetch>(
     sources: &[&S],
     work: &Execution<'_>,
-) -> Vec<Result<[u8; 32], modelfmt_core::ScanError>> {
+) -> Vec<Result<[u8; 32], modelfmt_core::author::ScanError>> {
     let hashed = S::each_whole(sources, Sha256::new, |hasher, bytes| hasher.update(bytes), work).await;
     hashed.into_iter().map(|hashed| hashed.map(|hasher| hasher.finalize().into())).collect()
 }

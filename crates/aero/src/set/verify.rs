@@ -1,7 +1,8 @@
 //! Checks a set: its index, every file by itself and against the index.
 
 use modelfmt_core::{
-    Execution, Fetch, FetchFiles, OpenSet, Part, Place, Report, ShardMap as _, Shortened, VerifyLevel,
+    Execution, Fetch, FetchFiles, Part, Report, VerifyLevel,
+    author::{OpenSet, Place, ShardMap as _, Shortened},
 };
 
 use super::stated::sha256s;

@@ -1,6 +1,9 @@
 //! From the bytes of a TIDX to its tensors.
 
-use modelfmt_core::{CommonFault, DType, Extent, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{
+    CommonFault, DType, Limits, Part, TensorTable,
+    author::{Extent, NewTensor},
+};
 
 use super::fields::{Bounds, Fields, Keys};
 use super::{HashState, Note, Tensors};

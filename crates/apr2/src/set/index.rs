@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
-use modelfmt_core::{Limits, NameTable, Part};
+use modelfmt_core::{Limits, Part, author::NameTable};
 
 use crate::error::{Error, Fault, Result, malformed};
 

@@ -9,7 +9,10 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, NameTable, Part, align_up};
+use modelfmt_core::{
+    Execution, Part,
+    author::{NameTable, align_up},
+};
 
 use crate::error::{Fault, WriteError, unfit};
 use crate::layout::{Plan, WriteOptions};

@@ -1,6 +1,9 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
-use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, ShardMap, VerifyLevel};
+use modelfmt_core::{
+    Error, Execution, FetchFiles, Limits, Report, VerifyLevel,
+    author::{OpenSet, ShardMap},
+};
 
 use super::SetIndex;
 use crate::error::Result;

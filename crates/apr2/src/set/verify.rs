@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
-    Error, Execution, Fetch, FetchFiles, OpenSet, PIECE, Report, ScanRange, Shortened, VerifyLevel,
+    Error, Execution, Fetch, FetchFiles, Report, VerifyLevel,
+    author::{OpenSet, PIECE, ScanRange, Shortened},
 };
 
 use super::{SetIndex, Shard};

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use crc32fast::Hasher;
 use modelfmt_core::crc32::Crc;
-use modelfmt_core::{Bytes, Cursor, Execution, Fetch, Part, Scan};
+use modelfmt_core::{
+    Bytes, Execution, Fetch, Part,
+    author::{Cursor, Scan},
+};
 
 use super::message;
 use crate::blocks::{BLOCK, Compressed};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use modelfmt_core::{
-    Error, Fetch, FetchFiles, FileIndex as _, Limits, NameTable, OpenOptions, Part, parse_fetched,
+    Error, Fetch, FetchFiles, Limits, OpenOptions, Part,
+    author::{FileIndex as _, NameTable, parse_fetched},
 };
 
 use super::name::SplitName;

@@ -7,7 +7,7 @@ use modelfmt_core::source::check_relative;
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
-use modelfmt_core::{Execution, NameTable, Part};
+use modelfmt_core::{Execution, Part, author::NameTable};
 
 use super::name::file_name;
 use crate::error::{Fault, WriteError, unfit_key};

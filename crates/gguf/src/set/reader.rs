@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
-    Error, Execution, Fetch, FetchFiles, FileIndex as _, Limits, OpenSet, Part, Place, Report, ShardMap,
-    TensorInfo, VerifyLevel,
+    Error, Execution, Fetch, FetchFiles, Limits, Part, Report, TensorInfo, VerifyLevel,
+    author::{FileIndex as _, OpenSet, Place, ShardMap},
 };
 
 use super::SetIndex;

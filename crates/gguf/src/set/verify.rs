@@ -1,7 +1,7 @@
 //! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say of
 //! each other is checked when the split is opened.
 
-use modelfmt_core::{Error, Execution, FetchFiles, OpenSet, Report, VerifyLevel};
+use modelfmt_core::{Error, Execution, FetchFiles, Report, VerifyLevel, author::OpenSet};
 
 use super::SetIndex;
 use crate::error::Fault;

@@ -18,7 +18,10 @@ pub(crate) use wire::CHECKSUM_AT;
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Extent, Limits, NameTable, NewTensor, Part, TensorTable, align_up};
+use modelfmt_core::{
+    Limits, Part, TensorTable,
+    author::{Cursor, Extent, NameTable, NewTensor, align_up},
+};
 
 use crate::checksum::Checksum;
 use crate::error::{Error, Fault, Result};
@@ -53,7 +56,7 @@ impl Parser {
         Self { limits, require_checksum, file_len, bytes: Vec::new(), wanted: 0, index: None }
     }
 
-    /// See [`modelfmt_core::Parser`].
+    /// See [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         let have = self.bytes.len() as u64;
         (self.index.is_none() && have < self.wanted).then_some(have..self.wanted)

@@ -1,6 +1,9 @@
 //! The parts of a snapshot as they stand on disk. Little-endian, none of them aligned.
 
-use modelfmt_core::{CommonFault, Cursor, DType, Limits, NameTable, Part};
+use modelfmt_core::{
+    CommonFault, DType, Limits, Part,
+    author::{Cursor, NameTable},
+};
 
 use crate::dtypes::{dtype_of, dtype_of_0_1};
 use crate::error::{Error, Fault, Result};

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use modelfmt_core::value::json::{to_string, to_string_with_bare_words};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{CommonFault, Extent, Part, TensorTable, align_up};
+use modelfmt_core::{
+    CommonFault, Part, TensorTable,
+    author::{Extent, align_up},
+};
 
 use crate::dtypes::code_of;
 use crate::error::WriteError;

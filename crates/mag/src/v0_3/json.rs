@@ -4,7 +4,10 @@ use std::fmt;
 
 use modelfmt_core::value::json::{JsonError, parse_seed, without_bare_words};
 use modelfmt_core::value::{CheckSeed, ParseOptions, TextSeed};
-use modelfmt_core::{CommonFault, Extent, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{
+    CommonFault, Limits, Part, TensorTable,
+    author::{Extent, NewTensor},
+};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 

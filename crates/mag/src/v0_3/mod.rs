@@ -20,7 +20,7 @@ pub(crate) use encode::encode;
 
 use std::ops::Range;
 
-use modelfmt_core::{Cursor, Limits, Part};
+use modelfmt_core::{Limits, Part, author::Cursor};
 
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -50,7 +50,7 @@ impl Parser {
         Self { limits, file_len, state: State::Begin }
     }
 
-    /// See [`modelfmt_core::Parser`].
+    /// See [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         match &self.state {
             State::Begin => Some(0..self.file_len.min(WINDOW)).filter(|range| !range.is_empty()),

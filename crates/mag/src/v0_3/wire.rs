@@ -1,6 +1,9 @@
 //! The header of version 0.3, 44 bytes. It is little-endian, whatever the values are.
 
-use modelfmt_core::{Cursor, Extent, Limits, Part};
+use modelfmt_core::{
+    Limits, Part,
+    author::{Cursor, Extent},
+};
 
 use crate::error::{Error, Fault, Result};
 use crate::preamble::MAGIC;

@@ -5,7 +5,10 @@ pub(crate) mod wire;
 
 use std::ops::Range;
 
-use modelfmt_core::{CommonError, CommonFault, Cursor, Extent, Limits, NewTensor, Part, TensorTable};
+use modelfmt_core::{
+    CommonError, CommonFault, Limits, Part, TensorTable,
+    author::{Cursor, Extent, NewTensor},
+};
 
 use crate::checksum::{Checksum, Running};
 use crate::error::Fault;
@@ -158,7 +161,7 @@ impl Parser {
 }
 
 impl Parser {
-    /// See [`modelfmt_core::Parser`].
+    /// See [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         let left = self.state.as_ref().map_or(HEADER_LEN, Records::min_left);
         let carried = self.carry.len() as u64;

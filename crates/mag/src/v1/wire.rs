@@ -1,6 +1,6 @@
 //! The records as they stand on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
 
-use modelfmt_core::{CommonError, CommonFault, Cursor, DType, Part};
+use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
 
 use crate::error::{Error, Fault, Result};
 use crate::preamble::MAGIC;

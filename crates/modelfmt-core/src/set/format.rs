@@ -3,7 +3,7 @@
 /// Makes the public `SetReader` and `AsyncSetReader` of a format crate: types of its own, with documented methods, over the
 /// shared [`SetReader`](crate::SetReader) and [`AsyncSetReader`](crate::AsyncSetReader).
 ///
-/// It takes the format's name, the index of its sets (a [`ShardMap`](crate::ShardMap)), the crate's `Reader`, `OpenOptions` and
+/// It takes the format's name, the index of its sets (a [`ShardMap`](crate::author::ShardMap)), the crate's `Reader`, `OpenOptions` and
 /// `Result`, the type that `metadata` returns, and the types with their documentation. What is peculiar to the format goes into
 /// an `impl` beside it.
 #[macro_export]

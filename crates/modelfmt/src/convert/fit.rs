@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use modelfmt_core::Shortened;
+use modelfmt_core::author::Shortened;
 
 use crate::choice::Choice;
 use crate::words::{Own, Remedy, Words};

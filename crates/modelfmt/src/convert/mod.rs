@@ -80,7 +80,7 @@ use std::path::Path;
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::InputFiles;
 use modelfmt_core::write::{AnyWriteError, NewFiles, Sink, TensorSpec};
-use modelfmt_core::{Execution, Shortened};
+use modelfmt_core::{Execution, author::Shortened};
 
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};

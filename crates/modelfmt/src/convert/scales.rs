@@ -1,7 +1,7 @@
 //! Finds the scales of weights: by the names that tools give them, or as the user says.
 
 use modelfmt_core::value::{Value, json};
-use modelfmt_core::{DType, Kind, Shortened, Small, TensorInfo};
+use modelfmt_core::{DType, Kind, Small, TensorInfo, author::Shortened};
 
 use super::options::ScaleRule;
 use super::scaling::Scaling;

@@ -7,7 +7,8 @@ use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyNewFiles, AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use modelfmt_core::{
-    AnyError, Container, Execution, Fault, FileIndex, FormatReader, Reader, SetReader, ShardMap,
+    AnyError, Container, Execution, Fault, Reader, SetReader,
+    author::{FileIndex, FormatReader, ShardMap},
 };
 
 use super::Format;

@@ -52,7 +52,7 @@ mod on {
     use std::sync::Arc;
 
     use modelfmt_core::source::SharedFiles;
-    use modelfmt_core::{AnyError, now};
+    use modelfmt_core::{AnyError, author::now};
     use modelfmt_gguf::{Index, Reader, SetIndex, SetReader};
 
     use crate::formats::Format;

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use modelfmt::Model;
 use modelfmt::modelfmt_core::source::FileSource;
-use modelfmt::modelfmt_core::{Error, FileIndex, OpenOptions, Reader, SetReader, ShardMap};
+use modelfmt::modelfmt_core::{
+    Error, OpenOptions, Reader, SetReader,
+    author::{FileIndex, ShardMap},
+};
 
 use crate::faults::chain;
 

@@ -1,6 +1,9 @@
 //! The metadata of a file: entries of the table, and the bytes of their payloads.
 
-use modelfmt_core::{Cursor, Extent, Limits, NameTable, Part};
+use modelfmt_core::{
+    Limits, Part,
+    author::{Cursor, Extent, NameTable},
+};
 
 use super::{MetaValue, Payload};
 use crate::error::{Error, Fault, Result};

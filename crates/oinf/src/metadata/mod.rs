@@ -6,7 +6,9 @@ mod json;
 use std::borrow::Cow;
 
 use modelfmt_core::{
-    Bytes, Cursor, DType, Limits, Part, TensorInfo, TensorView, ViewError, align_up, f16, implied_nbytes,
+    Bytes, DType, Limits, Part, TensorInfo, TensorView, ViewError,
+    author::{Cursor, align_up},
+    f16, implied_nbytes,
 };
 
 use crate::error::{Error, Fault, Result};

@@ -1,5 +1,5 @@
 use modelfmt_core::Source;
-use modelfmt_core::parse_source;
+use modelfmt_core::author::parse_source;
 
 use super::*;
 use crate::layout::{Plan, WriteOptions};

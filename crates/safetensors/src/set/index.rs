@@ -4,7 +4,7 @@ use std::fmt;
 
 use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{Object, TextSeed, Value, ValueSeed};
-use modelfmt_core::{Limits, NameTable, Part};
+use modelfmt_core::{Limits, Part, author::NameTable};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, Fault, Result};

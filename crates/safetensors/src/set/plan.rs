@@ -156,7 +156,7 @@ fn divide<'a>(
 
 /// Each plan has seen its own tensors only.
 fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
-    let mut names = modelfmt_core::NameTable::default();
+    let mut names = modelfmt_core::author::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
         let part = Part::entry("tensor", names.len() as u64).with_name(tensor.name);
         names.push(tensor.name).map_err(|fault| WriteError::Unsupported { part, fault: fault.into() })?;

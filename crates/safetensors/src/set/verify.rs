@@ -1,6 +1,9 @@
 //! What `verify` looks at in a set: every file opens, and the index and the files agree on who has what.
 
-use modelfmt_core::{FetchFiles, OpenSet, Part, Report, ShardMap as _, VerifyLevel};
+use modelfmt_core::{
+    FetchFiles, Part, Report, VerifyLevel,
+    author::{OpenSet, ShardMap as _},
+};
 
 use super::SetIndex;
 use crate::index::Index;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use modelfmt_core::{CommonError, Cursor, Extent, Limits, NewTensor, Parser, Part, TensorTable};
+use modelfmt_core::author::{Cursor, Extent, NewTensor, Parser};
+use modelfmt_core::{CommonError, Limits, Part, TensorTable};
 
 use crate::error::{Error, Fault, Result};
 use crate::wire::{HEADER_LEN, MIN_RECORD_LEN, Record, decode_header};

@@ -27,6 +27,6 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{
-    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Parser, Part, Report,
-    Source, Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
+    self, AlignedBuf, Bytes, Container, DType, Encoding, Execution, Limits, Location, Part, Report, Source,
+    Status, TensorInfo, TensorTable, TensorView, VerifyLevel, source, value,
 };

@@ -1,6 +1,7 @@
 //! Checks that opening does not make.
 
-use modelfmt_core::{Extent, Part, Report, VerifyLevel, overlaps};
+use modelfmt_core::author::{Extent, overlaps};
+use modelfmt_core::{Part, Report, VerifyLevel};
 
 use crate::index::Index;
 

@@ -1,6 +1,7 @@
 //! The records as they stand on disk.
 
-use modelfmt_core::{Cursor, DType, Part};
+use modelfmt_core::author::Cursor;
+use modelfmt_core::{DType, Part};
 
 use crate::error::{Error, Fault, Result};
 

@@ -1,0 +1,19 @@
+//! What you need to write the crate of a format, and not to read files.
+//!
+//! A [`Parser`] asks for the bytes that it needs and makes an index of them: a [`Cursor`] reads records, every range becomes an
+//! [`Extent`], and names go into a [`NameTable`]. [`FileIndex`] is what the shared readers ask of an index, [`ShardMap`] what
+//! they ask of the index of a set. [`reader!`](crate::reader), [`set_reader!`](crate::set_reader) and [`save!`](crate::save) make
+//! the public types of the crate.
+
+pub use crate::cursor::Cursor;
+pub use crate::error::{Located, Shortened};
+pub use crate::execution::PIECE;
+pub use crate::extent::{Extent, Overlap, align_up, overlaps};
+pub use crate::fetch::{Scan, ScanError, ScanRange, now, poll_once};
+pub use crate::file_index::FileIndex;
+pub use crate::format::FormatReader;
+pub use crate::names::NameTable;
+pub use crate::parse::{Parser, parse_fetched, parse_source, require_len};
+pub use crate::reader::view_of_source;
+pub use crate::set::{MapError, OpenSet, Placed, ShardMap};
+pub use crate::table::{NewTensor, Place, TableIter};
