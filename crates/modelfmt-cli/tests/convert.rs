@@ -256,6 +256,7 @@ fn a_preset_gives_each_tensor_its_type() {
     let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --quantize q4_k_l");
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("and the presets q4_k_s q4_k_m q5_k_s q5_k_m"), "{}", run.stderr);
-    let rename = "convert m.safetensors b.aero --exclude model.* --quantize *=q4_k_m --dry-run";
-    assert!(modelfmt_in(folder.path(), rename).stderr.contains("f32 becomes q6_k"));
+    let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --quantize lm*=q4_k_m");
+    assert!(run.stderr.contains("note: 1 tensor: f32 becomes q6_k\n"), "{}", run.stderr);
+    assert!(!run.stderr.contains("q4_k\n"), "{}", run.stderr);
 }
