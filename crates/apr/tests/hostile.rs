@@ -8,7 +8,7 @@ use apr::modelfmt_core::{
     author::{FileIndex, parse_source},
 };
 use apr::{Error, Fault, Index, Limits, OpenOptions, Reader, Status, VerifyLevel};
-use common::{Entry, File, footed, literals, sealed, zstd_frame};
+use common::{Entry, File, footed, literals, lz4_with_zeros, sealed, zstd_frame, zstd_with_zeros};
 use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -460,4 +460,70 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
         parse_source(Index::parser(far.len() as u64, OpenOptions::new().as_ref()), &&far[..]).unwrap();
     assert!(parsed.tensors().iter().eq(reader.tensors().iter()));
     assert!(Index::parse(&far).is_ok());
+}
+
+/// No digest covers the stored bytes, and a digest of what they expand to has no place in the file: sound content is never called
+/// checked. Content that is not what its own CRC says is refused all the same.
+#[test]
+fn checked_reads_of_compressed_content_say_that_there_is_no_hash_or_what_is_damaged() {
+    type Checked = Result<Vec<u8>, Error>;
+    let reads = |file: &[u8]| -> Vec<Checked> {
+        let near = Reader::from_source(file).unwrap();
+        let far = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
+        let whole = [near.tensor_checked("a"), far.tensor_checked("a"), near.tensor_checked("b")];
+        let part = [near.read_range_checked("b", 1..3), far.read_range_checked("b", 0..0)];
+        let whole = whole.map(|tensor| tensor.map(|tensor| tensor.bytes().to_vec()));
+        whole.into_iter().chain(part.map(|bytes| bytes.map(|bytes| bytes.to_vec()))).collect()
+    };
+    let two = File::two();
+    let bare = File { has_footer: false, ..two.clone() };
+    for file in [two.lz4(), two.zstd(), bare.lz4(), bare.zstd()] {
+        for read in reads(&file) {
+            assert!(matches!(read, Err(Error::NoHash { .. })), "{read:?}");
+        }
+    }
+    let mut damaged = two.lz4();
+    let at = damaged.len() - 70; // a literal: it still expands
+    damaged[at] ^= 1;
+    for read in reads(&damaged) {
+        assert!(matches!(read, Err(Error::Malformed { fault: Fault::Crc { .. }, .. })), "{read:?}");
+    }
+}
+
+/// What is held for compressed content follows the limits, not what the content says or would expand to.
+#[test]
+fn the_memory_of_compressed_content_is_bounded_by_the_limits() {
+    const LEN: usize = (1 << 20) + 100_000;
+    let of_zeros = |flag: u16| {
+        let mut file = File { flags: 0x400 | flag, has_footer: false, ..File::two() };
+        file.entries = vec![Entry::u8s("z", 0, LEN as u64)];
+        file.data.clear();
+        file.build()
+    };
+    for flag in [1u16, 2] {
+        let plain = of_zeros(flag);
+        let stored =
+            if flag == 1 { lz4_with_zeros(&plain[64..], LEN) } else { zstd_with_zeros(&plain[64..], LEN) };
+        let file = [&plain[..64], &stored].concat();
+        assert!(file.len() < 32 << 10, "{}", file.len());
+        let open = |limits: Limits| {
+            let options = OpenOptions::new().limits(limits);
+            peak(|| options.open_source(&file[..]).map(|reader| reader.tensors().len()))
+        };
+        let (opened, held) = open(Limits::default());
+        assert!(matches!(opened, Ok(1)), "{flag}: {opened:?}");
+        // What it expands to, growing in steps, and a copy of it behind the header.
+        println!("{flag}: {held} bytes held for {} that become {LEN}", file.len());
+        assert!(held < 4 * LEN, "{flag}: {held}");
+        let (mut small, mut short) = (Limits::default(), Limits::default());
+        (small.expansion, short.metadata_len) = (1, 1 << 20);
+        for limits in [small, short] {
+            let (refused, held) = open(limits);
+            let is_expansion =
+                matches!(refused, Err(Error::Malformed { fault: Fault::Expansion { .. }, .. }));
+            assert!(is_expansion, "{flag}: {refused:?}");
+            println!("{flag}: {held} bytes held for what is refused");
+            assert!(held < 4 << 20, "{flag}: {held}");
+        }
+    }
 }

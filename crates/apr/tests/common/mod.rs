@@ -171,6 +171,39 @@ pub fn zstd_frame(content: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A length and an LZ4 block: bytes, and so many zeros behind them, as one long match.
+pub fn lz4_with_zeros(first: &[u8], zeros: usize) -> Vec<u8> {
+    let mut out = u32::try_from(first.len() + zeros).unwrap().to_le_bytes().to_vec();
+    // A zero to copy from, and the literals that a block ends with.
+    out.extend(literals(&[first, &[0]].concat()));
+    out[4] |= 15; // the token: a long match follows
+    out.extend([1, 0]);
+    let more = zeros - 1 - 19 - 5;
+    out.extend(vec![255; more / 255]);
+    out.extend([u8::try_from(more % 255).unwrap(), 0x50, 0, 0, 0, 0, 0]);
+    out
+}
+
+/// RFC 8878: a frame with a window of 1 MiB that does not say its size: a raw block, and blocks of a zero that is repeated.
+pub fn zstd_with_zeros(first: &[u8], mut zeros: usize) -> Vec<u8> {
+    const MOST: usize = 128 << 10;
+    let mut out = 0xFD2F_B528_u32.to_le_bytes().to_vec();
+    out.extend([0, 10 << 3]);
+    let header = |len: usize, kind: u32, is_last: bool| {
+        let header: u32 = (u32::try_from(len).unwrap() << 3) | (kind << 1) | u32::from(is_last);
+        [header.to_le_bytes()[0], header.to_le_bytes()[1], header.to_le_bytes()[2]]
+    };
+    out.extend(header(first.len(), 0, false));
+    out.extend(first);
+    while zeros > 0 {
+        let len = zeros.min(MOST);
+        zeros -= len;
+        out.extend(header(len, 1, zeros == 0));
+        out.push(0);
+    }
+    out
+}
+
 /// The bytes with a footer that is right.
 pub fn footed(mut file: Vec<u8>) -> Vec<u8> {
     let crc = testkit::crc32(&file);
