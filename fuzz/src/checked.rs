@@ -18,7 +18,7 @@ use super::model::Model as Made;
 use super::writers::Write;
 use super::{roundtrips, writers};
 
-const FORMATS: [Format; 8] = [
+const FORMATS: [Format; 9] = [
     Format::Aero,
     Format::AeroSet,
     Format::Apr2,
@@ -27,6 +27,7 @@ const FORMATS: [Format; 8] = [
     Format::Oinf,
     Format::Safetensors,
     Format::SafetensorsSharded,
+    Format::Apr,
 ];
 
 /// A model as files in memory.
@@ -253,6 +254,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
     let (taste, write): (_, Write) = match format {
         Format::Aero | Format::AeroSet => (roundtrips::AERO, writers::aero),
         Format::Apr2 | Format::Apr2Sharded => (roundtrips::APR2, writers::apr2),
+        Format::Apr => (roundtrips::APR, writers::apr),
         Format::Mag => (roundtrips::MAG, writers::mag),
         Format::Oinf => (roundtrips::OINF, writers::oinf),
         _ => (roundtrips::SAFETENSORS, writers::safetensors),

@@ -67,20 +67,26 @@ fn sorted(mut diff: Diff) -> Diff {
 /// A writer, and what makes checksums fit again.
 type Writer = (Write, fn(&mut [u8]));
 
-const FORMATS: [Writer; 6] = [
+const FORMATS: [Writer; 7] = [
     (writers::aero, mutate::fix_aero),
     (writers::apr2, mutate::fix_apr2),
     (writers::mag, mutate::fix_mag),
     (writers::oinf, |_| ()),
     (writers::safetensors, |_| ()),
     (mutate::write_gguf, |_| ()),
+    (writers::apr, mutate::fix_apr),
 ];
 
 fn pair(u: &mut Unstructured<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let (one, other) = (*u.choose(&FORMATS)?, *u.choose(&FORMATS)?);
     let (flags, other_flags) = (u8::arbitrary(u)?, u8::arbitrary(u)?);
-    let taste =
-        *u.choose(&[roundtrips::OINF, roundtrips::SAFETENSORS, roundtrips::APR2, roundtrips::AERO])?;
+    let taste = *u.choose(&[
+        roundtrips::OINF,
+        roundtrips::SAFETENSORS,
+        roundtrips::APR2,
+        roundtrips::AERO,
+        roundtrips::APR,
+    ])?;
     let work = Execution::sequential();
     let model = Made::arbitrary(u, taste)?;
     let Some(a) = one.0(&model, flags, &work) else { return Ok(None) };

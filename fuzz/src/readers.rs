@@ -74,6 +74,14 @@ fn file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool) -> bool
 where
     I: FileIndex + Send + Sync,
 {
+    bounded_file::<I>(bytes, depth, ignore_checksum, open_bound(bytes.len()))
+}
+
+/// As [`file`], with another bound on what opening may hold.
+fn bounded_file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool, bound: usize) -> bool
+where
+    I: FileIndex + Send + Sync,
+{
     let options = OpenOptions::new(limits()).ignore_checksum(ignore_checksum);
     if depth.is_whole() {
         drivers::same::<I>(bytes, &options);
@@ -81,7 +89,7 @@ where
     both(
         bytes,
         depth,
-        open_bound(bytes.len()),
+        bound,
         |b| Reader::<I, _>::open_source(b, &options),
         |r| Reader::<I, _>::open_source(r, &options),
         Reader::source,
@@ -129,9 +137,15 @@ fn verified(reader: &aero::Reader<&[u8]>) {
     }
 }
 
-/// Also without the checksum of its header, which stops nearly every mutation.
+/// Also without the checksum of its header, which stops nearly every mutation; and files of the first generation.
 pub fn apr(bytes: &[u8], depth: Depth) {
-    file::<apr::Index>(bytes, depth, true);
+    if bytes.starts_with(b"APRN") {
+        file::<apr::v1::Index>(bytes, depth, false);
+    }
+    // Opening expands content that is compressed as a whole, where a flag says that it may be.
+    let is_compressed = bytes.get(6).is_some_and(|flags| flags & 3 != 0);
+    let expanded = if is_compressed { EXPANSION + 256 * bytes.len() } else { 0 };
+    bounded_file::<apr::Index>(bytes, depth, true, open_bound(bytes.len()) + expanded);
 }
 
 pub fn apr2(bytes: &[u8], depth: Depth) {

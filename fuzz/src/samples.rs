@@ -26,6 +26,7 @@ const SAMPLES: &[(&str, Write, u8)] = &[
     ("apr2", writers::apr2, 0),
     ("apr2 with lz4", writers::apr2, 1),
     ("apr1", write_apr1, 0),
+    ("apr", writers::apr, 0),
     ("safetensors", writers::safetensors, 1),
     ("gguf", mutate::write_gguf, 6),
 ];

@@ -21,8 +21,16 @@ fn main() {
     divan::main();
 }
 
-const FORMS: [Form; 7] =
-    [Form::Aero, Form::AeroAll, Form::Mag, Form::Oinf, Form::Apr2, Form::Apr2Lz4, Form::Safetensors];
+const FORMS: [Form; 8] = [
+    Form::Aero,
+    Form::AeroAll,
+    Form::Mag,
+    Form::Oinf,
+    Form::Apr2,
+    Form::Apr2Lz4,
+    Form::Apr,
+    Form::Safetensors,
+];
 
 /// A model of many small tensors, where the index is all.
 fn small() -> Tensors {

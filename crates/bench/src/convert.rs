@@ -48,6 +48,7 @@ pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
         Form::Safetensors => Format::Safetensors,
         Form::Mag => Format::Mag,
         Form::Oinf => Format::Oinf,
+        Form::Apr => Format::Apr,
         Form::Apr2 => Format::Apr2,
         Form::Apr2Lz4 => {
             options.compress = Some(Compression::Lz4);

@@ -23,6 +23,8 @@ pub enum Form {
     Mag,
     /// OINF.
     Oinf,
+    /// APR.
+    Apr,
     /// APR2, tensors as they are.
     Apr2,
     /// APR2, tensors in LZ4 blocks.
@@ -34,7 +36,7 @@ pub enum Form {
 }
 
 /// The formats that are compared with safetensors, in the order of the tables.
-pub const FORMS: [Form; 4] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero];
+pub const FORMS: [Form; 5] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero, Form::Apr];
 
 impl Form {
     /// What rows and files are called.
@@ -43,6 +45,7 @@ impl Form {
             Self::Safetensors => "safetensors",
             Self::Mag => "mag",
             Self::Oinf => "oinf",
+            Self::Apr => "apr",
             Self::Apr2 => "apr2",
             Self::Apr2Lz4 => "apr2-lz4",
             Self::Aero => "aero",
@@ -65,6 +68,7 @@ impl Form {
             Self::Safetensors => "safetensors",
             Self::Mag => "MAG",
             Self::Oinf => "OINF",
+            Self::Apr => "APR",
             Self::Apr2 => "APR2",
             Self::Apr2Lz4 => "APR2 LZ4",
             Self::Aero => "AERO, chunk hashes",
@@ -81,6 +85,7 @@ impl Form {
             Self::Safetensors => Box::new(modelfmt_safetensors::Reader::from_source(bytes)?),
             Self::Mag => Box::new(mag::Reader::from_source(bytes)?),
             Self::Oinf => Box::new(oinf::Reader::from_source(bytes)?),
+            Self::Apr => Box::new(apr::Reader::from_source(bytes)?),
             Self::Apr2 | Self::Apr2Lz4 => Box::new(apr2::Reader::from_source(bytes)?),
             Self::Aero | Self::AeroAll => Box::new(aero::Reader::from_source(bytes)?),
         })
@@ -191,6 +196,11 @@ impl Tensors {
             Form::Oinf => {
                 use oinf::{Metadata, Plan, WriteOptions};
                 Plan::new(self.specs(), &Metadata::new(), &WriteOptions::new())?.write(data, sink, &work)?;
+            }
+            Form::Apr => {
+                use apr::{Metadata, Plan, WriteOptions};
+                let metadata = Metadata::new("bench", Object::new());
+                Plan::new(self.specs(), &metadata, &WriteOptions::new())?.write(data, sink, &work)?;
             }
             Form::Apr2 | Form::Apr2Lz4 => {
                 use apr2::{Compression, Metadata, Plan, WriteOptions};

@@ -127,6 +127,7 @@ macro_rules! read {
 /// Opens a source and reads one tensor; returns its length.
 fn read(form: Form, source: impl Source, name: &str) -> Result<usize> {
     Ok(match form {
+        Form::Apr => read!(apr, source, name),
         Form::Apr2 | Form::Apr2Lz4 => read!(apr2, source, name),
         Form::Mag => read!(mag, source, name),
         Form::Oinf => read!(oinf, source, name),

@@ -95,6 +95,7 @@ macro_rules! reader {
 /// Opens a file in memory and finds one tensor.
 fn open<'a>(form: Form, bytes: &'a [u8], name: &str) -> Result<Box<dyn Container + 'a>> {
     Ok(match form {
+        Form::Apr => reader!(apr, bytes, name),
         Form::Apr2 | Form::Apr2Lz4 => reader!(apr2, bytes, name),
         Form::Mag => reader!(mag, bytes, name),
         Form::Oinf => reader!(oinf, bytes, name),

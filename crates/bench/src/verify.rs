@@ -38,7 +38,7 @@ enum Raw {
     Lz4,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case {
         id: "aero",
         form: Form::Aero,
@@ -60,6 +60,15 @@ const CASES: [Case; 5] = [
     Case {
         id: "apr2",
         form: Form::Apr2,
+        values: Values::F32,
+        part: 1,
+        raw: Raw::Crc32,
+        target: 0.8,
+        checks: &["crc"],
+    },
+    Case {
+        id: "apr",
+        form: Form::Apr,
         values: Values::F32,
         part: 1,
         raw: Raw::Crc32,

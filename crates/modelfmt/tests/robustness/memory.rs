@@ -63,7 +63,7 @@ const TIMES: usize = 4;
 
 #[test]
 fn an_index_takes_a_small_multiple_of_its_bytes() {
-    for name in ["aero", "mag", "oinf", "apr2", "apr1", "safetensors", "gguf"] {
+    for name in ["aero", "mag", "oinf", "apr2", "apr1", "apr", "safetensors", "gguf"] {
         let bytes = sample_of(name, 20_000);
         let (held, index) = (held(&bytes), index_len(name, &bytes));
         let ratio = held as f64 / index as f64;
@@ -101,6 +101,21 @@ fn apr1(metadata: &str) -> Vec<u8> {
     file
 }
 
+/// A file of no tensors, without a footer.
+fn apr(metadata: &str) -> Vec<u8> {
+    let at = (64 + metadata.len() as u64).next_multiple_of(64);
+    let mut file = b"APR\0\x02\0\0\x04\0\0\0\0".to_vec();
+    file.extend(64u64.to_le_bytes());
+    file.extend((metadata.len() as u32).to_le_bytes());
+    file.extend([at.to_le_bytes(), at.to_le_bytes()].concat());
+    file.resize(64, 0);
+    let crc = crc32fast::hash(&[&file[..40], &file[44..]].concat());
+    file[40..44].copy_from_slice(&crc.to_le_bytes());
+    file.extend(metadata.as_bytes());
+    file.resize(at as usize, 0);
+    file
+}
+
 fn safetensors(header: &str) -> Vec<u8> {
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header.as_bytes());
@@ -113,13 +128,22 @@ fn hostile_metadata_takes_a_bounded_multiple_of_its_bytes() {
     let many = |text: &str, times: usize| vec![text; times].join(",");
     let x = |members: String| format!(r#"{{"architecture":{{}},"x":[{members}]}}"#);
     let mut files = vec![
-        ("apr, numbers", apr1(&x(many("1", 100_000)))),
-        ("apr, lists", apr1(&x(many("[]", 70_000)))),
-        ("apr, objects", apr1(&x(many(r#"{"":0}"#, 30_000)))),
-        ("apr, texts", apr1(&x(many(r#""""#, 30_000)))),
+        ("apr1, numbers", apr1(&x(many("1", 100_000)))),
+        ("apr1, lists", apr1(&x(many("[]", 70_000)))),
+        ("apr1, objects", apr1(&x(many(r#"{"":0}"#, 30_000)))),
+        ("apr1, texts", apr1(&x(many(r#""""#, 30_000)))),
     ];
+    let with_apr = |files: &mut Vec<(&str, Vec<u8>)>, what, members: String| {
+        files.push((what, apr(&format!(r#"{{"model_type":"","x":[{members}]}}"#))));
+    };
+    with_apr(&mut files, "apr, numbers", many("1", 100_000));
+    with_apr(&mut files, "apr, lists", many("[]", 70_000));
+    with_apr(&mut files, "apr, objects", many(r#"{"":0}"#, 30_000));
+    with_apr(&mut files, "apr, texts", many(r#""""#, 30_000));
+    with_apr(&mut files, "apr, a key twice", many(r#"{"a":0,"a":0}"#, 30_000));
     for count in COUNTS {
-        files.push(("apr, keys", apr1(&object_of_keys(count, "0"))));
+        files.push(("apr, keys", apr(&object_of_keys(count, "0"))));
+        files.push(("apr1, keys", apr1(&object_of_keys(count, "0"))));
         let metadata = object_of_keys(count, r#""""#);
         files.push(("safetensors, keys", safetensors(&format!(r#"{{"__metadata__":{metadata}}}"#))));
     }

@@ -49,8 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Targets whose inputs are files, and how such files end.
-const TARGETS: [(&str, &str); 6] = [
+const TARGETS: [(&str, &str); 7] = [
     ("aero_parse", "aero"),
+    ("apr_parse", "apr"),
     ("apr2_parse", "apr"),
     ("gguf_parse", "gguf"),
     ("mag_parse", "mag"),
