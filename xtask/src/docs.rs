@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use modelfmt::convert::{Blocks, Capabilities, Metadata, Names};
+use modelfmt::convert::{Access, Blocks, Capabilities, Metadata, Names};
 use modelfmt::{DType, Format};
 
 use crate::run::{Result, step};
@@ -68,7 +68,8 @@ fn table() -> String {
     let mut table = String::from(
         "| format | numbers | ggml blocks | rank | tensor names | without data | metadata |\n| --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for entry in Format::ALL.iter().map(|format| format.capabilities()) {
+    let has_tensors = |entry: &&Capabilities| !matches!(entry.access, Access::NoTensors(_));
+    for entry in Format::ALL.iter().map(|format| format.capabilities()).filter(has_tensors) {
         let access = if entry.format.is_writable() { "" } else { " (read only)" };
         let cells = [
             format!("`{}`{access}", entry.format),

@@ -24,6 +24,12 @@ pub enum Fault {
         "the metadata would begin at byte {0}, not at byte 64: the file has whisper-apr's private layout, which is not read, or is damaged"
     )]
     PrivateLayout(u64),
+    /// The first four bytes of a file of the first generation are not `APRN`.
+    #[error("the file begins with {0:02x?}, not with `APRN`: it is not of this format")]
+    MagicV1([u8; 4]),
+    /// The major version of a file of the first generation is not 1.
+    #[error("the major version is {0}; this reader knows 1")]
+    VersionV1(u8),
     /// The major version is not 2.
     #[error("the major version is {0}; this reader knows 2")]
     Version(u8),

@@ -149,6 +149,7 @@ mod payload;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
+pub mod v1;
 mod verify;
 mod wire;
 mod writer;

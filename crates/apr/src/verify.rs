@@ -50,12 +50,12 @@ pub(crate) async fn report(
 }
 
 /// One finding, in the words of errors.
-fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
+pub(crate) fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
     format!("{part} at byte {at}: {what}")
 }
 
 /// An error as a finding.
-fn message(error: &Error) -> String {
+pub(crate) fn message(error: &Error) -> String {
     use std::error::Error as _;
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),

@@ -55,6 +55,31 @@ fn files_that_are_no_models_say_so() {
 }
 
 #[test]
+fn a_model_without_a_list_of_tensors_is_inspected_and_verified_and_not_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(testdata("apr/v1-linear-regression.aprn"), folder.path().join("m.apr")).unwrap();
+    let run = modelfmt_in(folder.path(), "inspect m.apr --json");
+    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.status, &found["format"], &found["version"]), (0, &"aprn".into(), &"1.0".into()));
+    assert_eq!(found["details"]["model_type"], "linear_regression");
+    assert_eq!(found["metadata"]["model_name"], "line");
+    assert_eq!(found["tensors"], serde_json::json!([]));
+    assert_eq!(modelfmt_in(folder.path(), "verify m.apr").status, 0);
+    for line in ["convert m.apr out.safetensors", "convert m.apr out.aero --lossy", "diff m.apr m.apr"] {
+        let run = modelfmt_in(folder.path(), line);
+        assert_eq!(run.status, 1, "{line}");
+        let error = run.error();
+        assert!(error.contains("m.apr: a model of aprender's first generation"), "{line}: {error}");
+    }
+    assert_eq!(names(folder.path()), ["m.apr"]);
+    let mut damaged = fs::read(folder.path().join("m.apr")).unwrap();
+    damaged[120] ^= 1;
+    fs::write(folder.path().join("m.apr"), damaged).unwrap();
+    let run = modelfmt_in(folder.path(), "verify m.apr");
+    assert!(run.status == 1 && run.stdout.contains("crc"), "{}", run.stdout);
+}
+
+#[test]
 fn every_truncation_is_one_error_line() {
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::read(testdata("reference/trained.mag")).unwrap();

@@ -71,7 +71,6 @@ fn what_standard_input_lacks_is_said() {
     for (line, status, why) in [
         ("$M inspect - < /dev/null", 1, "error: -: not a model file: it is empty"),
         ("echo ALBR-ENC | $M inspect -", 1, "error: -: it is a model that the program `apr` has encrypted"),
-        ("echo APRN | $M inspect -", 1, "error: -: it is a model of aprender's first generation (APRN)"),
         ("echo hello | $M inspect -", 1, "error: -: not a model file: its content is of no format"),
         ("head -c 100 trained.mag | $M verify - --quiet | grep -q FAILED && exit 7", 7, ""),
         ("$M inspect - < .", 1, "error: -: cannot be opened: Is a directory"),

@@ -77,6 +77,8 @@ impl Diff {
 /// # Errors
 /// If either cannot be read, or the progress callback stops the work.
 pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
+    a.expect_tensors()?;
+    b.expect_tensors()?;
     a.open_all()?;
     b.open_all()?;
     let mut diff = Diff { metadata: differences(a, b)?, ..Diff::default() };

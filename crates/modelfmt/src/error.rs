@@ -52,12 +52,22 @@ pub enum Error {
         error: Box<AnyError>,
     },
     /// A file is of no format that is known.
-    #[error("{}: {}{hint}", path.display(), if hint.starts_with("it is a model") { "" } else { "not a model file: " })]
+    #[error("{}: {}{hint}", path.display(), if *is_model { "" } else { "not a model file: " })]
     UnknownFormat {
         /// The file.
         path: PathBuf,
         /// What it looks like, or what was expected.
         hint: &'static str,
+        /// Whether it holds a model all the same, or stands for one: of a format that is recognised and not read.
+        is_model: bool,
+    },
+    /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.
+    #[error("{}: {why}", path.display())]
+    NoTensors {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: &'static str,
     },
     /// No model stands for a folder.
     #[error("{}: {why}", path.display())]
@@ -216,6 +226,7 @@ impl Error {
             Self::Damaged { .. } => "damaged",
             Self::UnknownFormat { .. } => "unknown-format",
             Self::NoModel { .. } => "no-model",
+            Self::NoTensors { .. } => "no-tensors",
             Self::NotEnabled { .. } => "not-enabled",
             Self::NotExtractable { .. } => "not-extractable",
             Self::Usage { .. } => "usage",

@@ -14,9 +14,10 @@ use modelfmt_core::{Bytes, Container, Encoding, Location, TensorInfo, TensorView
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::open::OpenOptions;
-use crate::unrecognized;
+use crate::unrecognized::{self, Stranger};
 
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
@@ -54,8 +55,8 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.clone(), source };
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
-            let hint = unrecognized::look(&source).map_err(failed)?.hint;
-            return Err(Error::UnknownFormat { path, hint });
+            let Stranger { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
+            return Err(Error::UnknownFormat { path, hint, is_model });
         };
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
@@ -64,7 +65,9 @@ impl OpenOptions {
         let index_file = format.is_set().then(|| (name.clone(), source.len()));
         let files = match files {
             Some(files) => files,
-            None if format.is_set() => return Err(Error::UnknownFormat { path, hint: ALONE }),
+            None if format.is_set() => {
+                return Err(Error::UnknownFormat { path, hint: ALONE, is_model: false });
+            }
             None => shared_files(MemoryFiles::default()),
         };
         let opened = (driver.open)(ToOpen { source, name, files, options: self })
@@ -249,6 +252,14 @@ impl Model {
     #[must_use]
     pub fn tensors(&self) -> Tensors<'_> {
         Tensors { container: self.container(), positions: 0..self.tensor_count() }
+    }
+
+    /// Refuses a model whose tensors cannot be listed, so that nobody takes it for one that has none.
+    pub(crate) fn expect_tensors(&self) -> Result<()> {
+        match self.format().capabilities().access {
+            Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),
+            Access::ReadWrite | Access::ReadOnly(_) => Ok(()),
+        }
     }
 
     /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are

@@ -30,6 +30,7 @@ as_reader! {
     "apr2" as_apr2 apr2::Reader<BoxSource>, "an APR2 or APR1 file";
     "apr2" as_apr2_sharded apr2::SetReader<SharedFiles>, "a sharded APR2 model";
     "apr" as_apr apr::Reader<BoxSource>, "an APR file";
+    "apr" as_aprn apr::v1::Reader<BoxSource>, "an APRN file";
     "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
     "gguf" as_gguf_sharded modelfmt_gguf::SetReader<SharedFiles>, "a split GGUF model";
 }

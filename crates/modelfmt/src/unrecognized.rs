@@ -53,12 +53,6 @@ const STARTS: &[(&[u8], Stranger)] = &[
     (b"tjgg", model(OLD_GGML)),
     (b"lmgg", model(OLD_GGML)),
     (
-        b"aprn",
-        model(
-            "it is a model of aprender's first generation (APRN): a Rust structure without a list of tensors, which modelfmt does not read; save it again with aprender of today",
-        ),
-    ),
-    (
         b"albr-enc",
         model(
             "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first",
@@ -138,7 +132,6 @@ mod tests {
             (b"\x89HDF\r\n\x1a\n", true, "Keras"),
             (b"\x1c\0\0\0TFL3\x14\0", true, "TensorFlow Lite"),
             (b"\x08\x08\x12\x07pytorch\x1a\x05", true, "ONNX"),
-            (b"APRN\x01\x00\x11\x00", true, "first generation (APRN)"),
             (b"ALBR-ENC\x01\x02", true, "`apr` has encrypted"),
             (b"<!DOCTYPE html><html>", false, "web page"),
             (b"{\"hidden_size\": 384}", false, "not the index"),

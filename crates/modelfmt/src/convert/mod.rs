@@ -178,9 +178,15 @@ impl<'a> Conversion<'a> {
             Error::usage(Choice::Target, UnknownTarget::Version { format: target, version }.to_string())
         };
         let capabilities = target.capabilities_of(version).ok_or_else(unwritten)?;
-        if let Access::ReadOnly(instead) = capabilities.access {
+        let never = match capabilities.access {
+            Access::ReadWrite => None,
+            Access::ReadOnly(instead) => Some(instead),
+            Access::NoTensors(_) => Some(None),
+        };
+        if let Some(instead) = never {
             return Err(write::never(target, instead));
         }
+        model.expect_tensors()?;
         options.check(target)?;
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });

@@ -37,6 +37,33 @@ pub(super) static APR: Entry = Entry {
     ),
 };
 
+pub(super) static APRN: Entry = Entry {
+    name: "aprn",
+    feature: "apr",
+    tells: Tells::Magic(b"APRN"),
+    ending: None,
+    sharded: None,
+    is_set: false,
+    versions: &[],
+    capabilities: Capabilities {
+        format: Format::Aprn,
+        numbers: &[],
+        blocks: Blocks::None,
+        complex: false,
+        packed: false,
+        min_rank: 0,
+        max_rank: 0,
+        names: Names::Any,
+        declared: false,
+        metadata: Metadata::ReadOnly,
+        access: Access::NoTensors(
+            "a model of aprender's first generation (APRN) is one structure of a Rust program and has no list of tensors; load it with aprender, and save its weights as safetensors",
+        ),
+    },
+    choices: &[],
+    driver: driver!("apr", on::open_v1),
+};
+
 const NUMBERS: &[DType] = &[I8, U8, I32, I64, F16, BF16, F32, F64];
 const BLOCKS: &[DType] = &[Q4K, Q6K, AprQ4, AprQ8];
 
@@ -61,6 +88,11 @@ mod on {
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
         opened.open_file::<apr::Reader<_>>()
+    }
+
+    /// Opens a file of the first generation.
+    pub(super) fn open_v1(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        opened.open_file::<apr::v1::Reader<_>>()
     }
 
     pub(super) fn write(

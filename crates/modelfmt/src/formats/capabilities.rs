@@ -42,6 +42,8 @@ pub enum Access {
     ReadWrite,
     /// It is only read; what to write instead, if anything.
     ReadOnly(Option<&'static str>),
+    /// Its metadata is read, and its tensors are not; why.
+    NoTensors(&'static str),
 }
 
 /// The block types that a format has.

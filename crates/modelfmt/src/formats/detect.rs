@@ -34,7 +34,7 @@ impl Format {
     /// Whether the format is written as well as read, if this build can do either.
     #[must_use]
     pub const fn is_writable(self) -> bool {
-        !matches!(self.entry().capabilities.access, Access::ReadOnly(_))
+        matches!(self.entry().capabilities.access, Access::ReadWrite)
     }
 
     /// Whether a model of this format consists of several files.
@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(detect(&old(2, 64)), Some(Format::Apr));
         assert_eq!((detect(&old(2, 32)), detect(&old(1, 64))), (Some(Format::Apr2), Some(Format::Apr2)));
         assert_eq!((detect(b"APR2"), detect(b"APR\0")), (Some(Format::Apr2), Some(Format::Apr)));
+        assert_eq!(detect(b"APRN"), Some(Format::Aprn));
         for nothing in [&b""[..], b"{", b"{}", b"MAG", b"hello world, this is text"] {
             assert_eq!(detect(nothing), None);
         }

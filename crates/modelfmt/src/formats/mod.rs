@@ -60,6 +60,8 @@ formats! {
     Apr1 = apr2::APR1,
     /// APR 2.0 as aprender writes it.
     Apr = apr::APR,
+    /// APRN, aprender's classical models; metadata only.
+    Aprn = apr::APRN,
     /// safetensors.
     Safetensors = safetensors::SAFETENSORS,
     /// Many safetensors files and their index JSON.

@@ -1,7 +1,7 @@
 //! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
 
 use modelfmt::convert::{Compression, Declared, MagChecksum};
-use modelfmt::{ConvertOptions, DType, Error, Format};
+use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
 
 use crate::common::{T, all, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
@@ -147,7 +147,8 @@ const SHARDED: &[Format] = &[
 fn values_that_no_option_takes_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     type Row = (Format, fn(&mut ConvertOptions), &'static str);
-    let rows: [Row; 10] = [
+    let rows: [Row; 11] = [
+        (Format::Aprn, |_| {}, "target: aprn is read and never written"),
         (
             Format::Apr2,
             |o| o.dequantize = vec![DType::F64.into()],
@@ -213,9 +214,33 @@ fn a_similar_name_is_suggested_where_that_does_not_take_long() {
         let header = format!("{{{},{last}}}", (0..count).map(tensor).collect::<Vec<_>>().join(","));
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
         file.extend(header.as_bytes());
-        let model = modelfmt::Model::from_source("m", file).unwrap();
+        let model = Model::from_source("m", file).unwrap();
         model.find(&"q".repeat(240)).unwrap_err().to_string().contains("did you mean")
     };
     assert!(suggestion(10));
     assert!(!suggestion(1000), "240 × 240 steps for each of a thousand names");
+}
+
+/// A model without a list of tensors is not one that has none.
+#[test]
+fn a_model_whose_tensors_cannot_be_listed_is_neither_converted_nor_compared() {
+    let path = testkit::testdata("apr").join("v1-linear-regression.aprn");
+    let model = Model::open(&path).unwrap();
+    assert_eq!((model.format(), model.tensor_count()), (Format::Aprn, 0));
+    assert!(model.container().verify(modelfmt::VerifyLevel::Full, &Execution::sequential()).is_ok());
+    assert!(model.as_aprn().is_some());
+    for target in Format::ALL.iter().copied().filter(|format| format.is_writable()) {
+        let error =
+            modelfmt::Conversion::new(&model, target, &ConvertOptions::default()).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::NoTensors { .. }) && !error.is_usage(), "{target}: {error}");
+        assert!(
+            error.to_string().contains("v1-linear-regression.aprn: a model of aprender's first"),
+            "{error}"
+        );
+    }
+    let other = mag(&[tensor("w", DType::F32, &[2])], &[]);
+    for (a, b) in [(&model, &model), (&model, &other), (&other, &model)] {
+        let error = modelfmt::diff(a, b, &Execution::sequential()).unwrap_err();
+        assert!(matches!(error, Error::NoTensors { .. }), "{error}");
+    }
 }

@@ -1,0 +1,41 @@
+//! APRN, the container that aprender writes classical models into (`format::save`, its first generation): header, metadata and
+//! CRC. What it holds is one structure of a Rust program, which only that program can take apart, so there are no tensors
+//! to list.
+//!
+//! ```text
+//! ┌─────────────────────┐ 0
+//! │ header (32 bytes)   │ magic "APRN", version, kind of model, lengths, compression, flags
+//! ├─────────────────────┤ 32
+//! │ metadata            │ a map in MessagePack
+//! ├─────────────────────┤
+//! │ payload             │ bincode of a Rust structure, perhaps compressed or encrypted
+//! ├─────────────────────┤
+//! │ signature (96 bytes)│ if the flag SIGNED is set
+//! ├─────────────────────┤
+//! │ footer (4 bytes)    │ CRC-32 of all before it
+//! └─────────────────────┘
+//! ```
+//!
+//! ```
+//! # let path = "../../testdata/apr/v1-linear-regression.aprn";
+//! use apr::VerifyLevel;
+//! use apr::v1::Reader;
+//!
+//! let model = Reader::open(path)?; // "model.apr"
+//! assert_eq!(model.index().model_type().name(), Some("linear_regression"));
+//! assert!(model.metadata()?.get("aprender_version").is_some());
+//! assert_eq!(model.tensors().len(), 0);
+//! model.verify(VerifyLevel::Full).into_result()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod index;
+mod metadata;
+mod parser;
+mod reader;
+mod verify;
+mod wire;
+
+pub use index::Index;
+pub use reader::{AsyncReader, OpenOptions, Reader};
+pub use wire::{Compression, Flags, ModelType};

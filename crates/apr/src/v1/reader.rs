@@ -1,0 +1,71 @@
+//! Opens APRN files: what [`modelfmt_core::Reader`] asks of the format.
+
+use modelfmt_core::author::FileIndex;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel};
+
+use super::index::Index;
+use super::parser::IndexParser;
+use crate::error::{Fault, Result};
+
+modelfmt_core::reader! {
+    "APRN", Index, Result, Object;
+
+    /// How an APRN file is opened.
+    pub struct OpenOptions;
+
+    /// An open APRN file: its [`Index`] and the source of its bytes.
+    pub struct Reader<S>;
+
+    /// An open APRN file over bytes that may have to be waited for, such as those of an object store.
+    pub struct AsyncReader<S>;
+}
+
+impl FileIndex for Index {
+    type Fault = Fault;
+    type Parser = IndexParser;
+    type Metadata<'a> = Object;
+
+    fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
+        IndexParser::new(file_len, options.limits_ref().clone())
+    }
+
+    fn file_len(&self) -> u64 {
+        self.file_len()
+    }
+
+    fn tensors(&self) -> &TensorTable {
+        self.tensors()
+    }
+
+    fn version_text(&self) -> Option<String> {
+        let (major, minor) = self.version();
+        Some(format!("{major}.{minor}"))
+    }
+
+    async fn metadata<S: Fetch>(&self, _: &S) -> Result<Object> {
+        self.metadata()
+    }
+
+    async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
+        Ok(self.metadata()?.into())
+    }
+
+    /// What the payload is, and how it is stored. Numbers without a name stand as numbers.
+    fn details(&self) -> Object {
+        let named = |name: Option<&str>, number: u64| name.map_or_else(|| Value::from(number), Value::from);
+        let (model_type, compression) = (self.model_type(), self.compression());
+        let mut details = Object::new();
+        details.insert("model_type", named(model_type.name(), model_type.0.into()));
+        details.insert("payload_nbytes", self.payload().len());
+        details.insert("uncompressed_nbytes", u64::from(self.header.uncompressed_size));
+        details.insert("compression", named(compression.name(), compression.0.into()));
+        details.insert("flags", self.flags().names().map(String::from).collect::<Value>());
+        details.insert("quality", u64::from(self.quality()));
+        details
+    }
+
+    async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        super::verify::report(self, source, level, work).await
+    }
+}
