@@ -1,7 +1,7 @@
 //! Opens TOY files: what [`modelfmt_core::Reader`] asks of the format.
 
-use modelfmt_core::value::{Object, Value};
 use modelfmt_core::author::FileIndex;
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel};
 
 use crate::error::{Fault, Result};
