@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use modelfmt::{Object, Printable, Value, json};
 
-use crate::commands;
 use crate::flags::Flags;
+use crate::json::escaped;
 
 /// Why a command did not do its job.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Message {
         let text = [("error", Value::from(self.text.as_str())), ("code", self.code.into())];
         let mut object = Object::from_iter(text);
         object.insert("caused_by", causes);
-        say(commands::escaped(&json::to_string(&Value::Object(object)).unwrap_or_default()));
+        say(escaped(&json::to_string(&Value::Object(object)).unwrap_or_default()));
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod flags;
 mod formats;
+mod json;
 mod progress;
 mod stop;
 mod streams;

@@ -6,6 +6,7 @@ use modelfmt::{Changed, Diff as Differences, Printable};
 
 use crate::args::Diff;
 use crate::failure::{Failure, Result, is_reader_gone};
+use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
 
@@ -15,7 +16,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
     let printed = super::print(|out| {
         if args.json {
-            serde_json::to_writer(super::EscapedJson(&mut *out), &diff).map_err(std::io::Error::from)?;
+            serde_json::to_writer(EscapedJson(&mut *out), &diff).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(());
         }

@@ -8,6 +8,7 @@ use modelfmt::{DType, Globs, InspectOptions, InspectedTensor, Inspection, List, 
 
 use crate::args::Inspect;
 use crate::failure::{Failure, Result};
+use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
 use crate::units::{count, size};
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let inspection = bar.run(|work| model.inspect(&options, work))?;
     super::print(|out| {
         if args.json {
-            serde_json::to_writer_pretty(super::EscapedJson(&mut *out), &inspection)
+            serde_json::to_writer_pretty(EscapedJson(&mut *out), &inspection)
                 .map_err(std::io::Error::from)?;
             return Ok(writeln!(out)?);
         }

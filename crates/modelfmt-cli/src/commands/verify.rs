@@ -8,6 +8,7 @@ use modelfmt::{FileReport, Printable, Status};
 
 use crate::args::Verify;
 use crate::failure::{Failure, Result, is_reader_gone, say};
+use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
 use crate::streams;
@@ -100,7 +101,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
 }
 
 fn json(report: &FileReport, out: &mut dyn Write) -> Result {
-    serde_json::to_writer(super::EscapedJson(&mut *out), report).map_err(std::io::Error::from)?;
+    serde_json::to_writer(EscapedJson(&mut *out), report).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
 }
 
