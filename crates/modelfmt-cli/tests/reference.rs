@@ -78,6 +78,10 @@ fn inspect_agrees() {
             continue;
         }
         let found = inspect(&name);
+        // What is not whole opens; some entries say no more of it.
+        if !expected["damaged"].is_null() && expected["tensors"].is_null() {
+            continue;
+        }
         assert_eq!(found["format"], expected["format"], "{name}");
         let (rows, wanted) = (found["tensors"].as_array().unwrap(), expected["tensors"].as_array().unwrap());
         assert_eq!(rows.len(), wanted.len(), "{name}");
@@ -87,7 +91,9 @@ fn inspect_agrees() {
                 assert_eq!(&row[key], wanted, "{name}: {key} of {}", row["name"]);
             }
             for key in ["name", "dtype", "shape", "nbytes"] {
-                assert!(wanted.get(key).is_some(), "{name}: {key} of {} is not expected", row["name"]);
+                // How long values would be that are not there, not every entry says.
+                let is_said = wanted.get(key).is_some() || (key == "nbytes" && row["has_data"] == false);
+                assert!(is_said, "{name}: {key} of {} is not expected", row["name"]);
             }
             let has_data = row["has_data"] == true;
             assert_eq!(wanted.get("blake3").is_some(), has_data, "{name}: values of {}", row["name"]);
@@ -112,7 +118,8 @@ fn verify_agrees() {
         let report = verify(&name);
         let is_damaged = !expected["damaged"].is_null();
         assert_eq!((&report["ok"], &report["level"]), (&(!is_damaged).into(), &"full".into()), "{name}");
-        assert_eq!(report["format"], expected["format"]);
+        let format = expected.get("format").unwrap_or(&report["format"]);
+        assert_eq!(&report["format"], format, "{name}");
         assert_eq!(report["errors"].as_array().is_none_or(Vec::is_empty), !is_damaged, "{name}");
         for word in expected["damaged"].as_str().into_iter().flat_map(|words| words.split(": ")) {
             assert!(report["errors"].to_string().contains(word), "{name}: {word}: {}", report["errors"]);
@@ -136,6 +143,15 @@ fn unhashed(name: &str, checks: &[Value], unhashed: &[Value]) {
     for chunk in unhashed {
         assert!(detail.contains(&chunk.to_string()), "{name}: {detail}");
     }
+}
+
+#[test]
+fn the_fault_of_openinfers_writer_is_explained() {
+    let name = "oinf/v2-quant-broken.oinf";
+    let errors = verify(name)["errors"].to_string();
+    assert!(errors.contains("quant payload") && errors.contains("OpenInfer's writer"), "{errors}");
+    let error = inspect(name)["tensors"][0]["quant"]["error"].clone();
+    assert!(error.as_str().unwrap().contains("OpenInfer's writer"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
-use modelfmt_core::value::Value;
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Location, TensorInfo};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
@@ -8,6 +8,7 @@ use crate::choice::Choice;
 use crate::error::Result;
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::quant::Quant;
 use crate::ties::Ties;
 use crate::values::Pieces;
 
@@ -65,6 +66,8 @@ pub struct InspectedTensor<'a> {
     pub location: Location,
     /// BLAKE3-256 of its values, uncompressed.
     pub blake3: Option<blake3::Hash>,
+    /// Scales and zero points that the file has for it, or why they cannot be read.
+    pub quant: Option<Result<Quant, String>>,
 }
 
 impl Model {
@@ -78,7 +81,8 @@ impl Model {
         for (position, info) in self.tensors().enumerate() {
             if options.tensors.as_ref().is_none_or(|globs| globs.is_match(info.name)) {
                 let location = self.location(position)?;
-                tensors.push((position, InspectedTensor { info, location, blake3: None }));
+                let quant = self.quant(position).map_err(|error| with_causes(&error)).transpose();
+                tensors.push((position, InspectedTensor { info, location, blake3: None, quant }));
             }
         }
         if let Some(globs) = options.tensors.as_ref().filter(|_| tensors.is_empty()) {
@@ -163,7 +167,7 @@ struct Row<'a> {
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let InspectedTensor { info, location, blake3 } = self.tensor;
+        let InspectedTensor { info, location, blake3, quant } = self.tensor;
         let mut row = serializer.serialize_map(None)?;
         row.serialize_entry("name", info.name)?;
         row.serialize_entry("dtype", info.dtype.name())?;
@@ -177,6 +181,17 @@ impl Serialize for Row<'_> {
         if self.hash {
             row.serialize_entry("blake3", &blake3.map(|hash| hash.to_hex().to_string()))?;
         }
+        match quant {
+            Some(Ok(quant)) => row.serialize_entry("quant", &quant.to_value())?,
+            Some(Err(error)) => row.serialize_entry("quant", &Object::from_iter([("error", &**error)]))?,
+            None => {}
+        }
         row.end()
     }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -201,6 +201,7 @@ mod model;
 mod open;
 mod presets;
 mod printable;
+mod quant;
 mod quantized;
 mod readers;
 mod show;
@@ -254,6 +255,7 @@ pub use modelfmt_safetensors as safetensors;
 pub use oinf;
 pub use open::OpenOptions;
 pub use printable::Printable;
+pub use quant::Quant;
 pub use show::{show, show_tensors, stats};
 pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]

@@ -17,6 +17,7 @@ use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::open::OpenOptions;
+use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
 impl OpenOptions {
@@ -420,5 +421,16 @@ impl Model {
 
     pub(crate) fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
         Error::file(self.path.clone(), error)
+    }
+}
+
+impl Model {
+    /// Scales and zero points of the tensor at a position, if the file has them beside its values. Reads them.
+    ///
+    /// # Errors
+    /// [`Error::File`] if they cannot be read, or break a rule of the format.
+    pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
+        let Some(quant) = self.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
+        quant(self.opened(), position).map_err(|error| self.failed(error))
     }
 }

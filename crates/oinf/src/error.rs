@@ -24,10 +24,10 @@ pub enum Fault {
     #[error("is not \"OINF\\0\": this is not an OINF file")]
     Magic,
     /// The file states another version.
-    #[error("is {0}; this library reads version 1")]
+    #[error("is {0}; this library reads versions 1 and 2")]
     Version(u32),
-    /// A field that version 1 reserves is not zero.
-    #[error("is {0:#x}, but version 1 keeps it zero")]
+    /// A field that the format reserves is not zero.
+    #[error("is {0:#x}, but the format keeps it zero")]
     NotZero(u64),
     /// An offset is not a multiple of 8.
     #[error("is {0}, which is not a multiple of 8")]
@@ -67,26 +67,63 @@ pub enum Fault {
         /// Where it stands in the string, in bytes.
         position: usize,
     },
-    /// A value type that version 1 does not define.
+    /// A value type that the format does not define.
     #[error("is value type {0}, which OINF does not define")]
     UnknownType(u32),
-    /// A value type of later revisions, which go by the same version number.
-    #[error("is value type {code} ({name}), which came after version 1 as specified and is not read here")]
-    LaterType {
-        /// The number.
-        code: u32,
-        /// What later revisions call it.
-        name: &'static str,
-    },
     /// A type that tensors and arrays cannot have.
     #[error("is {0}, but tensors and arrays hold numbers or booleans")]
     NotNumeric(ValueType),
-    /// Flag bits of a tensor beyond HAS_DATA.
+    /// Flag bits of a tensor that its version does not have.
     #[error("has the unknown bits {0:#x}")]
     FlagBits(u32),
     /// A tensor without data that has an offset or a length.
     #[error("is {0}, but a tensor without HAS_DATA has 0")]
     DeclaredData(u64),
+    /// A tensor without a quant payload that has an offset or a length of one.
+    #[error("is {0}, but a tensor without HAS_QUANT has 0")]
+    UndeclaredQuant(u64),
+    /// A scheme or a mode of a quant payload that the format does not define.
+    #[error("is {0}, which the format does not define")]
+    QuantCode(u32),
+    /// Scales along a dimension that the tensor does not have.
+    #[error("is {axis}, but the tensor has {rank} dimensions")]
+    QuantAxis {
+        /// The dimension.
+        axis: u64,
+        /// How many there are.
+        rank: usize,
+    },
+    /// Not as many scales or zero points as the shape implies.
+    #[error("is {found}, but the shape of the tensor implies {expected}")]
+    QuantCount {
+        /// What is there.
+        found: u64,
+        /// What the shape implies.
+        expected: u64,
+    },
+    /// Zero points where there are none, or not along the dimension of the scales.
+    #[error(
+        "does not fit: asymmetric payloads have zero points as they have scales, symmetric ones have none"
+    )]
+    QuantZeroPoints,
+    /// A quant payload of the wrong length.
+    #[error("is {found}, but a payload of this content takes {expected} bytes")]
+    QuantLen {
+        /// What the file says.
+        found: u64,
+        /// What the content implies.
+        expected: u64,
+    },
+    /// OpenInfer's writer has stored the quant payload elsewhere than the file says.
+    #[error(
+        "is not a quant payload: it stands at byte {0}. OpenInfer's writer has this fault: it stores the values of all tensors \
+         before all quant payloads, and its offsets say otherwise, so values of later tensors are not where the file says either; \
+         write the file again with a writer without the fault"
+    )]
+    QuantElsewhere(u64),
+    /// Quant payloads that share bytes, and together have more than the file.
+    #[error("have {0} bytes together, which is more than the file has: many share the same ones")]
+    SharedQuants(u64),
     /// A metadata payload of the wrong length.
     #[error("is {found}, but a {value_type} payload of this content takes {expected} bytes")]
     PayloadLen {
@@ -131,13 +168,28 @@ pub enum Fault {
         /// How many there are.
         count: u64,
     },
+    /// A ternary that is neither −1, 0 nor 1.
+    #[error("is ternary and must be -1, 0 or 1, but is -2 ({0} such elements in all)")]
+    Ternary(u64),
     /// Bits of a bitset beyond its bit count are set.
     #[error("has bits set beyond its {0}")]
     StrayBits(u32),
 
+    /// A value type that came after version 1's document.
+    #[error(
+        "the document of OINF 1 has no {0}, though the package that is published reads it; write version 2, or ask for extended \
+         types"
+    )]
+    Extended(ValueType),
+    /// A quant payload for a file of version 1.
+    #[error("has a quant payload, and OINF 1 has none; write version 2")]
+    NoQuants,
+    /// A quant payload for a tensor that is not written.
+    #[error("has a quant payload, and no such tensor is to be written")]
+    QuantOfNothing,
     /// An element type that OINF lacks.
     #[error(
-        "OINF cannot hold {0}; convert the values to a type that it has (bool, i8 to u64, f16, f32, f64)"
+        "OINF cannot hold {0}; convert the values to a type that it has (bool, i8 to u64, f16, bf16, f32, f64)"
     )]
     NoCode(DType),
     /// More entries than a 32-bit count can say.

@@ -2,9 +2,11 @@
 
 use modelfmt_core::{Limits, TensorTable};
 
+use crate::error::Result;
 use crate::metadata::{Entries, MetaValue, Metadata};
+use crate::quant::Quants;
 use crate::sizevars::SizeVars;
-use crate::wire::Header;
+use crate::wire::{Header, Version};
 
 /// What an OINF file contains: size variables, metadata with its values, and where each tensor lies; everything checked.
 #[derive(Clone, Debug)]
@@ -15,6 +17,7 @@ pub struct Index {
     pub(crate) sizevars: SizeVars,
     pub(crate) entries: Entries,
     pub(crate) tensors: TensorTable,
+    pub(crate) quants: Quants,
     /// Those it was parsed with, for `verify`, which parses again.
     pub(crate) limits: Limits,
 }
@@ -24,6 +27,12 @@ impl Index {
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.header.file_size
+    }
+
+    /// The version that the file states.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.header.version
     }
 
     /// Where the data section begins.
@@ -64,9 +73,23 @@ impl Index {
         &self.tensors
     }
 
+    /// Checks the extents of all quant payloads, and notes where OpenInfer's writer stores them.
+    pub(crate) fn note_quants(&mut self) -> Result<()> {
+        self.quants.check(self.header.file_size)?;
+        if self.quants.iter().next().is_some() {
+            let file_len = self.header.file_size;
+            let data = (0..self.tensors.len()).filter_map(|position| self.tensors.extent(position, file_len));
+            self.quants.note_written(data);
+        }
+        Ok(())
+    }
+
     /// Bytes of heap that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.sizevars.heap_size() + self.entries.heap_size() + self.tensors.heap_size()
+        self.sizevars.heap_size()
+            + self.entries.heap_size()
+            + self.tensors.heap_size()
+            + self.quants.heap_size()
     }
 }

@@ -1,6 +1,7 @@
 //! Descriptions to a plan: every offset and length of the file, nothing written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use modelfmt_core::write::{Segment, TensorSpec};
 use modelfmt_core::{
@@ -10,18 +11,57 @@ use modelfmt_core::{
 
 use crate::error::{Fault, WriteError};
 use crate::metadata::{MetaValue, Metadata};
-use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType, text_fault};
+use crate::quant::Quant;
+use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType, Version, text_fault};
 
-/// How a file is written. Version 1 leaves nothing to choose.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How a file is written.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct WriteOptions {}
+pub struct WriteOptions {
+    version: Version,
+    extended_types: bool,
+    quants: BTreeMap<String, Quant>,
+}
 
 impl WriteOptions {
-    /// The one way there is.
+    /// Version 1, with the types of its document.
     #[must_use]
     pub const fn new() -> Self {
-        Self {}
+        Self { version: Version::V1, extended_types: false, quants: BTreeMap::new() }
+    }
+
+    /// The version that is written.
+    #[must_use]
+    pub fn version(self, version: Version) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Whether version 1 may have the value types 16 to 25, which its document lacks and the published package reads. Version 2 has
+    /// them in any case.
+    #[must_use]
+    pub fn extended_types(self, extended_types: bool) -> Self {
+        Self { extended_types, ..self }
+    }
+
+    /// Version 2: scales and zero points of the tensor of that name.
+    #[must_use]
+    pub fn quant(mut self, name: impl Into<String>, quant: Quant) -> Self {
+        self.quants.insert(name.into(), quant);
+        self
+    }
+
+    /// The value type of a dtype, if the file may have it.
+    fn value_type(&self, dtype: DType) -> Result<ValueType, Fault> {
+        let value_type = ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
+        self.check_type(value_type)?;
+        Ok(value_type)
+    }
+
+    fn check_type(&self, value_type: ValueType) -> Result<(), Fault> {
+        if value_type.is_extended() && self.version == Version::V1 && !self.extended_types {
+            return Err(Fault::Extended(value_type));
+        }
+        Ok(())
     }
 }
 
@@ -36,8 +76,10 @@ pub struct Plan {
     order: Vec<usize>,
     /// Everything before the first tensor's values: header, tables, metadata.
     pub(crate) head: Vec<u8>,
-    /// Where values go, ascending.
+    /// Where values go, and quant payloads, which are numbered behind the tensors; ascending.
     pub(crate) segments: Vec<Segment>,
+    /// The quant payloads, each with its tensor, ascending by that.
+    pub(crate) quants: Vec<QuantPayload>,
     file_len: u64,
 }
 
@@ -46,21 +88,23 @@ impl Plan {
     ///
     /// # Errors
     /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
-    /// dtype that it lacks, a name that stands twice.
+    /// dtype that it lacks, a name that stands twice, a quant payload that does not fit its tensor.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata<'_>,
-        _options: &WriteOptions,
+        options: &WriteOptions,
     ) -> Result<Self, WriteError> {
-        let table = list(specs)?;
+        let table = list(specs, options)?;
+        let quants = quants(&table, options)?;
         // DECISIONS, OINF 1: our writer sorts by stored name (byte order).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, tensor)| tensor).collect();
         let sizevars = sorted("size variable", &metadata.sizevars)?;
-        let values = Values::encode(sorted("metadata entry", &metadata.values)?)?;
-        let mut plan = Self { table, order, head: Vec::new(), segments: Vec::new(), file_len: 0 };
-        let header = plan.place(&sizevars, &values)?;
+        let values = Values::encode(sorted("metadata entry", &metadata.values)?, options)?;
+        let (head, segments) = (Vec::new(), Vec::new());
+        let mut plan = Self { table, order, head, segments, quants, file_len: 0 };
+        let header = plan.place(options.version, &sizevars, &values)?;
         plan.encode(&header, &sizevars, &values)?;
         Ok(plan)
     }
@@ -83,12 +127,18 @@ impl Plan {
     }
 
     /// Fixes every offset.
-    fn place(&mut self, sizevars: &[(&str, &u64)], values: &Values<'_>) -> Result<Header, WriteError> {
+    fn place(
+        &mut self,
+        version: Version,
+        sizevars: &[(&str, &u64)],
+        values: &Values<'_>,
+    ) -> Result<Header, WriteError> {
+        let fields = 12 + version.tensor_tail();
         // Sums of lengths of what is in memory: they stay far below 2^64.
         let table_lens: [u64; 3] = [
             sizevars.iter().map(|(name, _)| text_len(name) + 8).sum(),
             values.entries.iter().map(|entry| text_len(entry.key) + 24).sum(),
-            self.tensors().map(|info| text_len(info.name) + 28 + 8 * info.shape.len() as u64).sum(),
+            self.tensors().map(|info| text_len(info.name) + fields + 8 * info.shape.len() as u64).sum(),
         ];
         let mut at = HEADER_LEN;
         let mut tables = [0; 3];
@@ -99,12 +149,21 @@ impl Plan {
         let data = at;
         at = after(at, values.bytes.len() as u64)?;
         for &tensor in &self.order {
-            let Some(info) = self.table.info(tensor).filter(|info| info.has_data) else { continue };
-            let nbytes = info.nbytes;
-            let extent = Extent::new(at, nbytes, u64::MAX).map_err(|_| too_long())?;
-            self.segments.push(Segment { tensor, extent });
-            self.table.set_offset(tensor, at);
-            at = after(at, nbytes)?;
+            if let Some(nbytes) = self.table.info(tensor).filter(|info| info.has_data).map(|info| info.nbytes)
+            {
+                let extent = Extent::new(at, nbytes, u64::MAX).map_err(|_| too_long())?;
+                self.segments.push(Segment { tensor, extent });
+                self.table.set_offset(tensor, at);
+                at = after(at, nbytes)?;
+            }
+            // Version 2: a tensor's quant payload follows its values, and bytes stand in the order of their offsets.
+            let Ok(number) = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor) else {
+                continue;
+            };
+            let Some(quant) = self.quants.get_mut(number) else { continue };
+            quant.extent = Extent::new(at, quant.bytes.len() as u64, u64::MAX).map_err(|_| too_long())?;
+            self.segments.push(Segment { tensor: self.table.len() + number, extent: quant.extent });
+            at = after(at, quant.extent.len())?;
         }
         self.file_len = at;
         let counts = [
@@ -112,7 +171,7 @@ impl Plan {
             count("metadata entries", values.entries.len())?,
             count("tensors", self.order.len())?,
         ];
-        Ok(Header { counts, tables, data, file_size: at })
+        Ok(Header { version, counts, tables, data, file_size: at })
     }
 
     /// Everything before the first tensor's values.
@@ -140,8 +199,11 @@ impl Plan {
             text("tensor", info.name, &mut out)?;
             let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", info.name), fault };
             let value_type = ValueType::of(info.dtype).ok_or_else(|| unfit(Fault::NoCode(info.dtype)))?;
-            let data = self.table.offset(tensor).map(|offset| (offset, info.nbytes));
-            wire::encode_tensor_rest(value_type, info.shape, data, &mut out).map_err(unfit)?;
+            let quant = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor).ok();
+            let quant = quant.and_then(|number| self.quants.get(number)).map(|quant| quant.extent);
+            let blobs = [self.table.extent(tensor, self.file_len), quant];
+            wire::encode_tensor_rest(header.version, value_type, info.shape, blobs, &mut out)
+                .map_err(unfit)?;
         }
         align(&mut out);
         out.extend(&values.bytes);
@@ -150,23 +212,54 @@ impl Plan {
     }
 }
 
-/// Whether OINF has a value type for a dtype.
+/// A quant payload that is to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct QuantPayload {
+    /// The number of the tensor's description.
+    tensor: usize,
+    extent: Extent,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The payloads of the tensors, ascending by their numbers.
+fn quants(table: &TensorTable, options: &WriteOptions) -> Result<Vec<QuantPayload>, WriteError> {
+    let mut quants = Vec::with_capacity(options.quants.len());
+    for (name, quant) in &options.quants {
+        let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", name), fault };
+        if options.version < Version::V2 {
+            return Err(unfit(Fault::NoQuants));
+        }
+        let tensor = table.find(name).ok_or_else(|| unfit(Fault::QuantOfNothing))?;
+        let shape = table.info(tensor).map_or(&[][..], |info| info.shape);
+        if let Some(fault) = quant.fault(shape) {
+            return Err(unfit(fault));
+        }
+        let extent = Extent::new(0, 0, 0).map_err(|fault| unfit(fault.into()))?; // fixed by `place`
+        quants.push(QuantPayload { tensor, extent, bytes: quant.encode() });
+    }
+    quants.sort_unstable_by_key(|quant| quant.tensor);
+    Ok(quants)
+}
+
+/// Whether a version of OINF has a value type for a dtype, by its document: version 1 has more with
+/// [`WriteOptions::extended_types`].
 #[must_use]
-pub fn can_hold(dtype: DType) -> bool {
-    ValueType::of(dtype).is_some()
+pub fn can_hold(version: Version, dtype: DType) -> bool {
+    WriteOptions::new().version(version).value_type(dtype).is_ok()
 }
 
 /// Lists the tensors as they are described.
-fn list<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Result<TensorTable, WriteError> {
+fn list<'a>(
+    specs: impl IntoIterator<Item = TensorSpec<'a>>,
+    options: &WriteOptions,
+) -> Result<TensorTable, WriteError> {
     let mut table = TensorTable::default();
     for spec in specs {
         let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", &spec.name), fault };
         if let Some(fault) = text_fault(&spec.name) {
             return Err(unfit(fault));
         }
-        if ValueType::of(spec.dtype).is_none() {
-            return Err(unfit(Fault::NoCode(spec.dtype)));
-        }
+        options.value_type(spec.dtype).map_err(unfit)?;
         let offset = spec.has_data.then_some(0); // fixed by `place`
         let tensor = NewTensor { name: &spec.name, dtype: spec.dtype, offset, packed_nbytes: 0 };
         table.push(tensor, spec.shape.iter().copied()).map_err(|fault| unfit(fault.into()))?;
@@ -211,11 +304,12 @@ struct Entry<'m> {
 }
 
 impl<'m> Values<'m> {
-    fn encode(sorted: Vec<(&'m str, &MetaValue<'_>)>) -> Result<Self, WriteError> {
+    fn encode(sorted: Vec<(&'m str, &MetaValue<'_>)>, options: &WriteOptions) -> Result<Self, WriteError> {
         let (mut entries, mut bytes) = (Vec::with_capacity(sorted.len()), Vec::new());
         for (key, value) in sorted {
             let offset = bytes.len() as u64;
-            let encoded = value.encode(&mut bytes);
+            let encoded = value.types().try_for_each(|value_type| options.check_type(value_type));
+            let encoded = encoded.and_then(|()| value.encode(&mut bytes));
             encoded.map_err(|fault| WriteError::Unsupported {
                 part: Part::named("metadata value", key),
                 fault,

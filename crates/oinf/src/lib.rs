@@ -1,4 +1,4 @@
-//! Reads, writes and verifies OINF files: the Open Infer Neural Format, version 1.
+//! Reads, writes and verifies OINF files: the Open Infer Neural Format, versions 1 and 2.
 //!
 //! An OINF file is a header, three tables (size variables, which are names for dimensions; metadata; tensors, with or
 //! without data), each sorted by name when we write it, and the values. All numbers are little-endian.
@@ -18,8 +18,10 @@
 //! └──────────────────────────────┘ the file size that the header states
 //! ```
 //!
-//! Value types 1 to 15 are those of version 1. Later revisions write bf16, f8 and packed integers (16 to 25) under the
-//! same version number; such a file is refused with an error that names the type.
+//! Value types 1 to 15 are those of version 1's document. The published package also writes bf16, f8_e5m2 and packed integers
+//! (16 to 25) under the same version number: they are read in both versions, and written into version 1 only with
+//! [`WriteOptions::extended_types`]. In version 2 a tensor may have a quant payload behind its values, with scales and zero points:
+//! [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
 //!
 //! # Reading
 //!
@@ -173,6 +175,8 @@ mod index;
 mod layout;
 mod metadata;
 mod parser;
+mod payload;
+mod quant;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -185,12 +189,13 @@ mod writer;
 pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
-pub use metadata::{Bitset, MetaValue, Metadata, NdArray, ValueError};
+pub use metadata::{Bitset, MetaValue, Metadata, NdArray, SmallNumber, ValueError};
+pub use quant::{Quant, Scheme};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use sizevars::SizeVars;
-pub use wire::ValueType;
+pub use wire::{ValueType, Version};
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

@@ -10,9 +10,11 @@ use modelfmt_core::{
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::metadata::{Entries, Entry};
+use crate::quant::Quants;
 use crate::sizevars::SizeVars;
 use crate::wire::{
-    self, ALIGNMENT, HEADER_FIELDS, HEADER_LEN, Header, MetadataRecord, SizeVarRecord, malformed,
+    self, ALIGNMENT, BlobRecord, HEADER_FIELDS, HEADER_LEN, Header, MetadataRecord, SizeVarRecord, Version,
+    malformed,
 };
 
 /// Bytes of the tables that are asked for at once. Most files have all of them in one such piece.
@@ -54,13 +56,14 @@ impl IndexParser {
     /// A parser for a file of `file_len` bytes.
     #[must_use]
     pub fn new(file_len: u64, limits: &Limits) -> Self {
-        let header = Header { counts: [0; 3], tables: [0; 3], data: 0, file_size: 0 };
+        let header = Header { version: Version::V1, counts: [0; 3], tables: [0; 3], data: 0, file_size: 0 };
         let index = Index {
             header,
             ends: [0; 3],
             sizevars: SizeVars::default(),
             entries: Entries::default(),
             tensors: TensorTable::default(),
+            quants: Quants::default(),
             limits: limits.clone(),
         };
         Self {
@@ -93,7 +96,8 @@ impl IndexParser {
         let padding = c.bytes(HEADER_LEN - HEADER_FIELDS, "padding")?;
         self.note(Part::new("header"), HEADER_FIELDS, padding);
         check_offsets(&header, self.file_len)?;
-        let min_lens = [SizeVarRecord::MIN_LEN, MetadataRecord::MIN_LEN, wire::TENSOR_MIN_LEN];
+        let tensor_len = wire::tensor_min_len(header.version);
+        let min_lens = [SizeVarRecord::MIN_LEN, MetadataRecord::MIN_LEN, tensor_len];
         let maxima = [self.index.limits.entries, self.index.limits.entries, self.index.limits.tensors];
         let counted =
             ["the number of size variables", "the number of metadata entries", "the number of tensors"];
@@ -205,28 +209,47 @@ impl IndexParser {
 
     fn take_tensor(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let start = c.offset();
-        let record = wire::decode_tensor(c, &self.index.limits)?;
-        let (name, nbytes, offset) = (record.name, record.nbytes, record.offset);
-        let fault = |c: &Cursor<'_>, field, back, fault| {
-            malformed(c.part(field).with_name(name.text), c.offset() - back, fault)
-        };
-        if record.has_data {
-            self.blob(offset, nbytes).map_err(|f| fault(c, "data_offset", 8, f))?;
-        } else if offset != 0 {
-            return Err(fault(c, "data_offset", 8, Fault::DeclaredData(offset)));
-        } else if nbytes != 0 {
-            return Err(fault(c, "data_nbytes", 16, Fault::DeclaredData(nbytes)));
-        }
-        let offset = record.has_data.then_some(offset);
+        let record = wire::decode_tensor(c, &self.index.limits, self.index.header.version)?;
+        let (name, data, quant) = (record.name, record.data, record.quant);
+        let part = |field| c.part(field).with_name(name.text);
+        let of_data = ["data_nbytes", "data_offset"];
+        let of_quant = ["quant_nbytes", "quant_offset"];
+        let values = self.place(data, of_data, Fault::DeclaredData, &part)?;
+        let payload = self.place(quant, of_quant, Fault::UndeclaredQuant, &part)?;
+        let offset = values.map(Extent::offset);
         let tensor = NewTensor { name: name.text, dtype: record.dtype, offset, packed_nbytes: 0 };
         let pushed = self.index.tensors.push(tensor, record.dims);
         let expected = pushed.map_err(|f| malformed(c.part("name"), start, f))?;
-        if record.has_data && nbytes != expected {
-            let wrong = modelfmt_core::CommonFault::Nbytes { found: nbytes, expected };
-            return Err(fault(c, "data_nbytes", 16, wrong.into()));
+        if data.is_there && data.nbytes != expected {
+            let wrong = modelfmt_core::CommonFault::Nbytes { found: data.nbytes, expected };
+            return Err(malformed(part("data_nbytes"), data.at, wrong));
+        }
+        if let Some(extent) = payload {
+            self.index.quants.push(self.index.tensors.len() - 1, extent);
         }
         self.note(c.part("name"), name.padding_at, name.padding);
         Ok(())
+    }
+
+    /// Where a tensor's values or its quant payload are, if it has them; else both numbers are 0.
+    fn place(
+        &self,
+        record: BlobRecord,
+        [nbytes, offset]: [&'static str; 2],
+        absent: fn(u64) -> Fault,
+        part: &impl Fn(&'static str) -> Part,
+    ) -> Result<Option<Extent>> {
+        if record.is_there {
+            let extent = self.blob(record.offset, record.nbytes);
+            return Ok(Some(extent.map_err(|fault| malformed(part(offset), record.at + 8, fault))?));
+        }
+        if record.offset != 0 {
+            return Err(malformed(part(offset), record.at + 8, absent(record.offset)));
+        }
+        if record.nbytes != 0 {
+            return Err(malformed(part(nbytes), record.at, absent(record.nbytes)));
+        }
+        Ok(None)
     }
 
     /// The extent of a payload, if it lies where one can (OINF 1, "Validation Checklist"; DECISIONS, OINF 1).
@@ -285,6 +308,7 @@ impl Parser for IndexParser {
         for position in 0..self.index.entries.values.len() {
             self.index.entries.payload(position, &self.index.limits)?;
         }
+        self.index.note_quants()?;
         self.index.tensors.shrink_to_fit();
         Ok(self.index)
     }

@@ -1,12 +1,16 @@
 //! Opens OINF files: what [`modelfmt_core::Reader`] asks of the format.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel, author::FileIndex};
+use modelfmt_core::{
+    Execution, Fetch, Report, Source, TensorTable, VerifyLevel,
+    author::{FileIndex, now},
+};
 
-use crate::error::{Fault, Result};
+use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
+use crate::quant::Quant;
 
 modelfmt_core::reader! {
     "OINF", Index, Result, Metadata<'_>;
@@ -39,7 +43,7 @@ impl FileIndex for Index {
     }
 
     fn version_text(&self) -> Option<String> {
-        Some(crate::wire::VERSION.to_string())
+        Some(self.version().number().to_string())
     }
 
     async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<Metadata<'a>> {
@@ -60,5 +64,36 @@ impl FileIndex for Index {
     /// [`VerifyLevel::Control`] looks no deeper than [`VerifyLevel::Header`].
     async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
         crate::verify::verify(self, source, level, work).await
+    }
+}
+
+impl<S: Source> Reader<S> {
+    /// The quant payload of a tensor, if it has one. Reads it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is no such tensor; if the payload cannot be read, or breaks a rule of version 2.
+    pub fn quant(&self, name: &str) -> Result<Option<Quant>> {
+        let position = self.index().tensors().find(name);
+        self.quant_at(position.ok_or_else(|| Error::NotFound { name: name.to_owned() })?)
+    }
+
+    /// The quant payload of the tensor at a position, if it has one. Reads it.
+    ///
+    /// # Errors
+    /// As [`quant`](Self::quant); none if there is no such tensor.
+    pub fn quant_at(&self, position: usize) -> Result<Option<Quant>> {
+        let found = now(self.index().read_quant(self.shared.source(), position));
+        Ok(found.map_err(|error| self.shared.named(error))?.map(|(quant, _)| quant))
+    }
+}
+
+impl<S: Fetch> AsyncReader<S> {
+    /// As [`Reader::quant_at`].
+    ///
+    /// # Errors
+    /// As [`Reader::quant_at`].
+    pub async fn quant_at(&self, position: usize) -> Result<Option<Quant>> {
+        let found = self.index().read_quant(self.shared.source(), position).await;
+        Ok(found?.map(|(quant, _)| quant))
     }
 }

@@ -6,7 +6,7 @@ use modelfmt_core::DType;
 
 macro_rules! value_types {
     ($($variant:ident = $code:literal, $name:literal, $dtype:expr;)*) => {
-        /// The type of a metadata value or of a tensor's elements (OINF 1, "ValueType Tags").
+        /// The type of a metadata value or of a tensor's elements (OINF 1, "ValueType Tags"; 16 to 25 came later).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
         pub enum ValueType {
@@ -65,9 +65,25 @@ value_types! {
     Bitset = 13, "bitset", None;
     Str = 14, "str", None;
     Ndarray = 15, "ndarray", None;
+    Bf16 = 16, "bf16", Some(DType::BF16);
+    F8E5M2 = 17, "f8_e5m2", Some(DType::F8E5M2);
+    I4 = 18, "i4", Some(DType::I4);
+    I2 = 19, "i2", Some(DType::I2);
+    I1 = 20, "i1", Some(DType::I1);
+    U4 = 21, "u4", Some(DType::U4);
+    U2 = 22, "u2", Some(DType::U2);
+    U1 = 23, "u1", Some(DType::U1);
+    T2 = 24, "t2", Some(DType::T2);
+    T1 = 25, "t1", Some(DType::T1);
 }
 
 impl ValueType {
+    /// Whether version 1 has it only as an extension: types 16 to 25, which its document lacks and the published package writes.
+    #[must_use]
+    pub const fn is_extended(self) -> bool {
+        self.code() > Self::Ndarray.code()
+    }
+
     /// The type whose elements are of this dtype; `None` for those that OINF lacks.
     #[must_use]
     pub fn of(dtype: DType) -> Option<Self> {

@@ -1,13 +1,13 @@
 //! Checks that report every finding; one small function each.
 
 use modelfmt_core::{
-    DType, Execution, Fetch, Part, Report, VerifyLevel,
+    DType, Execution, Fetch, Part, Report, Small, VerifyLevel,
     author::{Extent, Overlap, ScanError, ScanRange, align_up, overlaps, parse_fetched},
 };
 
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
-use crate::metadata::{MetaValue, bool_fault};
+use crate::metadata::{MetaValue, bool_fault, packed_fault, stray_fault, ternaries, ternary_fault};
 use crate::parser::IndexParser;
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
@@ -29,8 +29,12 @@ pub(crate) async fn verify(
         return report;
     }
     let file = File { index: &index, source, work };
-    add(&mut report, "padding", &file.padding(notes).await, "header, strings, sections and payloads");
-    let (findings, looked_at) = file.values().await;
+    let mut quants = file.quants().await;
+    let mut padding = file.padding(notes).await;
+    padding.append(&mut quants.padding);
+    add(&mut report, "padding", &padding, "header, strings, sections and payloads");
+    let (mut findings, looked_at) = file.values().await;
+    findings.append(&mut quants.faults);
     add(&mut report, "values", &findings, &looked_at);
     add(&mut report, "extents", &file.extents(), "sections and payloads");
     report
@@ -92,9 +96,49 @@ struct Blob {
 enum Owner {
     Metadata(usize),
     Tensor(usize),
+    Quant(usize),
+}
+
+/// What is wrong with quant payloads.
+#[derive(Default)]
+struct QuantFindings {
+    faults: Vec<Error>,
+    padding: Vec<Error>,
 }
 
 impl<S: Fetch> File<'_, S> {
+    /// Quant payloads keep the rules of version 2.
+    async fn quants(&self) -> QuantFindings {
+        let mut findings = QuantFindings::default();
+        for (position, _) in self.index.quants.iter() {
+            match self.index.read_quant(self.source, position).await {
+                Ok(found) => findings.padding.extend(found.and_then(|(_, padding)| padding)),
+                Err(error) => findings.faults.push(error),
+            }
+        }
+        findings
+    }
+
+    /// Bits behind the last element of packed tensors are zero.
+    async fn stray_bits(&self, findings: &mut Vec<Error>) {
+        let tensors = self.index.tensors();
+        for (position, tensor) in tensors.iter().enumerate() {
+            let is_packed = Small::of(tensor.dtype).is_some_and(|small| small.bits() < 8);
+            let extent = tensors.extent(position, self.index.file_len());
+            let Some(extent) = extent.filter(|extent| is_packed && !extent.is_empty()) else { continue };
+            let at = extent.end() - 1;
+            match self.source.fetch(at..extent.end()).await {
+                Ok(bytes) => {
+                    let last = bytes.first().copied().unwrap_or_default();
+                    if let Some(fault) = stray_fault(tensor.dtype, last, tensor.elements()) {
+                        findings.push(malformed(self.part(Owner::Tensor(position)), at, fault));
+                    }
+                }
+                Err(source) => findings.push(Error::Io { at, len: 1, source }),
+            }
+        }
+    }
+
     /// Padding must be zero (OINF 1, "High-Level Layout"; DECISIONS, OINF 1). `notes` are the parser's: strings and header.
     async fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
         let mut findings = notes;
@@ -115,6 +159,7 @@ impl<S: Fetch> File<'_, S> {
                 self.zeros(self.part(blob.owner), end, &mut findings).await;
             }
         }
+        self.stray_bits(&mut findings).await;
         findings
     }
 
@@ -147,7 +192,7 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Booleans are 0 or 1, and bitsets have no bits beyond their count (DECISIONS, OINF 1).
+    /// Booleans are 0 or 1, ternaries −1, 0 or 1, and bitsets have no bits beyond their count.
     async fn values(&self) -> (Vec<Error>, String) {
         let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
@@ -155,18 +200,40 @@ impl<S: Fetch> File<'_, S> {
             let at = self.index.entries.bytes(position).0;
             findings.extend(fault.map(|fault| malformed(self.part(Owner::Metadata(position)), at, fault)));
         }
-        let (mut bools, mut reach) = (self.bool_tensors(), 0);
-        let looked_at = bools.len();
+        let mut counts = [0; 2];
+        for (dtype, count) in [DType::Bool, DType::T2].into_iter().zip(&mut counts) {
+            let (mut more, looked_at) = self.tensor_values(dtype).await;
+            findings.append(&mut more);
+            *count = looked_at;
+        }
+        let [bools, ternaries] = counts;
+        let metadata = self.index.entries.values.len();
+        let mut looked_at = format!("{metadata} metadata values and {bools} boolean tensors");
+        if ternaries > 0 {
+            looked_at =
+                format!("{metadata} metadata values, {bools} boolean and {ternaries} ternary tensors");
+        }
+        if let quants @ 1.. = self.index.quants.iter().count() {
+            looked_at = format!("{looked_at}, {quants} quant payloads");
+        }
+        (findings, looked_at)
+    }
+
+    /// What the tensors of a type have that its values may not be, and how many there are.
+    async fn tensor_values(&self, dtype: DType) -> (Vec<Error>, usize) {
+        let mut findings = Vec::new();
+        let (mut tensors, mut reach) = (self.tensors_of(dtype), 0);
+        let looked_at = tensors.len();
         // Every byte is looked at once: tied tensors have the same values, and one that begins inside another is a finding of
         // its own (`extents`). So a small file cannot have the same bytes read a million times.
-        bools.retain(|&(extent, _)| {
+        tensors.retain(|&(extent, _)| {
             let is_new = extent.offset() >= reach;
             reach = extent.end().max(reach);
             is_new
         });
-        for (extent, position) in bools {
+        for (extent, position) in tensors {
             let name = self.index.tensors().info(position).map_or("", |info| info.name);
-            match self.bools(extent).await {
+            match self.forbidden(dtype, extent).await {
                 Ok(None) => {}
                 Ok(Some((at, fault))) => {
                     findings.push(malformed(Part::named("tensor", name), at, fault));
@@ -180,18 +247,17 @@ impl<S: Fetch> File<'_, S> {
                 }
             }
         }
-        let metadata = self.index.entries.values.len();
-        (findings, format!("{metadata} metadata values and {looked_at} boolean tensors"))
+        (findings, looked_at)
     }
 
-    /// The boolean tensors that have bytes, in the order of the file.
-    fn bool_tensors(&self) -> Vec<(Extent, usize)> {
+    /// The tensors of a type that have bytes, in the order of the file.
+    fn tensors_of(&self, dtype: DType) -> Vec<(Extent, usize)> {
         let tensors = self.index.tensors();
-        let bools = tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == DType::Bool);
+        let those = tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == dtype);
         let extent = |(position, _)| Some((tensors.extent(position, self.index.file_len())?, position));
-        let mut bools: Vec<_> = bools.filter_map(extent).filter(|(extent, _)| !extent.is_empty()).collect();
-        bools.sort_unstable();
-        bools
+        let mut those: Vec<_> = those.filter_map(extent).filter(|(extent, _)| !extent.is_empty()).collect();
+        those.sort_unstable();
+        those
     }
 
     fn value_fault(&self, position: usize) -> Option<Fault> {
@@ -200,17 +266,26 @@ impl<S: Fetch> File<'_, S> {
         match entries.value(position) {
             MetaValue::Bool(_) => bool_fault(bytes),
             MetaValue::Ndarray(array) if array.dtype() == DType::Bool => bool_fault(array.bytes()),
+            MetaValue::Ndarray(array) => packed_fault(array.dtype(), array.bytes(), array.elements()),
+            MetaValue::Small(number) => packed_fault(number.dtype(), bytes, 1),
             MetaValue::Bitset(bitset) if bitset.stray() != 0 => Some(Fault::StrayBits(bitset.len())),
             _ => None,
         }
     }
 
-    /// Where the first byte of a boolean tensor is that is neither 0 nor 1, and how many there are.
-    async fn bools(&self, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
-        let look = |at: u64, bytes: &[u8]| {
-            let first = bytes.iter().position(|&byte| byte > 1)?;
-            let Fault::Bool { value, count } = bool_fault(bytes)? else { return None };
-            Some((at + first as u64, value, count))
+    /// Where the first byte of a tensor is that its type does not allow, and how many such elements there are.
+    async fn forbidden(&self, dtype: DType, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
+        let look = |at: u64, bytes: &[u8]| match dtype {
+            DType::Bool => {
+                let first = bytes.iter().position(|&byte| byte > 1)?;
+                let Fault::Bool { value, count } = bool_fault(bytes)? else { return None };
+                Some((at + first as u64, value, count))
+            }
+            _ => {
+                let first = bytes.iter().position(|&byte| ternaries(byte) != 0)?;
+                let Fault::Ternary(count) = ternary_fault(dtype, bytes)? else { return None };
+                Some((at + first as u64, 0, count))
+            }
         };
         let mut found = None;
         let add = |seen: Option<(u64, u8, u64)>| {
@@ -221,7 +296,11 @@ impl<S: Fetch> File<'_, S> {
         };
         let scan = ScanRange::new(extent.range(), modelfmt_core::author::PIECE, look);
         self.source.scan(&scan, self.work, add).await?;
-        Ok(found.map(|(at, value, count)| (at, Fault::Bool { value, count })))
+        let fault = |value, count| match dtype {
+            DType::Bool => Fault::Bool { value, count },
+            _ => Fault::Ternary(count),
+        };
+        Ok(found.map(|(at, value, count)| (at, fault(value, count))))
     }
 
     /// Every byte belongs to one part, and parts follow each other (DECISIONS, OINF 1).
@@ -273,7 +352,9 @@ impl<S: Fetch> File<'_, S> {
                 owner: Owner::Tensor(n),
             })
         });
-        let mut blobs: Vec<Blob> = metadata.chain(tensors).filter(|blob| !blob.extent.is_empty()).collect();
+        let quants = self.index.quants.iter().map(|(n, extent)| Blob { extent, owner: Owner::Quant(n) });
+        let mut blobs: Vec<Blob> =
+            metadata.chain(tensors).chain(quants).filter(|blob| !blob.extent.is_empty()).collect();
         blobs.sort_by_key(|blob| blob.extent);
         blobs
     }
@@ -286,11 +367,14 @@ impl<S: Fetch> File<'_, S> {
             Owner::Tensor(n) => {
                 Part::named("tensor", self.index.tensors().info(n).map_or("", |info| info.name))
             }
+            Owner::Quant(n) => {
+                Part::named("quant payload", self.index.tensors().info(n).map_or("", |info| info.name))
+            }
         }
     }
 }
 
-/// Payloads over the same bytes of which one is metadata: only tensors may be tied (DECISIONS, "For every format").
+/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied (DECISIONS, "For every format").
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));
     let pairs = blobs.windows(2).enumerate();

@@ -1,14 +1,61 @@
 //! Records as they stand in the file, decoding and encoding side by side.
 
-use modelfmt_core::{DType, Limits, Part, author::Cursor};
+use modelfmt_core::{
+    DType, Limits, Part,
+    author::{Cursor, Extent},
+};
 
 use crate::error::{Error, Fault, Result};
 pub use crate::value_type::ValueType;
 
 /// OINF 1, "FileHeader": `magic[5] = "OINF\0"`.
 pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
-/// OINF 1, "FileHeader".
-pub(crate) const VERSION: u32 = 1;
+/// The versions of the format that are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Version {
+    /// That of the document.
+    #[default]
+    V1,
+    /// Tensors may have a quant payload.
+    V2,
+}
+
+impl Version {
+    /// The number that a file states.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+
+    const fn of(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::V1),
+            2 => Some(Self::V2),
+            _ => None,
+        }
+    }
+
+    /// The flags that a tensor can have.
+    const fn flags(self) -> u32 {
+        match self {
+            Self::V1 => HAS_DATA,
+            Self::V2 => HAS_DATA | HAS_QUANT,
+        }
+    }
+
+    /// Bytes of a tensor record behind its dimensions.
+    pub(crate) const fn tensor_tail(self) -> u64 {
+        match self {
+            Self::V1 => 16,
+            Self::V2 => 32,
+        }
+    }
+}
+
 /// DECISIONS, OINF 1: 69 bytes of fields …
 pub(crate) const HEADER_FIELDS: u64 = 69;
 /// … then zeros to 72.
@@ -17,6 +64,8 @@ pub(crate) const HEADER_LEN: u64 = 72;
 pub(crate) const ALIGNMENT: u64 = 8;
 /// OINF 1, "TensorIndexTable": bit 0 of the flags.
 pub(crate) const HAS_DATA: u32 = 1;
+/// Version 2: bit 1 of the flags.
+pub(crate) const HAS_QUANT: u32 = 2;
 
 /// OINF 1, "Strings": `[A-Za-z0-9._-]`.
 pub(crate) const fn is_string_char(c: char) -> bool {
@@ -41,22 +90,14 @@ impl TryFrom<u32> for ValueType {
     type Error = Fault;
 
     fn try_from(code: u32) -> Result<Self, Fault> {
-        Self::from_code(code).ok_or_else(|| unknown(code))
+        Self::from_code(code).ok_or(Fault::UnknownType(code))
     }
-}
-
-/// What later revisions call 16 and up, under the same version (DECISIONS, OINF 1).
-const LATER: [&str; 10] = ["bf16", "f8", "i4", "i2", "i1", "u4", "u2", "u1", "t2", "t1"];
-
-#[cold]
-fn unknown(code: u32) -> Fault {
-    let later = code.checked_sub(16).and_then(|n| LATER.get(usize::try_from(n).ok()?));
-    later.map_or(Fault::UnknownType(code), |name| Fault::LaterType { code, name })
 }
 
 /// The file header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) version: Version,
     /// Size variables, metadata entries, tensors.
     pub(crate) counts: [u32; 3],
     /// Where their tables begin.
@@ -71,20 +112,20 @@ impl Header {
         if c.bytes(5, "magic")? != MAGIC {
             return Err(malformed(Part::new("header").with_field("magic"), 0, Fault::Magic));
         }
-        let version = c.u32("version")?;
-        if version != VERSION {
-            return Err(malformed(Part::new("header").with_field("version"), 5, Fault::Version(version)));
-        }
+        let number = c.u32("version")?;
+        let Some(version) = Version::of(number) else {
+            return Err(malformed(Part::new("header").with_field("version"), 5, Fault::Version(number)));
+        };
         zero(c, "flags")?;
         let counts = [c.u32("n_sizevars")?, c.u32("n_metadata")?, c.u32("n_tensors")?];
         zero(c, "reserved")?;
         let tables = [c.u64("offset_sizevars")?, c.u64("offset_metadata")?, c.u64("offset_tensors")?];
-        Ok(Self { counts, tables, data: c.u64("offset_data")?, file_size: c.u64("file_size")? })
+        Ok(Self { version, counts, tables, data: c.u64("offset_data")?, file_size: c.u64("file_size")? })
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
-        for word in [VERSION, 0].into_iter().chain(self.counts).chain([0]) {
+        for word in [self.version.number(), 0].into_iter().chain(self.counts).chain([0]) {
             out.extend(word.to_le_bytes());
         }
         for offset in self.tables.into_iter().chain([self.data, self.file_size]) {
@@ -94,7 +135,7 @@ impl Header {
     }
 }
 
-/// A field that version 1 keeps zero.
+/// A field that both versions keep zero.
 fn zero(c: &mut Cursor<'_>, field: &'static str) -> Result<()> {
     let at = c.offset();
     match c.u32(field)? {
@@ -227,74 +268,78 @@ impl<'a> MetadataRecord<'a> {
 pub(crate) struct TensorRecord<'a, D> {
     pub(crate) name: Text<'a>,
     pub(crate) dtype: DType,
-    pub(crate) has_data: bool,
     pub(crate) dims: D,
+    pub(crate) data: BlobRecord,
+    pub(crate) quant: BlobRecord,
+}
+
+/// Where a tensor's values lie, or its quant payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlobRecord {
+    /// The tensor's flag for it.
+    pub(crate) is_there: bool,
     pub(crate) nbytes: u64,
     pub(crate) offset: u64,
+    /// Where `nbytes` stands in the file; `offset` stands 8 bytes behind it.
+    pub(crate) at: u64,
 }
 
 /// Bytes of the shortest tensor record.
-pub(crate) const TENSOR_MIN_LEN: u64 = Text::MIN_LEN + 12 + 16;
+pub(crate) const fn tensor_min_len(version: Version) -> u64 {
+    Text::MIN_LEN + 12 + version.tensor_tail()
+}
 
-/// Reads the next tensor record; its last 16 bytes, nbytes and offset, end where the cursor stands then.
+/// Reads the next tensor record.
 pub(crate) fn decode_tensor<'a>(
     c: &mut Cursor<'a>,
     limits: &Limits,
+    version: Version,
 ) -> Result<TensorRecord<'a, impl ExactSizeIterator<Item = u64> + use<'a>>> {
     let name = Text::decode(c, "name", limits.name_len)?;
     let at = c.offset();
     let (code, ndim, flags) = (c.u32("dtype")?, u64::from(c.u32("ndim")?), c.u32("flags")?);
     Limits::check("the number of dimensions", ndim, limits.rank)?;
     let dims = c.u64s(ndim, "dims")?;
+    let tail = c.offset();
     let (nbytes, offset) = (c.u64("data_nbytes")?, c.u64("data_offset")?);
+    let data = BlobRecord { is_there: flags & HAS_DATA != 0, nbytes, offset, at: tail };
+    let (nbytes, offset) = match version {
+        Version::V1 => (0, 0),
+        Version::V2 => (c.u64("quant_nbytes")?, c.u64("quant_offset")?),
+    };
+    let quant = BlobRecord { is_there: flags & HAS_QUANT != 0, nbytes, offset, at: tail + 16 };
     let fault = |field, at, fault| malformed(c.part(field).with_name(name.text), at, fault);
-    let dtype = tensor_type(code).map_err(|f| fault("dtype", at, f))?;
-    if flags & !HAS_DATA != 0 {
-        return Err(fault("flags", at + 8, Fault::FlagBits(flags & !HAS_DATA)));
+    let dtype = element_type(code).map_err(|f| fault("dtype", at, f))?;
+    let unknown = flags & !version.flags();
+    if unknown != 0 {
+        return Err(fault("flags", at + 8, Fault::FlagBits(unknown)));
     }
-    Ok(TensorRecord { name, dtype, has_data: flags & HAS_DATA != 0, dims, nbytes, offset })
+    Ok(TensorRecord { name, dtype, dims, data, quant })
 }
 
 /// Everything behind the name, which has been written.
 pub(crate) fn encode_tensor_rest(
+    version: Version,
     value_type: ValueType,
     shape: &[u64],
-    data: Option<(u64, u64)>,
+    [data, quant]: [Option<Extent>; 2],
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let ndim = u32::try_from(shape.len()).map_err(|_| Fault::TooLong)?;
-    for word in [value_type.code(), ndim, if data.is_some() { HAS_DATA } else { 0 }] {
+    let flag = |blob: Option<Extent>, flag| if blob.is_some() { flag } else { 0 };
+    for word in [value_type.code(), ndim, flag(data, HAS_DATA) | flag(quant, HAS_QUANT)] {
         out.extend(word.to_le_bytes());
     }
     // OINF 1, "TensorIndexTable": without HAS_DATA, data_offset and data_nbytes are 0.
-    let (offset, nbytes) = data.unwrap_or((0, 0));
-    for word in shape.iter().copied().chain([nbytes, offset]) {
+    let place = |blob: Option<Extent>| blob.map_or([0, 0], |blob| [blob.len(), blob.offset()]);
+    let quant = place(quant).into_iter().filter(|_| version >= Version::V2);
+    for word in shape.iter().copied().chain(place(data)).chain(quant) {
         out.extend(word.to_le_bytes());
     }
     Ok(())
 }
 
-/// The types that the published package writes into tensors under the same version, by their numbers from 16 on.
-const LATER_TENSORS: [DType; 10] = [
-    DType::BF16,
-    DType::F8E5M2,
-    DType::I4,
-    DType::I2,
-    DType::I1,
-    DType::U4,
-    DType::U2,
-    DType::U1,
-    DType::T2,
-    DType::T1,
-];
-
-/// The type of a tensor's elements: value types 1 to 12, and 16 to 25.
-fn tensor_type(code: u32) -> Result<DType, Fault> {
-    let later = code.checked_sub(16).and_then(|n| LATER_TENSORS.get(usize::try_from(n).ok()?));
-    later.map_or_else(|| element_type(code), |dtype| Ok(*dtype))
-}
-
-/// The type of elements in metadata: value types 1 to 12.
+/// The type of the elements of tensors and arrays: value types 1 to 12, and 16 to 25.
 pub(crate) fn element_type(code: u32) -> Result<DType, Fault> {
     let value_type = ValueType::try_from(code)?;
     value_type.dtype().ok_or(Fault::NotNumeric(value_type))

@@ -1,11 +1,13 @@
 //! Streams a plan into a sink.
 
-use modelfmt_core::write::{Region, Sink, TensorData};
+use std::ops::Range;
+
+use modelfmt_core::write::{BoxError, Region, Sink, TensorData};
 use modelfmt_core::{DType, Execution, Part, author::Extent};
 
 use crate::error::{Fault, WriteError};
 use crate::layout::Plan;
-use crate::metadata::bool_fault;
+use crate::metadata::{bool_fault, stray_fault, ternary_fault};
 
 impl Plan {
     /// Writes the file: tensors in pieces, as `data` gives them, then all that comes before them.
@@ -13,7 +15,7 @@ impl Plan {
     /// `data` numbers tensors as their descriptions were given to [`Plan::new`]. Memory does not depend on their size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Unsupported`] for a boolean that is neither 0 nor 1, [`WriteError::Write`],
+    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Unsupported`] for values that `verify` refuses, such as a boolean of 2, [`WriteError::Write`],
     /// [`WriteError::Cancelled`]. What has been written by then is for the sink's owner to discard.
     pub fn write(
         &self,
@@ -32,28 +34,68 @@ impl Plan {
                 first = seen;
             }
         };
-        let written = region.write(data, sink, work, |at, bytes| self.bools(at, bytes), keep);
+        let data = WithQuants { data, plan: self };
+        let written = region.write(&data, sink, work, |at, bytes| self.check_values(at, bytes), keep);
         written.map_err(|error| error.named(&self.table))?;
         first?;
         // The header last: until then these are no bytes of an OINF file.
         sink.write_at(0, &self.head).map_err(|source| WriteError::Write { path: sink.name(), source })
     }
 
-    /// Checks the booleans in a piece of the file: what `verify` would refuse is not written.
-    fn bools(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    /// Checks booleans, ternaries and the bits behind packed elements in a piece of the file: what `verify` would refuse is not written.
+    fn check_values(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let end = at.saturating_add(bytes.len() as u64);
         let first = self.segments.partition_point(|segment| segment.extent.end() <= at);
         let here = self.segments.get(first..).unwrap_or_default();
         for segment in here.iter().take_while(|segment| segment.extent.offset() < end) {
-            let info = self.table.info(segment.tensor).filter(|info| info.dtype == DType::Bool);
-            let Some(info) = info else { continue };
+            let Some(info) = self.table.info(segment.tensor) else { continue };
             let within = |offset: u64| usize::try_from(offset.clamp(at, end) - at).unwrap_or(usize::MAX);
             let range = within(segment.extent.offset())..within(segment.extent.end());
-            if let Some(fault) = bool_fault(bytes.get(range).unwrap_or_default()) {
+            let values = bytes.get(range).unwrap_or_default();
+            let is_end = segment.extent.end() <= end;
+            let last = values.last().filter(|_| is_end);
+            let stray = last.and_then(|&last| stray_fault(info.dtype, last, info.elements()));
+            let fault = match info.dtype {
+                DType::Bool => bool_fault(values),
+                dtype => stray.or_else(|| ternary_fault(dtype, values)),
+            };
+            if let Some(fault) = fault {
                 return Err(WriteError::Unsupported { part: Part::named("tensor", info.name), fault });
             }
         }
         Ok(())
+    }
+}
+
+/// The values of the tensors, and behind them the quant payloads.
+struct WithQuants<'a> {
+    data: &'a dyn TensorData,
+    plan: &'a Plan,
+}
+
+impl WithQuants<'_> {
+    /// The payload of that number, if it is no tensor's.
+    fn payload(&self, number: usize) -> Option<&[u8]> {
+        let quant = self.plan.quants.get(number.checked_sub(self.plan.table.len())?);
+        quant.map(|quant| &*quant.bytes)
+    }
+}
+
+impl TensorData for WithQuants<'_> {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        match self.payload(tensor) {
+            Some(payload) => [payload].read(0, offset, out),
+            None => self.data.read(tensor, offset, out),
+        }
+    }
+
+    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
+        match self.payload(tensor) {
+            Some(payload) => {
+                payload.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+            }
+            None => self.data.borrow(tensor, range),
+        }
     }
 }
 

@@ -44,7 +44,8 @@ fn compare(file: &str, container: &dyn Container, number: usize, expected: &Valu
         "{what}: {:?}",
         info.shape
     );
-    assert_eq!(Some(info.nbytes), expected.get("nbytes").and_then(Value::as_u64), "{what}");
+    let nbytes = expected.get("nbytes").and_then(Value::as_u64);
+    assert_eq!(nbytes.unwrap_or(info.nbytes), info.nbytes, "{what}");
     if let Some(offset) = expected.get("offset").and_then(Value::as_u64) {
         let location = container.location(number).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(location.offset, Some(offset), "{what}");

@@ -74,6 +74,12 @@ impl Content {
             reserved.is_object = true;
             content.reserved = Some(reserved);
         }
+        for (position, info) in model.tensors().enumerate() {
+            if model.quant(position)?.is_some() {
+                let why = "conversions leave quant payloads out, so its numbers would be others";
+                content.losses.push(Unsupported::loss("quant payload", info.name, why));
+            }
+        }
         content.take_reserved();
         content.name_itself();
         #[cfg(not(target_arch = "wasm32"))]

@@ -240,7 +240,7 @@ mod tests {
             }
             assert_eq!(has(Format::Apr2), apr2::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Mag), mag::can_hold(dtype), "{dtype}");
-            assert_eq!(has(Format::Oinf), oinf::can_hold(dtype), "{dtype}");
+            assert_eq!(has(Format::Oinf), oinf::can_hold(oinf::Version::V1, dtype), "{dtype}");
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::convert::fit::Unsupported;
 use crate::convert::mapped::Metadata;
 use crate::convert::options::ConvertOptions;
 use crate::open::OpenOptions;
+use crate::quant::Quant;
 
 /// A format, or the form of a model of many files.
 pub(crate) struct Entry {
@@ -81,6 +82,8 @@ pub(crate) struct Driver {
     pub(crate) losses: Option<Losses>,
     /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
     pub(crate) value: Option<OwnValue>,
+    /// Scales and zero points that stand beside a tensor's values.
+    pub(crate) quant: Option<QuantOf>,
     /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
     pub(crate) unreadable: Option<Unreadable>,
 }
@@ -89,7 +92,15 @@ impl Driver {
     /// That of a format which is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
-        Self { open, found: None, write: Write::Never, losses: None, value: None, unreadable: None }
+        Self {
+            open,
+            found: None,
+            write: Write::Never,
+            losses: None,
+            value: None,
+            quant: None,
+            unreadable: None,
+        }
     }
 }
 
@@ -99,6 +110,9 @@ pub(crate) type Losses =
 
 /// The form of a value under a key, or why there is none.
 type OwnValue = fn(&str, Value) -> Result<Value, String>;
+
+/// Scales and zero points of the tensor at a position, if it has them.
+type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 

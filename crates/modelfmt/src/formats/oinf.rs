@@ -29,20 +29,22 @@ pub(super) static OINF: Entry = Entry {
         access: Access::ReadWrite,
     },
     choices: &[Choice::Sizevars, Choice::Declare],
-    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value)),
+    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant)),
 };
 
 const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64];
 
 #[cfg(feature = "oinf")]
 mod on {
+    use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
     use oinf::{MetaValue, Metadata, Plan, WriteOptions};
 
     use crate::formats::capabilities::plain_fault;
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::quant::Quant;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -69,6 +71,13 @@ mod on {
         }
         let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new());
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    /// The quant payload of a tensor.
+    pub(super) fn quant(opened: &dyn Opened, position: usize) -> Result<Option<Quant>, AnyError> {
+        let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return Ok(None) };
+        let quant = reader.quant_at(position)?;
+        Ok(quant.map(|oinf::Quant { axis, scales, zero_points, .. }| Quant { axis, scales, zero_points }))
     }
 
     /// The value, if OINF can hold it under that key; else why not.

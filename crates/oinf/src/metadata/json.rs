@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use modelfmt_core::value::{KeyError, List, Object, Value};
-use modelfmt_core::{DType, f16};
+use modelfmt_core::{DType, Small, bf16, f16};
 
 use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
@@ -18,7 +18,8 @@ pub enum ValueError {
     Key(#[from] KeyError),
     /// No type has this name.
     #[error(
-        "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray"
+        "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray, and bf16, f8_e5m2, i4 to u1, \
+         t2 and t1"
     )]
     UnknownType(String),
     /// A value of another kind than its type asks for.
@@ -97,10 +98,7 @@ impl MetaValue<'_> {
             Self::Ndarray(array) => {
                 object.insert("dtype", array.dtype().name());
                 object.insert("shape", array.shape().iter().copied().collect::<Value>());
-                let size = array.dtype().size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
-                let elements = array.bytes().chunks_exact(size.max(1));
-                let elements = elements.map(|bytes| element(array.dtype(), bytes, non_finite));
-                object.insert("value", elements.collect::<Value>());
+                object.insert("value", elements(array, non_finite));
             }
             scalar => {
                 let dtype = scalar.value_type().dtype().unwrap_or(DType::Bool);
@@ -114,6 +112,20 @@ impl MetaValue<'_> {
         }
         object
     }
+}
+
+/// The elements of an array.
+fn elements(array: &NdArray<'_>, non_finite: NonFinite) -> Value {
+    let dtype = array.dtype();
+    if let Some(small) = Small::of(dtype) {
+        // There are bytes for all of them.
+        let mut codes = vec![0u8; usize::try_from(array.elements()).unwrap_or_default()];
+        small.unpack(array.bytes(), &mut codes, |code| code);
+        return codes.into_iter().map(|code| element(dtype, &[code], non_finite)).collect();
+    }
+    let size = dtype.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
+    let elements = array.bytes().chunks_exact(size.max(1));
+    elements.map(|bytes| element(dtype, bytes, non_finite)).collect()
 }
 
 /// One number or boolean from its little-endian bytes.
@@ -142,6 +154,16 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
         DType::F16 => float(widened(read!(f16).into(), read!(u16).into(), 10)),
         DType::F32 => float(widened(read!(f32).into(), read!(u32).into(), 23)),
         DType::F64 => float(read!(f64)),
+        DType::BF16 => float(widened(read!(bf16).into(), read!(u16).into(), 7)),
+        DType::F8E5M2 => {
+            let code = read!(u8);
+            let x = Small::of(dtype).map_or(f32::NAN, |small| small.to_f32(code));
+            float(widened(x.into(), code.into(), 2))
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "these numbers are integers")]
+        small if Small::of(small).is_some() => {
+            Small::of(small).map_or(0, |small| small.to_f32(read!(u8)) as i8).into()
+        }
         _ => Value::Bool(le != [0]),
     }
 }
@@ -152,7 +174,11 @@ fn widened(x: f64, bits: u64, mantissa: u32) -> f64 {
         return x;
     }
     let payload = bits & ((1 << mantissa) - 1);
-    let sign = if mantissa == 10 { bits >> 15 } else { bits >> 31 };
+    let sign = match mantissa {
+        2 => bits >> 7,
+        7 | 10 => bits >> 15,
+        _ => bits >> 31,
+    };
     f64::from_bits(sign << 63 | 0x7ff << 52 | payload << (52 - mantissa))
 }
 
@@ -236,6 +262,11 @@ fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     for item in object.required_array("value")? {
         push_element(dtype, &item, &mut bytes)?;
     }
+    if let Some(small) = Small::of(dtype).filter(|small| small.bits() < 8) {
+        let mut packed = vec![0; (bytes.len() * small.bits() as usize).div_ceil(8)];
+        small.pack(&bytes, &mut packed, |code| *code);
+        bytes = packed;
+    }
     NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray).map_err(|fault| array_fault(&fault))
 }
 
@@ -276,7 +307,7 @@ fn plain_array(items: &List) -> Result<NdArray<'static>, ValueError> {
     NdArray::new(dtype, vec![items.len() as u64], bytes).map_err(|fault| array_fault(&fault))
 }
 
-/// Appends a number or boolean in its little-endian bytes.
+/// Appends a number or boolean in its little-endian bytes; one of fewer than 8 bits in a byte of its own.
 fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
     macro_rules! integer {
         ($type:ty) => {{
@@ -297,15 +328,30 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Va
         DType::U16 => integer!(u16),
         DType::U32 => integer!(u32),
         DType::U64 => integer!(u64),
-        DType::F16 | DType::F32 | DType::F64 => push_float(dtype, value, out)?,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::F8E5M2 => push_float(dtype, value, out)?,
         DType::Bool => {
             let bit = value.as_bool();
             let bit = bit.ok_or(ValueError::Kind { expected: "a boolean", found: value.kind() })?;
             out.push(u8::from(bit));
         }
-        other => return Err(array_fault(&Fault::NoCode(other))),
+        other => match Small::of(other).filter(|_| ValueType::of(other).is_some()) {
+            Some(small) => out.push(push_small(small, dtype, value)?),
+            None => return Err(array_fault(&Fault::NoCode(other))),
+        },
     }
     Ok(())
+}
+
+/// The code of an integer of fewer than 8 bits.
+fn push_small(small: Small, dtype: DType, value: &Value) -> Result<u8, ValueError> {
+    let Value::Int(n) = value else {
+        return Err(ValueError::Kind { expected: "an integer", found: value.kind() });
+    };
+    let outside = || ValueError::Range { number: n.to_string(), dtype };
+    // Such numbers are small, and f32 holds them.
+    let number = i8::try_from(i128::from(*n)).map_err(|_| outside())?;
+    let (code, fits) = small.rounded(number.into());
+    if fits { Ok(code) } else { Err(outside()) }
 }
 
 fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), ValueError> {
@@ -328,6 +374,21 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
             let (sign, payload) = narrowed(x, 23);
             (4, x, sign << 31 | 0xff << 23 | payload)
         }
+        DType::BF16 if x.is_nan() => {
+            let (sign, payload) = narrowed(x, 7);
+            (2, x, sign << 15 | 0xff << 7 | payload)
+        }
+        DType::F8E5M2 if x.is_nan() => {
+            let (sign, payload) = narrowed(x, 2);
+            (1, x, sign << 7 | 0x1f << 2 | payload)
+        }
+        DType::F8E5M2 => {
+            let small = Small::of(dtype);
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+            let code = small.map_or(0, |small| small.from_f32(x as f32));
+            (1, small.map_or(f32::NAN, |small| small.to_f32(code)).into(), code.into())
+        }
+        DType::BF16 => (2, bf16::from_f64(x).into(), bf16::from_f64(x).to_bits().into()),
         DType::F16 => (2, f16::from_f64(x).into(), f16::from_f64(x).to_bits().into()),
         #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
         DType::F32 => (4, f64::from(x as f32), (x as f32).to_bits().into()),
@@ -345,7 +406,8 @@ fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), Val
     let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
     let wrong = || ValueError::Bits { digits: digits.to_owned(), dtype };
     let size = match dtype {
-        DType::F16 => 2,
+        DType::F8E5M2 => 1,
+        DType::F16 | DType::BF16 => 2,
         DType::F32 => 4,
         DType::F64 => 8,
         _ => return Err(wrong()),

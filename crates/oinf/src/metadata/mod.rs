@@ -2,13 +2,14 @@
 
 mod entries;
 mod json;
+mod small;
 
 use std::borrow::Cow;
 
 use modelfmt_core::{
-    Bytes, DType, Limits, Part, TensorInfo, TensorView, ViewError,
+    Bytes, DType, Kind, Limits, Part, TensorInfo, TensorView, ViewError,
     author::{Cursor, align_up},
-    f16, implied_nbytes,
+    bf16, f16, implied_nbytes,
 };
 
 use crate::error::{Error, Fault, Result};
@@ -16,6 +17,8 @@ use crate::wire::{self, ValueType, malformed};
 
 pub(crate) use entries::{Entries, Entry};
 pub use json::ValueError;
+pub use small::SmallNumber;
+pub(crate) use small::{packed_fault, stray_fault, ternaries, ternary_fault};
 
 /// What a file holds beside its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
 ///
@@ -62,6 +65,8 @@ macro_rules! values {
         #[derive(Clone, Debug)]
         pub enum MetaValue<'a> {
             $(#[doc = concat!("A scalar of type `", stringify!($type), "`.")] $variant($type),)*
+            /// A number of 8 bits or fewer that Rust has no type for.
+            Small(SmallNumber),
             /// A boolean.
             Bool(bool),
             /// A set of bits.
@@ -78,6 +83,7 @@ macro_rules! values {
             pub const fn value_type(&self) -> ValueType {
                 match self {
                     $(Self::$variant(_) => ValueType::$variant,)*
+                    Self::Small(x) => x.value_type(),
                     Self::Bool(_) => ValueType::Bool,
                     Self::Bitset(_) => ValueType::Bitset,
                     Self::Str(_) => ValueType::Str,
@@ -89,6 +95,7 @@ macro_rules! values {
             fn scalar_bytes(&self) -> Option<Scalar> {
                 Some(match self {
                     $(Self::$variant(x) => Scalar::new(&x.to_le_bytes()),)*
+                    Self::Small(x) => Scalar::new(&[x.code()]),
                     Self::Bool(b) => Scalar::new(&[u8::from(*b)]),
                     Self::Bitset(_) | Self::Str(_) | Self::Ndarray(_) => return None,
                 })
@@ -101,6 +108,10 @@ macro_rules! values {
                     // DECISIONS, OINF 1: BOOL bytes other than 0 and 1 are for `verify`.
                     ValueType::Bool => Self::Bool(<[u8; 1]>::try_from(bytes).ok()? != [0]),
                     ValueType::Bitset | ValueType::Str | ValueType::Ndarray => return None,
+                    small => {
+                        let [code] = <[u8; 1]>::try_from(bytes).ok()?;
+                        Self::Small(SmallNumber::stored(small, code))
+                    }
                 })
             }
         }
@@ -125,6 +136,7 @@ values! {
     F16 f16;
     F32 f32;
     F64 f64;
+    Bf16 bf16;
 }
 
 macro_rules! from {
@@ -140,6 +152,7 @@ from! {
     bool => Bool;
     &'a str => Str;
     String => Str;
+    SmallNumber => Small;
     Bitset<'a> => Bitset;
     NdArray<'a> => Ndarray;
 }
@@ -195,6 +208,8 @@ impl<'a> MetaValue<'a> {
             Self::F16(x) => MetaValue::F16(x),
             Self::F32(x) => MetaValue::F32(x),
             Self::F64(x) => MetaValue::F64(x),
+            Self::Bf16(x) => MetaValue::Bf16(x),
+            Self::Small(x) => MetaValue::Small(x),
             Self::Bool(x) => MetaValue::Bool(x),
             Self::Str(text) => MetaValue::Str(Cow::Owned(text.into_owned())),
             Self::Bitset(Bitset { bits, bytes }) => {
@@ -232,6 +247,8 @@ impl<'a> MetaValue<'a> {
             Self::U16(x) => x.into(),
             Self::U32(x) => x.into(),
             Self::U64(x) => x.into(),
+            #[expect(clippy::cast_possible_truncation, reason = "the number is an integer")]
+            Self::Small(x) if x.dtype().kind() != Kind::Float => x.to_f32() as i128,
             _ => return None,
         })
     }
@@ -243,8 +260,16 @@ impl<'a> MetaValue<'a> {
             Self::F16(x) => Some(x.into()),
             Self::F32(x) => Some(x.into()),
             Self::F64(x) => Some(x),
+            Self::Bf16(x) => Some(x.into()),
+            Self::Small(x) if x.dtype().kind() == Kind::Float => Some(x.to_f32().into()),
             _ => None,
         }
+    }
+
+    /// The types that a file must have for it: its own, and that of its elements.
+    pub(crate) fn types(&self) -> impl Iterator<Item = ValueType> {
+        let elements = if let Self::Ndarray(array) = self { ValueType::of(array.dtype) } else { None };
+        [self.value_type()].into_iter().chain(elements)
     }
 
     /// Reads a payload, which is the whole of `c` (OINF 1, "Metadata Payloads").
@@ -254,7 +279,9 @@ impl<'a> MetaValue<'a> {
             let part = Part::new("metadata value").with_field("value_nbytes");
             malformed(part, start, Fault::PayloadLen { value_type, found, expected })
         };
-        let decoded = match (value_type, value_type.dtype().and_then(DType::size)) {
+        // A scalar takes whole bytes.
+        let size = value_type.dtype().and_then(|dtype| dtype.nbytes(&[]));
+        let decoded = match (value_type, size) {
             (_, Some(size)) => Self::decode_scalar(value_type, size, c),
             (ValueType::Str, _) => Self::decode_str(c, limits),
             (ValueType::Bitset, _) => Bitset::decode(c).map(|(x, padding)| (Self::Bitset(x), padding)),
@@ -273,8 +300,8 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    fn decode_scalar(value_type: ValueType, size: u32, c: &mut Cursor<'a>) -> Result<(Self, Padding<'a>)> {
-        let bytes = c.bytes(size.into(), "value")?;
+    fn decode_scalar(value_type: ValueType, size: u64, c: &mut Cursor<'a>) -> Result<(Self, Padding<'a>)> {
+        let bytes = c.bytes(size, "value")?;
         // There are as many bytes as the type has, so the fallback is never seen.
         Ok((Self::from_scalar(value_type, bytes).unwrap_or(Self::Bool(false)), (c.offset(), &[])))
     }
@@ -475,6 +502,11 @@ impl<'a> NdArray<'a> {
         )
     }
 
+    /// How many elements it has.
+    pub(crate) fn elements(&self) -> u64 {
+        modelfmt_core::element_count(&self.shape).unwrap_or_default()
+    }
+
     fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<(Self, Padding<'a>)> {
         let (start, code) = (c.offset(), c.u32("element_type")?);
         let part = |field| Part::new("metadata value").with_field(field);
@@ -493,9 +525,11 @@ impl<'a> NdArray<'a> {
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let element_type = ValueType::of(self.dtype).ok_or(Fault::NoCode(self.dtype))?;
         let ndim = u32::try_from(self.shape.len()).map_err(|_| Fault::TooLong)?;
-        if self.dtype == DType::Bool
-            && let Some(fault) = bool_fault(&self.bytes)
-        {
+        let fault = match self.dtype {
+            DType::Bool => bool_fault(&self.bytes),
+            dtype => packed_fault(dtype, &self.bytes, self.elements()),
+        };
+        if let Some(fault) = fault {
             return Err(fault);
         }
         out.extend(element_type.code().to_le_bytes());

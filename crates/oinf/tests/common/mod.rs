@@ -20,7 +20,18 @@ pub(crate) fn write(
     data: &[Vec<u8>],
     threads: usize,
 ) -> Vec<u8> {
-    let plan = Plan::new(specs.iter().cloned(), metadata, &WriteOptions::new()).unwrap();
+    write_as(specs, metadata, data, threads, &WriteOptions::new())
+}
+
+/// The same in another version, or with what only some files have.
+pub(crate) fn write_as(
+    specs: &[TensorSpec<'_>],
+    metadata: &Metadata<'_>,
+    data: &[Vec<u8>],
+    threads: usize,
+    options: &WriteOptions,
+) -> Vec<u8> {
+    let plan = Plan::new(specs.iter().cloned(), metadata, options).unwrap();
     let file = MemoryFile::new();
     plan.write(&data.to_vec(), &file, &Execution { threads, progress: None }).unwrap();
     let bytes = file.into_bytes();
@@ -36,7 +47,15 @@ pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
         false => Vec::new(),
     };
     let data: Vec<_> = reader.tensors().iter().map(values).collect();
-    write(&specs, &reader.index().to_metadata(), &data, 2)
+    let options = WriteOptions::new().version(reader.index().version()).extended_types(true);
+    let options =
+        reader.tensors().iter().enumerate().fold(options, |options, (position, tensor)| {
+            match reader.quant_at(position).unwrap() {
+                Some(quant) => options.quant(tensor.name, quant),
+                None => options,
+            }
+        });
+    write_as(&specs, &reader.index().to_metadata(), &data, 2, &options)
 }
 
 /// The value of a key.

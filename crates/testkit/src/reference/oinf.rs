@@ -1,4 +1,4 @@
-//! OINF 1.
+//! OINF 1 and 2.
 
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,11 @@ const LATER: [(&str, u64); 10] = [
 
 pub(super) fn read(file: &[u8]) -> Option<Model> {
     let mut input = Input::new(file, 0);
-    if input.bytes(5)? != b"OINF\0" || input.u32()? != 1 || input.u32()? != 0 {
+    if input.bytes(5)? != b"OINF\0" {
+        return None;
+    }
+    let version = input.u32()?;
+    if !(1..=2).contains(&version) || input.u32()? != 0 {
         return None;
     }
     let (_sizevars, entries, tensors) = (input.u32()?, input.u32()?, input.u32()?);
@@ -44,7 +48,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     let (_at_sizevars, at_entries, at_tensors) = (input.u64()?, input.u64()?, input.u64()?);
     let metadata: Map<String, Value> =
         Input::new(file, at_entries).list(entries.into(), entry)?.into_iter().collect();
-    let tensors = Input::new(file, at_tensors).list(tensors.into(), tensor)?;
+    let tensors = Input::new(file, at_tensors).list(tensors.into(), |input| tensor(input, version))?;
     Some(Model { tensors, metadata: Some(metadata.into()), checksums_hold: true })
 }
 
@@ -75,17 +79,51 @@ fn value(kind: u32, payload: &[u8]) -> Option<Value> {
         14 => json!({"type": "str", "value": text(&mut input)?}),
         15 => {
             let (element, rank) = (input.u32()?, input.u32()?);
-            let (name, size) = *TYPES.get((element as usize).checked_sub(1)?)?;
             let shape = input.list(rank.into(), Input::u64)?;
+            if let Some(&(name, bits)) = later(element) {
+                let count = nbytes(&shape, 1, 1)?;
+                let bytes = input.bytes(count.checked_mul(bits)?.div_ceil(8))?;
+                let value: Vec<Value> = (0..count).map(|n| small(name, bits, code(bytes, n, bits))).collect();
+                return Some(json!({"type": "ndarray", "dtype": name, "shape": shape, "value": value}));
+            }
+            let (name, size) = *TYPES.get((element as usize).checked_sub(1)?)?;
             let count = nbytes(&shape, 1, size)? / size;
             let value = input.list(count, |input| number(name, input))?;
             json!({"type": "ndarray", "dtype": name, "shape": shape, "value": value})
+        }
+        kind if later(kind).is_some() => {
+            let &(name, bits) = later(kind)?;
+            json!({"type": name, "value": small(name, bits, code(payload, 0, bits))})
         }
         kind => {
             let (name, _) = *TYPES.get((kind as usize).checked_sub(1)?)?;
             json!({"type": name, "value": number(name, &mut input)?})
         }
     })
+}
+
+/// The type of a number from 16 on.
+fn later(kind: u32) -> Option<&'static (&'static str, u64)> {
+    LATER.get((kind as usize).checked_sub(16)?)
+}
+
+/// The bits of an element, bit by bit.
+fn code(bytes: &[u8], number: u64, bits: u64) -> u32 {
+    let bit = |at: u64| u32::from(bytes[usize::try_from(at / 8).expect("an index")] >> (at % 8) & 1);
+    (0..bits).fold(0, |code, n| code | bit(number * bits + n) << n)
+}
+
+/// The number that a code stands for.
+fn small(name: &str, bits: u64, code: u32) -> Value {
+    let signed = i64::from(code) - if code >> (bits - 1) == 1 { 1 << bits } else { 0 };
+    match name {
+        "bf16" => float(f32::from_bits(code << 16).into()),
+        // The upper half of a binary16.
+        "f8_e5m2" => float(half(u16::try_from(code << 8).expect("16 bits"))),
+        "t1" => (2 * i64::from(code) - 1).into(),
+        _ if name.starts_with('u') => code.into(),
+        _ => signed.into(),
+    }
 }
 
 fn number(name: &str, input: &mut Input<'_>) -> Option<Value> {
@@ -117,7 +155,7 @@ fn half(bits: u16) -> f64 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-fn tensor(input: &mut Input<'_>) -> Option<Tensor> {
+fn tensor(input: &mut Input<'_>, version: u32) -> Option<Tensor> {
     let name = text(input)?;
     let (dtype, rank, flags) = (input.u32()?, input.u32()?, input.u32()?);
     let shape = input.list(rank.into(), Input::u64)?;
@@ -132,7 +170,13 @@ fn tensor(input: &mut Input<'_>) -> Option<Tensor> {
         }
     };
     let (stored, offset) = (input.u64()?, input.u64()?);
-    let bytes = match flags {
+    if version == 2 {
+        let (quant_nbytes, quant_offset) = (input.u64()?, input.u64()?);
+        if flags & 2 != 0 {
+            part(input.file, quant_offset, quant_nbytes)?;
+        }
+    }
+    let bytes = match flags & if version == 2 { !2 } else { !0 } {
         0 => None,
         1 if stored == implied => Some(part(input.file, offset, stored)?.to_vec()),
         _ => return None,
