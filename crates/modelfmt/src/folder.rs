@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_core::Source;
 use modelfmt_core::source::FileSource;
-use serde::Deserializer as _;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, Result};
-use crate::formats::{Format, MAX_INDEX_JSON, PROBE};
+use crate::formats::{Format, MAX_INDEX_JSON, PROBE, Walk};
 use crate::unrecognized::{self, Stranger};
 
 /// What a file is, told without opening it as a model.
@@ -136,120 +134,12 @@ impl fmt::Display for Several<'_> {
 
 /// Reads through a JSON file; what is no JSON is no index.
 fn index(reader: impl io::Read) -> Look {
-    let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    match deserializer.deserialize_map(Index).and_then(|look| deserializer.end().map(|()| look)) {
-        Ok(look) if look.format.is_some() => look,
-        _ => Look::default(),
-    }
-}
-
-/// The top level of an index: its keys say of what format it is, and some of them list its files.
-struct Index;
-
-impl<'de> Visitor<'de> for Index {
-    type Value = Look;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Look, A::Error> {
-        let (mut names, mut parts, mut shards, mut mapped) = Default::default();
-        let (mut has_version, mut has_shards, mut has_map) = (false, false, false);
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "format" => map.next_value_seed(Texts { into: &mut names, of: Some("name") })?,
-                "parts" | "global_tidx" => {
-                    map.next_value_seed(Texts { into: &mut parts, of: Some("path") })?;
-                }
-                "shards" => {
-                    has_shards = true;
-                    map.next_value_seed(Texts { into: &mut shards, of: Some("file") })?;
-                }
-                "weight_map" => {
-                    has_map = true;
-                    map.next_value_seed(Texts { into: &mut mapped, of: None })?;
-                }
-                _ => {
-                    has_version |= key == "apr_version";
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+    let (walk, is_whole) = Walk::through(reader);
+    match walk.into_index().filter(|_| is_whole) {
+        Some((format, files)) => {
+            Look { format: Some(format), foreign: None, files: files.into_iter().collect() }
         }
-        // Only what the format itself lists: a file that no reader of this index opens is a model of its own.
-        let (format, files) = if names.contains("AEROSET") {
-            (Some(Format::AeroSet), parts)
-        } else if has_version && has_shards {
-            (Some(Format::Apr2Sharded), shards)
-        } else {
-            (has_map.then_some(Format::SafetensorsSharded), mapped)
-        };
-        Ok(Look { format, foreign: None, files: files.into_iter().collect() })
-    }
-}
-
-/// All text in a value but the keys; of objects only what is under one key, if that is given.
-struct Texts<'a> {
-    into: &'a mut HashSet<String>,
-    of: Option<&'static str>,
-}
-
-impl<'de> DeserializeSeed<'de> for Texts<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Texts<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.of.is_none() && !self.into.contains(text) {
-            self.into.insert(text.to_owned());
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Texts { into: &mut *self.into, of: self.of })?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            if self.of.is_none_or(|of| of == key) {
-                map.next_value_seed(Texts { into: &mut *self.into, of: None })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
+        None => Look::default(),
     }
 }
 

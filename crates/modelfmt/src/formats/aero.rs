@@ -2,7 +2,7 @@
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
-use super::entry::{Entry, Tells, Version, driver};
+use super::entry::{Entry, IndexJson, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static AERO: Entry = Entry {
@@ -27,8 +27,10 @@ pub(super) static AERO: Entry = Entry {
 pub(super) static AEROSET: Entry = Entry {
     name: "aeroset",
     feature: "aero",
-    tells: Tells::Index(|index| {
-        index.path(["format", "name"]).and_then(|name| name.as_str()) == Some("AEROSET")
+    tells: Tells::Index(IndexJson {
+        keys: &[],
+        name: Some("AEROSET"),
+        files: &[("parts", Some("path")), ("global_tidx", Some("path"))],
     }),
     ending: Some(".aeroset.json"),
     sharded: None,

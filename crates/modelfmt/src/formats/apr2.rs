@@ -4,7 +4,7 @@ use modelfmt_core::DType::{self, BF16, F16, F32, I8, I16, I32, I64, Q4_0, Q4_1, 
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, Version, driver};
+use super::entry::{Entry, IndexJson, Tells, Version, driver};
 use crate::choice::Choice;
 
 pub(super) static APR2: Entry = Entry {
@@ -23,7 +23,11 @@ pub(super) static APR2: Entry = Entry {
 pub(super) static APR2_SHARDED: Entry = Entry {
     name: "apr2-sharded",
     feature: "apr2",
-    tells: Tells::Index(|index| index.get("apr_version").is_some() && index.get("shards").is_some()),
+    tells: Tells::Index(IndexJson {
+        keys: &["apr_version", "shards"],
+        name: None,
+        files: &[("shards", Some("file"))],
+    }),
     ending: None,
     sharded: None,
     is_set: true,

@@ -127,7 +127,7 @@ impl Format {
 
     fn of_json(index: &Value) -> Option<Self> {
         let is_index =
-            |format: &Self| matches!(format.entry().tells, Tells::Index(is_index) if is_index(index));
+            |format: &Self| matches!(&format.entry().tells, Tells::Index(told) if told.tells(index));
         Self::ALL.iter().copied().find(is_index)
     }
 }

@@ -10,6 +10,8 @@ pub(crate) mod capabilities;
 mod detect;
 pub(crate) mod entry;
 mod gguf;
+#[cfg(not(target_arch = "wasm32"))]
+mod index;
 mod mag;
 mod oinf;
 mod safetensors;
@@ -18,6 +20,8 @@ pub(crate) mod versions;
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE, UnknownFormat};
 use self::entry::Entry;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use self::index::Walk;
 pub use self::versions::{Target, UnknownTarget};
 
 /// The list: from it come [`Format`], [`Format::ALL`] and the entry of each.

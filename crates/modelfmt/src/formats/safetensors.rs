@@ -4,7 +4,7 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
-use super::entry::{Entry, Tells, driver};
+use super::entry::{Entry, IndexJson, Tells, driver};
 use crate::choice::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
@@ -23,7 +23,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
     name: "safetensors-sharded",
     feature: "safetensors",
-    tells: Tells::Index(|index| index.get("weight_map").is_some()),
+    tells: Tells::Index(IndexJson { keys: &["weight_map"], name: None, files: &[("weight_map", None)] }),
     ending: Some(".safetensors.index.json"),
     sharded: None,
     is_set: true,
