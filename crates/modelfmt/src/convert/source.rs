@@ -67,7 +67,9 @@ impl Content {
             _ => content.keys = object(model.metadata()?),
         }
         if matches!(format, Format::Gguf | Format::GgufSharded) {
-            content.read_gguf(model);
+            #[cfg(feature = "gguf")]
+            content.read_gguf_set(model);
+            content.read_gguf();
         }
         if format == Format::Mag && content.reserved.is_none() {
             let mut reserved = Reserved::new(format);
@@ -238,14 +240,18 @@ impl Content {
         Ok(())
     }
 
-    fn read_gguf(&mut self, model: &Model) {
-        #[cfg(feature = "gguf")]
+    /// What the files of a split say beyond the first, whose metadata is the model's.
+    #[cfg(feature = "gguf")]
+    fn read_gguf_set(&mut self, model: &Model) {
         for (number, key) in model.as_gguf_sharded().into_iter().flat_map(|set| set.index().strangers()) {
             let why = format!(
                 "file {number} of the split says it, and the metadata of the model is that of the first"
             );
             self.losses.push(Unsupported::loss("metadata key", key, why));
         }
+    }
+
+    fn read_gguf(&mut self) {
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {
