@@ -5,7 +5,7 @@ use std::fmt;
 use modelfmt_core::claims::ClaimError;
 use modelfmt_core::value::{List, Value};
 use modelfmt_core::{
-    AnyError, Bytes, Container, Encoding, Execution, Limits, Location, Report, TensorInfo, TensorView,
+    AnyError, Bytes, Container, Encoding, Execution, Kind, Limits, Location, Report, TensorInfo, TensorView,
     VerifyLevel,
 };
 use tensor_stats::{stats, stats_of_bytes};
@@ -157,7 +157,8 @@ fn tensor<'a>(container: &'a dyn Container, number: usize, budget: &mut u64, dep
     // A tensor of an AEROSET index has data, and the file that lists it has none of it.
     assert!(known.has_data || place.offset.is_none(), "{info:?} {place:?}");
     if place.encoding == Encoding::Raw && place.offset.is_some() {
-        assert_eq!(known.nbytes, place.stored_nbytes);
+        // AERO files that were made of GGUF count padding to what is stored.
+        assert!(known.nbytes <= place.stored_nbytes, "{info:?} {place:?}");
     }
     let rest = budget.checked_sub(known.nbytes.max(1));
     *budget = rest.unwrap_or(*budget);
@@ -280,13 +281,20 @@ fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, who
 
 /// Statistics of values in memory, and of values that are read by ranges, are the same.
 fn both_statistics(container: &dyn Container, number: usize, info: TensorInfo<'_>, whole: &[u8]) {
-    let Some(size) = info.dtype.size().map(u64::from) else {
+    let Some(block) =
+        info.dtype.block().filter(|_| !matches!(info.dtype.kind(), Kind::Quantized | Kind::Opaque))
+    else {
         assert!(stats_of_bytes(info.dtype, whole).is_err());
         return;
     };
+    let (elements, nbytes) = (u64::from(block.elements), u64::from(block.nbytes));
+    if !info.elements().is_multiple_of(elements) {
+        return; // the last byte is not full, and the bytes alone do not say how many elements they hold
+    }
     let of_bytes = stats_of_bytes(info.dtype, whole).map_err(|e| e.to_string());
-    let of_ranges =
-        stats(info.dtype, info.elements(), |first, out| container.read_into(number, first * size, out));
+    let of_ranges = stats(info.dtype, info.elements(), |first, out| {
+        container.read_into(number, first / elements * nbytes, out)
+    });
     // NaN is not equal to itself, but its text is.
     assert_eq!(format!("{of_bytes:?}"), format!("{:?}", of_ranges.map_err(|e| e.to_string())), "{info:?}");
 }
