@@ -2,7 +2,7 @@
 //! night after an upload.
 //!
 //! ```sh
-//! cargo run                  # the repository's testdata/reference
+//! cargo run                  # the repository's testdata/mag
 //! cargo run -- models/
 //! ```
 //!
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use modelfmt::{Execution, Status, VerifyLevel};
 
-const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference");
+const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/mag");
 
 /// A file that is named so is a model, whatever it holds: one whose first bytes are damaged must not pass as a text.
 const ENDINGS: [&str; 8] =

@@ -14,7 +14,7 @@ fn run(folder: Option<&Path>) -> (Option<i32>, String) {
 fn intact_models_pass() {
     let (status, text) = run(None);
     assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains("\nok trained.mag (mag: structure, crc, extents)\n"), "{text}");
+    assert!(text.contains("ok names.mag (mag: structure, crc, extents)\n"), "{text}");
     assert!(text.ends_with(" models, 0 damaged\n"), "{text}");
 }
 
