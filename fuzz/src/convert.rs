@@ -39,7 +39,7 @@ fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<
     Some(opened.unwrap_or_else(|error| panic!("{} to {target}: {error}", model.format())))
 }
 
-/// DECISIONS, "Conversion between formats": A → AERO → A restores A.
+/// A → AERO → A restores A.
 pub fn there_and_back(bytes: &[u8], _: Depth) {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {

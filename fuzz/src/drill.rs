@@ -149,7 +149,7 @@ fn tensor<'a>(container: &'a dyn Container, number: usize, budget: &mut u64, dep
         return Tensor { info, location: location.map_err(text), values: None };
     };
     assert_eq!(container.find(known.name), Some(number), "names are unique");
-    // DECISIONS, "Common": an empty tensor's offset is the next aligned position, which may be beyond the last byte.
+    // An empty tensor's offset is the next aligned position, which may be beyond the last byte.
     if let (None, Some(offset), 1..) = (&place.file, place.offset, place.stored_nbytes) {
         let end = offset.checked_add(place.stored_nbytes);
         assert!(end.is_some_and(|end| end <= container.file_size()), "{info:?} {place:?}");

@@ -73,7 +73,7 @@ fn model(tensors: usize) -> Model {
     model
 }
 
-/// DECISIONS, APR2, "APR1": read only, so that it is written here alone.
+/// Read only, so that it is written here alone.
 fn write_apr1(model: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let metadata = br#"{"model_type":"fuzz","answer":42}"#;
     let mut out = b"APR1".to_vec();

@@ -53,7 +53,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// DECISIONS, AERO: chunks in TOC order, names in the same; a control hash (IHSH) comes first in the file.
+    /// Chunks in TOC order, names in the same; a control hash (IHSH) comes first in the file.
     pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         let unfit = |part, found, max| WriteError::Unsupported {
             part: Part::new(part),
@@ -105,7 +105,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// DECISIONS, AERO, "IHSH payload": the string table's end, rounded up to 16.
+    /// The string table's end, rounded up to 16.
     pub(crate) fn payloads_start(&self) -> u64 {
         let strings_end = self.strings_at() + self.strings.len() as u64;
         align_up(strings_end, METADATA_ALIGNMENT).unwrap_or(strings_end)
@@ -225,7 +225,7 @@ impl Stored {
             return Ok(Self { bytes: content, ulen, hash });
         }
         let bytes = compress::compress(&content, level).map_err(|fault| chunk.unfit(fault))?;
-        // What readers refuse by default (DECISIONS, AERO, "caps") is not written.
+        // What readers refuse by default is not written.
         let stored = bytes.len() as u64;
         if ulen > stored.saturating_mul(1024).saturating_add(1 << 20) {
             return Err(chunk.unfit(Fault::Expansion { stored, ulen }));
@@ -373,5 +373,5 @@ impl<'s> ChunkWriter<'s> {
     }
 }
 
-/// DECISIONS, AERO, "flags that we write": level 3 unless asked.
+/// The level of zstd unless one is asked for.
 pub(crate) const DEFAULT_LEVEL: i32 = 3;

@@ -17,7 +17,7 @@ pub(crate) struct ControlHash {
     pub(crate) digest: [u8; 32],
 }
 
-/// DECISIONS, AERO, "IHSH payload".
+/// The only algorithm that writers of IHSH name.
 const ALGO: &str = "blake3-256";
 
 impl ControlHash {

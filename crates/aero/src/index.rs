@@ -105,7 +105,7 @@ impl Index {
     /// this file (as in the index of a set) or cannot be read.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
-        // DECISIONS, AERO: a shard whose chunk_length is not its chunk_ulen opens and is not read, so that a range
+        // A shard whose chunk_length is not its chunk_ulen opens and is not read, so that a range
         // may lie within what it claims and outside the file.
         let place = self.place(position).ok()?;
         let (offset, stored_nbytes) =

@@ -276,7 +276,7 @@ impl Plan {
     }
 }
 
-/// The chunks of a model, in TOC order (DECISIONS, AERO, "chunk order that we write").
+/// The chunks of a model, in TOC order.
 struct ChunkList {
     list: Vec<NewChunk>,
     mjsn: Option<usize>,
@@ -379,7 +379,7 @@ pub(crate) fn table_of<'a>(
     Ok(tensors)
 }
 
-/// DECISIONS, AERO, "sharding": tensors in order; one that would take the current shard over the cap starts a new one.
+/// Tensors in order; one that would take the current shard over the cap starts a new one.
 #[cfg(feature = "set")]
 pub(crate) fn shards_of(
     tensors: &mut TensorTable,

@@ -62,7 +62,7 @@ pub(crate) struct ListedShard {
     pub(crate) tensor_count: u64,
 }
 
-/// DECISIONS, AERO, "MMSG content". `chunks` are role, type and TOC index of the metadata chunks, in TOC order;
+/// The content of MMSG. `chunks` are role, type and TOC index of the metadata chunks, in TOC order;
 /// `quants` the ggml types in the order of their `quant_id`, with their names.
 pub(crate) fn manifest(
     name: &str,

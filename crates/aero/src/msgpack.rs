@@ -19,7 +19,7 @@ impl From<Why> for Fault {
     }
 }
 
-/// DECISIONS, "For every format": levels that MessagePack may nest.
+/// Levels that MessagePack may nest.
 pub(crate) const DEPTH: u64 = 127;
 
 pub(crate) const CUT_SHORT: Why = Why("the MessagePack ends in the middle of a value");

@@ -129,7 +129,7 @@ impl IndexParser {
         let mut c = Cursor::new(bytes, 0);
         let header = Header::decode(&mut c)?;
         let part = |field| Part::new("header").with_field(field);
-        // DECISIONS, AERO: TOC and string table outside the file, over the header or over each other are refused.
+        // TOC and string table outside the file, over the header or over each other are refused.
         let toc = Extent::new(header.toc_offset, header.toc_length, self.file_len)
             .map_err(|fault| malformed(part("toc_offset"), 12, fault))?;
         let strings = Extent::new(header.strings_offset, header.strings_length, self.file_len)
@@ -255,7 +255,7 @@ impl IndexParser {
     }
 
     fn manifest(&self, control: Control, chunk: usize, waiting: &Waiting, bytes: &[u8]) -> Result<Step> {
-        // DECISIONS, AERO: a manifest that does not decode opens; `verify` reports it.
+        // A manifest that does not decode opens; `verify` reports it.
         let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
             msgpack::check(&content, self.limits.depth).ok()?;

@@ -204,7 +204,7 @@ fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
 }
 
 impl<S: Fetch> Verifier<'_, S> {
-    /// DECISIONS, AERO: what opens and is wrong all the same. Nothing is read.
+    /// What opens and is wrong all the same. Nothing is read.
     fn header(&mut self) {
         self.reserved();
         let toc = self.index.header.toc_offset;
@@ -279,7 +279,7 @@ impl<S: Fetch> Verifier<'_, S> {
         self.index.chunks.tidx().and_then(|at| self.index.chunk(at)).map_or(0, |chunk| chunk.offset)
     }
 
-    /// DECISIONS, AERO, "IHSH payload".
+    /// Recomputes every control hash (IHSH) and compares it with what the chunk says.
     async fn control(&mut self, work: &Execution<'_>) -> ControlFlow<()> {
         let mut left = self.index.file_len();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -555,7 +555,7 @@ struct ShardTensors {
 }
 
 /// The tensors that have bytes, by shard. Two over the same bytes (tied weights) are legal, a partial overlap is a
-/// finding (DECISIONS, "For every format").
+/// finding.
 fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
     let mut order: Vec<(usize, Span, usize)> = Vec::new();
     for position in 0..index.tensors().len() {

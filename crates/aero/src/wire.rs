@@ -12,9 +12,9 @@ pub(crate) const MAX_STRING_TABLE: u64 = 1 << 29;
 /// AERO 0.1, "Limits": the most bytes of a metadata chunk, uncompressed.
 pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 
-/// DECISIONS, AERO: metadata payloads that we write start at multiples of this.
+/// Metadata payloads that we write start at multiples of this.
 pub(crate) const METADATA_ALIGNMENT: u64 = 16;
-/// DECISIONS, AERO: shards that we write start at multiples of this, and so do the tensors in them.
+/// Shards that we write start at multiples of this, and so do the tensors in them.
 pub(crate) const WEIGHT_ALIGNMENT: u64 = 64;
 /// AERO 0.1, "Design goals": what a shard needs.
 pub(crate) const SHARD_ALIGNMENT: u64 = 16;

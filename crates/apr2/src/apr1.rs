@@ -1,4 +1,4 @@
-//! APR1: the generation before, read through the same types (DECISIONS, APR2: APR1).
+//! APR1: the generation before, read through the same types.
 //!
 //! ```text
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32

@@ -10,7 +10,7 @@ use crate::error::{Error, Fault, Result, malformed};
 use crate::stored::Stored;
 use crate::wire;
 
-/// Every block but the last expands to this (DECISIONS, APR2: LZ4 blocks).
+/// Every block but the last expands to this.
 pub(crate) const BLOCK: u64 = 64 << 10;
 /// The stored size that stands before each block.
 pub(crate) const BLOCK_HEADER: u64 = 4;

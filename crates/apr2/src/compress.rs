@@ -179,7 +179,7 @@ impl Writer<'_> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let end = piece.offset + piece.len;
         current.len += done.len as u64;
-        // DECISIONS, APR2, LZ4 blocks: a tensor whose compressed form is not smaller is stored raw.
+        // A tensor whose compressed form is not smaller is stored raw.
         if piece.how == How::Raw || current.len >= nbytes {
             let Current { start, before, .. } = *current;
             return self.store_raw(piece.tensor, start, before, nbytes);

@@ -288,7 +288,7 @@ impl Claim<'_> {
             }
             _ => {}
         }
-        // DECISIONS: an empty tensor's offset is the next aligned position, here also one beyond the data's last byte.
+        // An empty tensor's offset is the next aligned position, here also one beyond the data's last byte.
         let end = if self.size == 0 { align_up(data.len(), 64).unwrap_or(data.len()) } else { data.len() };
         match Extent::new(self.offset, self.size, end) {
             Ok(_) => Ok(()),

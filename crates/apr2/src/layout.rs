@@ -66,7 +66,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// DECISIONS, APR2, manifest: 2 GiB.
+/// Where a shard ends unless asked otherwise.
 const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
 impl WriteOptions {

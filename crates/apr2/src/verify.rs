@@ -85,13 +85,13 @@ fn structure(index: &Index) -> Vec<String> {
     found
 }
 
-/// APR2 2.0, "Required Keys"; DECISIONS, APR2: their absence is for the verifier.
+/// APR2 2.0, "Required Keys"; their absence is for the verifier.
 fn required_keys(index: &Index, found: &mut Vec<String>) {
     let at = index.sections().metadata.offset();
     found.extend(index.metadata().missing().map(|error| finding(&Part::new("metadata"), at, error)));
 }
 
-/// DECISIONS, APR2, flags: the index header's reserved word is zero.
+/// The index header's reserved word is zero.
 fn reserved(index: &Index, found: &mut Vec<String>) {
     if index.tensors.reserved != 0 {
         let part = Part::new("tensor index").with_field("reserved");
@@ -100,7 +100,7 @@ fn reserved(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, APR2, flags: QUANTIZED and COMPRESSED say what the tensors are.
+/// QUANTIZED and COMPRESSED say what the tensors are.
 fn feature_flags(index: &Index, found: &mut Vec<String>) {
     let quantized = index.tensors().iter().any(|tensor| tensor.dtype.is_quantized());
     let compressed = index.tensors.any_compressed();
@@ -116,7 +116,7 @@ fn feature_flags(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, APR2: bit 0 marks a compressed tensor, and no other bit is known.
+/// Bit 0 marks a compressed tensor, and no other bit is known.
 fn tensor_flags(index: &Index, found: &mut Vec<String>) {
     for (position, stored) in index.tensors.all_stored().enumerate() {
         let expected = if stored.compressed { wire::TENSOR_COMPRESSED } else { 0 };
@@ -135,7 +135,7 @@ fn tensor_flags(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, APR2, STREAMING: tensors lie in the order of the index.
+/// Tensors lie in the order of the index.
 fn streaming(index: &Index, found: &mut Vec<String>) {
     if !index.flags().contains(Flags::STREAMING) {
         return;
@@ -150,7 +150,7 @@ fn streaming(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, APR2, sections: the footer follows the last tensor byte directly.
+/// The footer follows the last tensor byte directly.
 fn footer_place(index: &Index, found: &mut Vec<String>) {
     let data = index.sections().data;
     let last = |with_empty: bool| {
@@ -171,7 +171,7 @@ fn extents(index: &Index) -> Vec<String> {
     found
 }
 
-/// DECISIONS, APR2, flags: a file that breaks its own promise of alignment.
+/// A file that breaks its own promise of alignment.
 fn alignment(index: &Index, found: &mut Vec<String>) {
     let Some(alignment) = index.alignment() else { return };
     let data = index.sections().data.offset();
@@ -184,7 +184,7 @@ fn alignment(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, "For every format": a partial overlap of two tensors.
+/// A partial overlap of two tensors.
 fn overlapping(index: &Index, found: &mut Vec<String>) {
     let extent = |stored: Stored| Extent::new(stored.offset, stored.len, u64::MAX);
     let extents: Result<Vec<_>, _> = index.tensors.all_stored().map(extent).collect();
@@ -198,7 +198,7 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// DECISIONS, APR2: ENCRYPTED, SIGNED.
+/// A signature is promised by the flag and cannot be checked.
 fn signature(index: &Index) -> Vec<String> {
     if !index.flags().contains(Flags::SIGNED) {
         return Vec::new();

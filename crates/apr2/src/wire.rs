@@ -6,9 +6,9 @@ use modelfmt_core::{DType, Part, author::Cursor};
 
 use crate::error::{Fault, Result, malformed};
 
-/// APR2 2.0, "Header": the four ASCII bytes (DECISIONS, APR2: magic).
+/// APR2 2.0, "Header": the four ASCII bytes.
 pub(crate) const MAGIC: [u8; 4] = *b"APR2";
-/// DECISIONS, APR2: APR1.
+/// The magic of the generation before.
 pub(crate) const MAGIC_APR1: [u8; 4] = *b"APR1";
 /// APR2 2.0, "Footer": the magic reversed.
 pub(crate) const MAGIC_END: [u8; 4] = *b"2RPA";
@@ -18,13 +18,13 @@ pub(crate) const HEADER_LEN: u64 = 32;
 pub(crate) const FOOTER_LEN: u64 = 16;
 /// APR2 2.0, "Index Header (8 bytes)".
 pub(crate) const INDEX_HEADER_LEN: u64 = 8;
-/// DECISIONS, APR2: the data section begins at a multiple of 64, whatever the tensors' alignment.
+/// The data section begins at a multiple of 64, whatever the tensors' alignment.
 pub(crate) const DATA_ALIGNMENT: u64 = 64;
 /// APR2 2.0, "Tensor Entry": a name of one byte and one dimension.
 pub(crate) const MIN_ENTRY_LEN: u64 = 2 + 1 + 2 + 8 + 28;
 /// APR2 2.0, "Tensor Entry": dimensions 1 to 8.
 pub(crate) const MAX_RANK: u64 = 8;
-/// DECISIONS, APR2: bit 0 of the per-tensor flags marks a compressed tensor.
+/// Bit 0 of the per-tensor flags marks a compressed tensor.
 pub(crate) const TENSOR_COMPRESSED: u32 = 1;
 
 /// The feature flags of a file's header (APR2 2.0, "Feature Flags").

@@ -1,4 +1,4 @@
-//! The two checksums that writers of MAG 1 use (DECISIONS, MAG 1, "the checksum").
+//! The two checksums that writers of MAG 1 use.
 
 use crate::v1::wire::FileHeader;
 

@@ -190,7 +190,7 @@ fn what_is_for_verify_opens_and_is_reported() {
     assert_eq!(findings(TENSOR_A, 8).len(), 2, "misaligned, and over the records");
 }
 
-/// DECISIONS, "For every format": two tensors over exactly the same bytes are legal.
+/// Two tensors over exactly the same bytes are legal.
 #[test]
 fn tied_tensors_are_no_finding() {
     let tensors = ["a", "b"].map(|name| Tensor::counting(name, DType::I8, &[4], 0));
@@ -215,7 +215,7 @@ fn every_length_of_a_file_that_was_cut_is_an_error() {
                 _ => panic!("{len} bytes: {error}"),
             }
         }
-        // DECISIONS, MAG 1: bytes after the last buffer are accepted.
+        // Bytes after the last buffer are accepted.
         assert!(open(&[file.as_slice(), &[0; 100]].concat()).is_ok());
     }
 }

@@ -76,7 +76,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Metadata, che
     }
     assert_eq!(reader.tensors().len(), tensors.len());
     for (position, (info, tensor)) in reader.tensors().iter().zip(tensors).enumerate() {
-        // DECISIONS, MAG 1, "rank": a scalar is written as shape [1].
+        // A scalar is written as shape [1].
         let shape: &[u64] = if tensor.shape.is_empty() { &[1] } else { &tensor.shape };
         assert_eq!((info.name, info.dtype, info.shape), (tensor.name.as_str(), tensor.dtype, shape));
         assert_eq!(reader.tensor(&tensor.name).unwrap().bytes(), tensor.values);
@@ -89,7 +89,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Metadata, che
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
 }
 
-/// What the document and DECISIONS say of the bytes, looked at without our reader's help.
+/// What the document says of the bytes, looked at without our reader's help.
 fn laid_out_as_documented(file: &[u8], tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) {
     let keys: usize = metadata.iter().map(|(key, _)| 16 + key.len()).sum();
     let records = |t: &Tensor| 24 + 8 * t.shape.len().max(1) + t.name.len();

@@ -96,7 +96,7 @@ impl Plan {
     ) -> Result<Self, WriteError> {
         let table = list(specs, options)?;
         let quants = quants(&table, options)?;
-        // DECISIONS, OINF 1: our writer sorts by stored name (byte order).
+        // Our writer sorts by stored name (byte order).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, tensor)| tensor).collect();
@@ -314,7 +314,7 @@ impl<'m> Values<'m> {
                 part: Part::named("metadata value", key),
                 fault,
             })?;
-            // DECISIONS, OINF 1: a scalar's value_nbytes is without the padding, that of others with theirs.
+            // A scalar's value_nbytes is without the padding, that of others with theirs.
             let nbytes = bytes.len() as u64 - offset;
             entries.push(Entry { key, value_type: value.value_type(), offset, nbytes });
             align(&mut bytes);

@@ -252,7 +252,7 @@ impl IndexParser {
         Ok(None)
     }
 
-    /// The extent of a payload, if it lies where one can (OINF 1, "Validation Checklist"; DECISIONS, OINF 1).
+    /// The extent of a payload, if it lies where one can (OINF 1, "Validation Checklist").
     fn blob(&self, offset: u64, nbytes: u64) -> Result<Extent, Fault> {
         if !offset.is_multiple_of(ALIGNMENT) {
             return Err(Fault::Unaligned(offset));
@@ -319,7 +319,7 @@ fn table_end(header: &Header, number: usize) -> u64 {
     header.tables.get(number + 1).copied().unwrap_or(header.data)
 }
 
-/// DECISIONS, OINF 1: offsets that are not ascending or not multiples of 8 are refused.
+/// Offsets that are not ascending or not multiples of 8 are refused.
 fn check_offsets(header: &Header, file_len: u64) -> Result<()> {
     const FIELDS: [(&str, u64); 4] =
         [("offset_sizevars", 29), ("offset_metadata", 37), ("offset_tensors", 45), ("offset_data", 53)];

@@ -139,7 +139,7 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Padding must be zero (OINF 1, "High-Level Layout"; DECISIONS, OINF 1). `notes` are the parser's: strings and header.
+    /// Padding must be zero (OINF 1, "High-Level Layout"). `notes` are the parser's: strings and header.
     async fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
         let mut findings = notes;
         findings.extend(self.payload_padding());
@@ -303,7 +303,7 @@ impl<S: Fetch> File<'_, S> {
         Ok(found.map(|(at, value, count)| (at, fault(value, count))))
     }
 
-    /// Every byte belongs to one part, and parts follow each other (DECISIONS, OINF 1).
+    /// Every byte belongs to one part, and parts follow each other.
     fn extents(&self) -> Vec<Error> {
         let mut findings = self.section_gaps();
         let blobs = self.blobs();
@@ -374,7 +374,7 @@ impl<S: Fetch> File<'_, S> {
     }
 }
 
-/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied (DECISIONS, "For every format").
+/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied.
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));
     let pairs = blobs.windows(2).enumerate();

@@ -271,7 +271,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "data at byte 116: 1 bytes follow the last tensor, which must end the file",
         ),
-        // DECISIONS, "For every format": a duplicate name is refused. The reference keeps the last.
+        // A duplicate name is refused. The reference keeps the last.
         (
             "a name twice",
             file(&header(&[&a, &entry("a", "U8", "[2]", "[0,2]")]), &[0; 2]),
@@ -338,7 +338,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "header at byte 36: is not good JSON: unexpected end of hex escape",
         ),
-        // DECISIONS, "For every format": JSON may nest 127 levels.
+        // JSON may nest 127 levels.
         (
             "an unknown key that nests too deep",
             file(
@@ -377,7 +377,7 @@ fn every_rule_is_checked_and_says_where() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Unlike the reference (DECISIONS, "For every format"), or stricter with the document.
+/// Unlike the reference, or stricter with the document.
 fn is_ours_alone(error: &Error) -> bool {
     let text = error.to_string();
     text.ends_with("is used twice")

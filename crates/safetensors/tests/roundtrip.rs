@@ -239,7 +239,7 @@ fn metadata_of_a_set_stand_in_the_index_and_strings_in_every_file() {
     for number in 0..2 {
         assert_eq!(set.shard(number).unwrap().index().metadata(), Some(&strings([("format", "pt")])));
     }
-    // DECISIONS, "mapping of metadata": a clash with a key that we would add keeps the source's.
+    // A clash with a key that we would add keeps the source's.
     metadata.insert("total_size", "mine");
     let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
     plan.write(&values(&tensors), &folder, &Execution::default()).unwrap();

@@ -195,7 +195,7 @@ fn key(error: &KeyError) -> crate::Error {
     fault(Fault::Set(error.to_string()))
 }
 
-/// DECISIONS, AEROSET: version [0, 1] or [0, 2].
+/// Version [0, 1] or [0, 2].
 fn version_of(tree: &Object) -> Result<(u64, u64)> {
     let format = tree.required_object("format").map_err(|error| key(&error))?;
     let name = format.required_str("name").map_err(|error| key(&error.within("format")))?;
@@ -246,7 +246,7 @@ fn part_of(value: &Value, paths: &mut SetPaths) -> Result<SetPart, FileFault> {
 
 fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> {
     let path = object.required_str("path").map_err(FileFault::Key)?;
-    // DECISIONS, AEROSET: a set with a path that leads out of its folder is refused.
+    // A set with a path that leads out of its folder is refused.
     paths.add(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
     Ok(SetFile {
         path: path.to_owned(),

@@ -262,7 +262,7 @@ impl SetPlan {
         Plan::of_parts(parts, &self.options)
     }
 
-    /// DECISIONS, AEROSET: indent 2, no final newline.
+    /// The text of the index: indent 2, no final newline.
     fn index_text(&self, parts: &[Listed], global: &Listed) -> Result<String, WriteError> {
         let (name, architecture) = model_of(&self.metadata, &self.options)?;
         let file = |listed: &Listed| {

@@ -216,7 +216,7 @@ impl<'a> EntryParser<'a> {
             let dtype = number.and_then(|number| DType::from_ggml_type(u32::try_from(number).ok()?));
             Some(dtype.unwrap_or(DType::Packed))
         };
-        // DECISIONS, AERO: quant_params decides, a descriptor only where it is absent.
+        // `quant_params` decides, a descriptor only where it is absent.
         if let Some(bytes) = fields.quant_params {
             let number = msgpack::find(Walker::new(bytes), "ggml_type");
             return known(number.and_then(|mut number| number.uint().ok()));
@@ -307,7 +307,7 @@ fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
     }
 }
 
-/// DECISIONS, AERO: 64 lower-case hex digits.
+/// 64 lower-case hex digits.
 fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -59,7 +59,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32, extra: &Pairs) {
 }
 
 impl NewEntry<'_> {
-    /// DECISIONS, AERO, "TIDX entry that we write".
+    /// The keys are written in one order, so that equal tensors give equal bytes.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let (flags, pairs) = self.extra.map_or((0, None), |extra| (extra.flags, Some(&extra.pairs)));
         let params = u32::from(self.quant.is_some() || self.quant_params.is_some());

@@ -117,7 +117,7 @@ async fn one_shard<S: Fetch>(
     found.signature.extend(of_shard.signature.into_iter().map(named));
     found.is_signed |= index.flags().contains(Flags::SIGNED);
     found.is_compressed |= index.tensors.any_compressed();
-    // DECISIONS, APR2, manifest: a shard sets SHARDED.
+    // A shard sets SHARDED.
     if !index.flags().contains(Flags::SHARDED) {
         found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
     }
@@ -132,7 +132,7 @@ async fn one_shard<S: Fetch>(
     }
 }
 
-/// DECISIONS, APR2, manifest: `crc32` is that of the whole file.
+/// The manifest's `crc32` is that of the whole file.
 fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
     let file = Shortened(shard.path);
     if crc.len != shard.size {

@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
         self.units.get(usize::try_from(number).ok()?)
     }
 
-    /// DECISIONS, APR2, sections: gaps are zero.
+    /// Gaps are zero.
     fn check_gaps(&self, start: u64, bytes: &[u8], found: &mut Vec<String>) {
         let end = start + bytes.len() as u64;
         let first = self.gaps.partition_point(|gap| gap.end <= start);

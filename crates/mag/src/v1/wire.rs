@@ -6,9 +6,9 @@ use crate::error::{Error, Fault, Result};
 use crate::preamble::MAGIC;
 use crate::version::Version;
 
-/// DECISIONS, MAG 1: buffers begin at multiples of 64.
+/// Buffers begin at multiples of 64.
 pub(crate) const ALIGNMENT: u64 = 64;
-/// DECISIONS, MAG 1: what writers put between buffers.
+/// What writers put between buffers.
 pub(crate) const FILL: u8 = 0xff;
 /// MAG 1, "Limits": max key length.
 pub(crate) const MAX_KEY_LEN: u64 = 65_535;
@@ -29,7 +29,7 @@ impl FileHeader {
     pub(crate) const LEN: usize = 24;
     /// Where the checksum field stands.
     pub(crate) const CHECKSUM_AT: usize = 8;
-    /// DECISIONS, MAG 1: the CRC-32C of magnetron begins just after the checksum field.
+    /// The CRC-32C of magnetron begins just after the checksum field.
     pub(crate) const AFTER_CHECKSUM: usize = 12;
 
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
@@ -205,7 +205,7 @@ fn encode_key(key: &str, out: &mut Vec<u8>) {
     out.extend(key.as_bytes());
 }
 
-/// DECISIONS, MAG 1: 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1.
+/// 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1.
 const fn dtype_of(code: u8) -> Option<DType> {
     Some(match code {
         0 => DType::F32,

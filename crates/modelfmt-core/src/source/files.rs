@@ -95,7 +95,7 @@ pub enum PathFault {
 }
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
-/// backslash, no control character (DECISIONS, AEROSET).
+/// backslash, no control character.
 ///
 /// # Errors
 /// The rule that the path breaks.

@@ -59,7 +59,7 @@ pub use object::{DuplicateKey, Iter, Object};
 
 /// How deep containers may stand in each other: one that holds only scalars is at level 1.
 ///
-/// DECISIONS, "For every format": JSON and MessagePack may nest 127 levels; deeper is refused. That goes for writing too,
+/// JSON and MessagePack may nest 127 levels; deeper is refused. That goes for writing too,
 /// so that nothing is written which cannot be read.
 pub const MAX_DEPTH: u32 = 127;
 

@@ -214,7 +214,7 @@ pub fn assert_same(a: &Model, b: &Model, what: &str) {
     if matches!(a.format(), Format::Aero | Format::AeroSet) {
         let (a, mut b) = (json_of(a), json_of(b));
         if a.is_empty() {
-            // A file without MJSN gets one, with what our writer demands (DECISIONS, AERO, "MJSN content").
+            // A file without MJSN gets one, with what our writer demands.
             b.retain(|key, _| !["model_name", "architecture", "modelfmt"].contains(&key));
         }
         assert_eq!(a, b, "metadata, {what}");

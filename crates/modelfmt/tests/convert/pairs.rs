@@ -87,7 +87,7 @@ fn lacks_types(error: &Error) -> bool {
         .all(|item| [" is not in ", "more dimensions", "names of "].iter().any(|why| item.why.contains(why)))
 }
 
-/// Targets that carry everything (DECISIONS, "Conversion between formats", metadata).
+/// Targets that carry everything.
 const CARRIERS: [Format; 5] = [Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded, Format::Apr];
 
 fn is_same_family(a: Format, b: Format) -> bool {
@@ -171,7 +171,7 @@ fn golden_files_come_back() {
 
 fn round_trip_of_file(path: &Path) -> usize {
     let source = Model::open(path).unwrap();
-    // The order of an OINF file that is not sorted is not restored (DECISIONS).
+    // The order of an OINF file that is not sorted is not restored.
     let names: Vec<&str> = source.tensors().map(|t| t.name).collect();
     if source.format() == Format::Oinf && !names.is_sorted() {
         return 0;

@@ -83,7 +83,7 @@ impl MetaValue<'_> {
     }
 
     /// As [`to_value`](Self::to_value), but a NaN or an infinity is `{"type": "f32", "bits": "7fc00000"}` and so survives JSON
-    /// with every bit (DECISIONS, "Conversion between formats", metadata).
+    /// with every bit.
     #[must_use]
     pub fn to_value_exact(&self) -> Value {
         self.tree(NonFinite::Bits).into()
