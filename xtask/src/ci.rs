@@ -5,6 +5,7 @@ mod code;
 mod deny;
 mod dependencies;
 mod features;
+mod links;
 mod outcomes;
 mod package;
 mod siblings;
@@ -24,6 +25,7 @@ type Step = (&'static str, fn() -> Result);
 const STEPS: &[Step] = &[
     ("sources", sources::check),
     ("circles", circles::check),
+    ("links", links::check),
     ("fmt", fmt),
     ("clippy", clippy),
     ("test", || test::all(&[])),
