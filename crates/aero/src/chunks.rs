@@ -35,7 +35,7 @@ pub struct Chunk<'a> {
 
 impl Chunk<'_> {
     /// Whether it has the name of the control hash (IHSH) and another type. `verify` calls that damage, because nothing else
-    /// would notice a control hash whose type has changed; and no writer takes it.
+    /// would notice a control hash whose type has changed; and no writer takes it (docs/formats/aero.md#control-hash).
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         self.fourcc.is_misnamed(self.name)
@@ -68,7 +68,7 @@ impl Chunk<'_> {
         Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
     }
 
-    /// The rules for its flags and lengths.
+    /// The rules for its flags and lengths (docs/formats/aero.md#chunk-lengths).
     pub(crate) fn check_lengths(&self) -> Result<()> {
         let compressed = self.flags.is_compressed();
         if compressed && self.fourcc.is_never_compressed() {
@@ -95,7 +95,8 @@ impl Chunk<'_> {
     }
 
     /// Whether the TOC has a hash of the content. A published writer leaves that of the first chunk, which is metadata, zero. Zeros
-    /// over weights are a wrong hash: nobody writes them, and else damage could be hidden by them.
+    /// over weights are a wrong hash: nobody writes them, and else damage could be hidden by them
+    /// (docs/formats/aero.md#hash-not-recorded).
     pub(crate) fn has_hash(&self) -> bool {
         self.fourcc == FourCC::WTSH || self.blake3 != [0; 32]
     }
@@ -113,7 +114,7 @@ impl Chunk<'_> {
 }
 
 /// What compressed chunks have claimed so far. Each adds to what may be claimed in proportion to its own bytes; the constant counts
-/// once, or many small chunks of a megabyte each could ask for any amount of work.
+/// once, or many small chunks of a megabyte each could ask for any amount of work (docs/formats/aero.md#zstandard).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expansion {
     stored: u64,
@@ -249,7 +250,7 @@ impl ChunkTable {
         Ok(())
     }
 
-    /// Builds the lookup tables, and refuses twins that make a tensor ambiguous.
+    /// Builds the lookup tables, and refuses twins that make a tensor ambiguous (docs/formats/aero.md#duplicate-chunks).
     fn find_twins(&mut self, toc: u64) -> Result<()> {
         let mut lookup = Vec::with_capacity(self.entries.len());
         let mut shards = Vec::new();

@@ -42,7 +42,8 @@ mod native {
     /// Decompresses one frame, and nothing after it, that yields exactly `ulen` bytes.
     ///
     /// The output grows in steps: what is allocated next is at most twice what has been seen to come out, so a claimed
-    /// length costs nothing. Decoding into one buffer needs no window beside it, whatever the frame asks for.
+    /// length costs nothing. Decoding into one buffer needs no window beside it, whatever the frame asks for
+    /// (docs/formats/aero.md#zstandard).
     pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
         let damaged = |code| Fault::Zstd(zstd_safe::get_error_name(code).to_owned());
         if !frame.starts_with(&super::MAGIC) {

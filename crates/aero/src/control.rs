@@ -31,7 +31,7 @@ impl ControlHash {
                 _ => return Ok(None),
             }))
         })?;
-        // The published writer keeps 256 bytes for the value and leaves zeros behind it.
+        // The published writer keeps 256 bytes for the value and leaves zeros behind it (docs/formats/aero.md#control-hash).
         if rest.iter().any(|&byte| byte != 0) {
             return Err(msgpack::TRAILING.into());
         }
@@ -64,7 +64,7 @@ impl ControlHash {
     }
 
     /// Whether the ranges cover each of these regions whole. A digest that leaves out header, TOC or names would pass for a check
-    /// of them.
+    /// of them (docs/formats/aero.md#control-hash).
     pub(crate) fn check_regions(
         &self,
         regions: impl IntoIterator<Item = (&'static str, u64, u64)>,

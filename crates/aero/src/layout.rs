@@ -338,7 +338,7 @@ pub(crate) fn model_of<'a>(
     Ok((text("model_name", name)?, text("architecture", architecture)?))
 }
 
-/// Keys sorted, no insignificant white space.
+/// Keys sorted, no insignificant white space (docs/formats/aero.md#what-we-write).
 fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     if says_gguf(metadata) {
         let part = Part::new("metadata").with_field(SOURCE_FORMAT);
@@ -379,7 +379,7 @@ pub(crate) fn table_of<'a>(
     Ok(tensors)
 }
 
-/// Tensors in order; one that would take the current shard over the cap starts a new one.
+/// Tensors in order; one that would take the current shard over the cap starts a new one (docs/formats/aero.md#what-we-write).
 #[cfg(feature = "set")]
 pub(crate) fn shards_of(
     tensors: &mut TensorTable,
@@ -433,7 +433,8 @@ fn tied_shards_of(
     Ok(shards)
 }
 
-/// ggml's block types among the tensors, in the order of their first use: a type's position is its `quant_id`.
+/// ggml's block types among the tensors, in the order of their first use: a type's position is its `quant_id`
+/// (docs/formats/aero.md#packed-tensors).
 fn quants_of(tensors: &TensorTable) -> Vec<DType> {
     let mut quants = Vec::new();
     for info in tensors.iter().filter(|info| info.dtype.is_quantized()) {

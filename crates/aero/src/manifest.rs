@@ -16,7 +16,7 @@ pub(crate) struct Descriptors {
 
 impl Descriptors {
     /// Takes them from a manifest; what is not as specified is left out, and its tensors stay packed. No tree is made: a byte of the
-    /// file can be 32 of a tree.
+    /// file can be 32 of a tree (docs/formats/aero.md#packed-tensors).
     pub(crate) fn of(manifest: &[u8]) -> Self {
         let mut ggml: Vec<(u64, u64)> = Vec::new();
         if let Some(mut list) = msgpack::find(Walker::new(manifest), "quant_descriptors") {

@@ -126,7 +126,8 @@ impl WriteOptions {
         self
     }
 
-    /// The file's identity; random if none is given. The same input with the same identity gives the same bytes.
+    /// The file's identity; random if none is given. The same input with the same identity gives the same bytes
+    /// (docs/formats/aero.md#identity).
     #[must_use]
     pub const fn uuid(mut self, uuid: [u8; 16]) -> Self {
         self.uuid = Some(uuid);

@@ -20,7 +20,7 @@ const GGUF: &str = "gguf";
 const ALIGNMENT: u64 = 32;
 
 /// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes stand in ggml's order. Our writers
-/// store the usual order, and refuse such metadata.
+/// store the usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
 #[must_use]
 pub fn says_gguf(metadata: &Object) -> bool {
     metadata.get(SOURCE_FORMAT).and_then(Value::as_str) == Some(GGUF)
@@ -54,7 +54,8 @@ impl Origin {
         }
     }
 
-    /// Whether bytes behind the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended.
+    /// Whether bytes behind the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended
+    /// (docs/formats/aero.md#files-from-gguf).
     pub(crate) const fn is_padding(&self, nbytes: u64, is_last: bool) -> bool {
         self.is_gguf && (nbytes < ALIGNMENT || is_last)
     }

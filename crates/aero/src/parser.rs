@@ -129,7 +129,8 @@ impl IndexParser {
         let mut c = Cursor::new(bytes, 0);
         let header = Header::decode(&mut c)?;
         let part = |field| Part::new("header").with_field(field);
-        // TOC and string table outside the file, over the header or over each other are refused.
+        // TOC and string table outside the file, over the header or over each other are refused
+        // (docs/formats/aero.md#header-and-toc).
         let toc = Extent::new(header.toc_offset, header.toc_length, self.file_len)
             .map_err(|fault| malformed(part("toc_offset"), 12, fault))?;
         let strings = Extent::new(header.strings_offset, header.strings_length, self.file_len)
@@ -255,7 +256,7 @@ impl IndexParser {
     }
 
     fn manifest(&self, control: Control, chunk: usize, waiting: &Waiting, bytes: &[u8]) -> Result<Step> {
-        // A manifest that does not decode opens; `verify` reports it.
+        // A manifest that does not decode opens; `verify` reports it (docs/formats/aero.md#broken-metadata).
         let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
             msgpack::check(&content, self.limits.depth).ok()?;

@@ -1,4 +1,4 @@
-//! Tensors that have the bytes of another one: they are stored once.
+//! Tensors that have the bytes of another one: they are stored once (docs/formats/aero.md#tied-tensors).
 
 use std::collections::BTreeMap;
 

@@ -261,7 +261,8 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// A file without any shard is the index of a set; in any other every tensor must be there.
+    /// A file without any shard is the index of a set; in any other every tensor must be there
+    /// (docs/formats/aero.md#a-file-without-tensors).
     fn missing_shards(&mut self) {
         if !self.has_shards {
             return;

@@ -14,12 +14,12 @@ pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 
 /// Metadata payloads that we write start at multiples of this.
 pub(crate) const METADATA_ALIGNMENT: u64 = 16;
-/// Shards that we write start at multiples of this, and so do the tensors in them.
+/// Shards that we write start at multiples of this, and so do the tensors in them (docs/formats/aero.md#alignment).
 pub(crate) const WEIGHT_ALIGNMENT: u64 = 64;
 /// AERO 0.1, "Design goals": what a shard needs.
 pub(crate) const SHARD_ALIGNMENT: u64 = 16;
 
-/// A chunk's flags. Unknown bits are kept.
+/// A chunk's flags. Unknown bits are kept (docs/formats/aero.md#unknown-things).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ChunkFlags(pub u32);
 
@@ -45,7 +45,7 @@ impl ChunkFlags {
         Self(self.0 | flags.0)
     }
 
-    /// Whether the payload is a zstd frame.
+    /// Whether the payload is a zstd frame (docs/formats/aero.md#chunk-lengths).
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         self.contains(Self::COMPRESSED_ZSTD)
@@ -224,7 +224,8 @@ pub(crate) fn code_of(dtype: DType) -> Option<u64> {
     CODES.iter().position(|&d| d == dtype).map(|code| code as u64)
 }
 
-/// Whether AERO can hold a dtype: those it has codes for, and ggml's block types as packed tensors.
+/// Whether AERO can hold a dtype: those it has codes for, and ggml's block types as packed tensors
+/// (docs/formats/aero.md#packed-tensors).
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     code_of(dtype).is_some()

@@ -116,7 +116,8 @@ impl SetIndex {
         &self.global
     }
 
-    /// Where the files can be fetched: a prefix of their paths. Nothing here follows it.
+    /// Where the files can be fetched: a prefix of their paths. Nothing here follows it
+    /// (docs/formats/aero.md#opening-and-checking-a-set).
     #[must_use]
     pub fn base_url(&self) -> Option<&str> {
         self.base_url.as_deref()

@@ -123,7 +123,8 @@ impl ShardMap for SetIndex {
     }
 
     /// What the part lists under the name counts. Parts of other writers number their shards from 0 again, so only where the
-    /// part has no such entry is it the shard of that number, at the offset that the global tensor index says.
+    /// part has no such entry is it the shard of that number, at the offset that the global tensor index says
+    /// (docs/formats/aero.md#finding-a-tensor).
     fn place(&self, position: usize, shard: &Index) -> Result<Place> {
         let (info, entry) = self.described(position)?;
         let wrong = |fault: String| {

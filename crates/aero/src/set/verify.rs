@@ -41,7 +41,7 @@ pub(super) async fn report<F: FetchFiles>(
 }
 
 impl<F: FetchFiles> Verifier<'_, F> {
-    /// Every shard is in exactly one part, every hash is one.
+    /// Every shard is in exactly one part, every hash is one (docs/formats/aero.md#opening-and-checking-a-set).
     fn shard_map(&mut self) {
         let found = &mut self.found.structure;
         for (shard, first, second) in self.index.twice_listed() {

@@ -216,7 +216,7 @@ impl<'a> EntryParser<'a> {
             let dtype = number.and_then(|number| DType::from_ggml_type(u32::try_from(number).ok()?));
             Some(dtype.unwrap_or(DType::Packed))
         };
-        // `quant_params` decides, a descriptor only where it is absent.
+        // `quant_params` decides, a descriptor only where it is absent (docs/formats/aero.md#packed-tensors).
         if let Some(bytes) = fields.quant_params {
             let number = msgpack::find(Walker::new(bytes), "ggml_type");
             return known(number.and_then(|mut number| number.uint().ok()));
@@ -307,7 +307,7 @@ fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
     }
 }
 
-/// 64 lower-case hex digits.
+/// 64 lower-case hex digits (docs/formats/aero.md#tensor-hashes).
 fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
