@@ -1,4 +1,4 @@
-//! APR1: the generation before, read through the same types.
+//! APR1: the generation before, read through the same types (docs/formats/apr2.md#apr1).
 //!
 //! ```text
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32

@@ -1,4 +1,4 @@
-//! LZ4 blocks: where they lie, and how they decode (APR2 2.0, "Compression").
+//! LZ4 blocks: where they lie, and how they decode (APR2 2.0, "Compression") (docs/formats/apr2.md#compression).
 
 use std::collections::HashMap;
 use std::ops::Range;

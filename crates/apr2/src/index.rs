@@ -282,13 +282,15 @@ impl Claim<'_> {
             0 if self.size != nbytes => return Err(("size", implied(self.size))),
             0 => {}
             raw if raw != nbytes => return Err(("raw_size", implied(raw))),
-            // A byte of LZ4 makes at most 255 bytes: so much is known before anything is allocated for them.
+            // A byte of LZ4 makes at most 255 bytes: so much is known before anything is allocated for them
+            // (docs/formats/apr2.md#sizes).
             raw if raw / 255 > self.size => {
                 return Err(("raw_size", Fault::Expansion { stored: self.size, raw }));
             }
             _ => {}
         }
-        // An empty tensor's offset is the next aligned position, here also one beyond the data's last byte.
+        // An empty tensor's offset is the next aligned position, here also one beyond the data's last byte
+        // (docs/formats/apr2.md#sizes).
         let end = if self.size == 0 { align_up(data.len(), 64).unwrap_or(data.len()) } else { data.len() };
         match Extent::new(self.offset, self.size, end) {
             Ok(_) => Ok(()),

@@ -40,7 +40,8 @@ pub enum Compression {
     /// As they are.
     #[default]
     None,
-    /// In LZ4 blocks, but for tensors that these would not make smaller. Needs the feature `lz4`.
+    /// In LZ4 blocks, but for tensors that these would not make smaller. Needs the feature `lz4`
+    /// (docs/formats/apr2.md#compression).
     Lz4,
 }
 
@@ -90,7 +91,8 @@ impl WriteOptions {
         self
     }
 
-    /// Whether the file promises that tensors lie in the order of the index (STREAMING). They always do.
+    /// Whether the file promises that tensors lie in the order of the index (STREAMING). They always do
+    /// (docs/formats/apr2.md#streaming).
     #[must_use]
     pub const fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
@@ -126,7 +128,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks descriptions and metadata, and lays the file out. A scalar is written with the shape `[1]`.
+    /// Checks descriptions and metadata, and lays the file out. A scalar is written with the shape `[1]`
+    /// (docs/formats/apr2.md#names-and-shapes).
     ///
     /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
@@ -261,7 +264,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The metadata section: compact, keys sorted, with `apr_version`.
+/// The metadata section: compact, keys sorted, with `apr_version` (docs/formats/apr2.md#metadata).
 fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
     let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
     let mut object = metadata.object().clone();

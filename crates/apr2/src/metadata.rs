@@ -86,7 +86,7 @@ impl Metadata {
     }
 
     /// What stands under `architecture`: an object, as the specification shows it, or a string, as the tools of aprender
-    /// write it.
+    /// write it (docs/formats/apr2.md#metadata).
     ///
     /// # Errors
     /// If the key is missing or has another value.

@@ -230,7 +230,7 @@ pub(crate) fn head(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Head>
     })
 }
 
-/// Metadata at 32, then index, then data at a multiple of 64; in order, without overlap.
+/// Metadata at 32, then index, then data at a multiple of 64; in order, without overlap (docs/formats/apr2.md#sections).
 fn sections(header: &Header, end: u64, limits: &Limits) -> Result<Sections> {
     let at =
         |field, offset| move |fault: Fault| malformed(Part::new("header").with_field(field), offset, fault);

@@ -85,7 +85,7 @@ fn structure(index: &Index) -> Vec<String> {
     found
 }
 
-/// APR2 2.0, "Required Keys"; their absence is for the verifier.
+/// APR2 2.0, "Required Keys"; their absence is for the verifier (docs/formats/apr2.md#metadata).
 fn required_keys(index: &Index, found: &mut Vec<String>) {
     let at = index.sections().metadata.offset();
     found.extend(index.metadata().missing().map(|error| finding(&Part::new("metadata"), at, error)));
@@ -100,7 +100,7 @@ fn reserved(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// QUANTIZED and COMPRESSED say what the tensors are.
+/// QUANTIZED and COMPRESSED say what the tensors are (docs/formats/apr2.md#flags).
 fn feature_flags(index: &Index, found: &mut Vec<String>) {
     let quantized = index.tensors().iter().any(|tensor| tensor.dtype.is_quantized());
     let compressed = index.tensors.any_compressed();
@@ -150,7 +150,7 @@ fn streaming(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// The footer follows the last tensor byte directly.
+/// The footer follows the last tensor byte directly (docs/formats/apr2.md#footer).
 fn footer_place(index: &Index, found: &mut Vec<String>) {
     let data = index.sections().data;
     let last = |with_empty: bool| {
@@ -171,7 +171,7 @@ fn extents(index: &Index) -> Vec<String> {
     found
 }
 
-/// A file that breaks its own promise of alignment.
+/// A file that breaks its own promise of alignment (docs/formats/apr2.md#flags).
 fn alignment(index: &Index, found: &mut Vec<String>) {
     let Some(alignment) = index.alignment() else { return };
     let data = index.sections().data.offset();
@@ -184,7 +184,7 @@ fn alignment(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// A partial overlap of two tensors.
+/// A partial overlap of two tensors (docs/formats/apr2.md#ties).
 fn overlapping(index: &Index, found: &mut Vec<String>) {
     let extent = |stored: Stored| Extent::new(stored.offset, stored.len, u64::MAX);
     let extents: Result<Vec<_>, _> = index.tensors.all_stored().map(extent).collect();
@@ -198,7 +198,7 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// A signature is promised by the flag and cannot be checked.
+/// A signature is promised by the flag and cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
 fn signature(index: &Index) -> Vec<String> {
     if !index.flags().contains(Flags::SIGNED) {
         return Vec::new();

@@ -6,7 +6,7 @@ use modelfmt_core::{DType, Part, author::Cursor};
 
 use crate::error::{Fault, Result, malformed};
 
-/// APR2 2.0, "Header": the four ASCII bytes.
+/// APR2 2.0, "Header": the four ASCII bytes (docs/formats/apr2.md#magic).
 pub(crate) const MAGIC: [u8; 4] = *b"APR2";
 /// The magic of the generation before.
 pub(crate) const MAGIC_APR1: [u8; 4] = *b"APR1";
@@ -18,13 +18,13 @@ pub(crate) const HEADER_LEN: u64 = 32;
 pub(crate) const FOOTER_LEN: u64 = 16;
 /// APR2 2.0, "Index Header (8 bytes)".
 pub(crate) const INDEX_HEADER_LEN: u64 = 8;
-/// The data section begins at a multiple of 64, whatever the tensors' alignment.
+/// The data section begins at a multiple of 64, whatever the tensors' alignment (docs/formats/apr2.md#sections).
 pub(crate) const DATA_ALIGNMENT: u64 = 64;
 /// APR2 2.0, "Tensor Entry": a name of one byte and one dimension.
 pub(crate) const MIN_ENTRY_LEN: u64 = 2 + 1 + 2 + 8 + 28;
 /// APR2 2.0, "Tensor Entry": dimensions 1 to 8.
 pub(crate) const MAX_RANK: u64 = 8;
-/// Bit 0 of the per-tensor flags marks a compressed tensor.
+/// Bit 0 of the per-tensor flags marks a compressed tensor (docs/formats/apr2.md#compression).
 pub(crate) const TENSOR_COMPRESSED: u32 = 1;
 
 /// The feature flags of a file's header (APR2 2.0, "Feature Flags").
@@ -40,7 +40,7 @@ impl Flags {
     pub const ALIGNED_32: Self = Self(1 << 2);
     /// The file is a shard of a model of several files.
     pub const SHARDED: Self = Self(1 << 3);
-    /// The file is encrypted; such a file is refused.
+    /// The file is encrypted; such a file is refused (docs/formats/apr2.md#encrypted-and-signed).
     pub const ENCRYPTED: Self = Self(1 << 4);
     /// The file carries a signature, which cannot be checked: the draft does not say where it stands.
     pub const SIGNED: Self = Self(1 << 5);
@@ -101,7 +101,8 @@ impl Flags {
         Self::NAMES.into_iter().filter(move |&(flag, _)| self.contains(flag)).map(|(_, name)| name)
     }
 
-    /// The flags of a file, which must all be known; ENCRYPTED is known, and refused with its own words.
+    /// The flags of a file, which must all be known; ENCRYPTED is known, and refused with its own words
+    /// (docs/formats/apr2.md#flags).
     fn from_file(bits: u32) -> Result<Self, Fault> {
         let unknown = bits & !0xff;
         if unknown != 0 {
@@ -257,7 +258,8 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Decodes the footer of a file of `file_len` bytes, and checks what can be checked without the rest.
+    /// Decodes the footer of a file of `file_len` bytes, and checks what can be checked without the rest
+    /// (docs/formats/apr2.md#footer).
     pub(crate) fn decode(c: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
         c.record("footer", None);
         let crc32 = c.u32("crc32")?;

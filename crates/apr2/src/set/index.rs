@@ -163,7 +163,7 @@ fn shards(object: &Object, limits: &Limits) -> Result<Vec<Entry>> {
     list.iter().enumerate().map(shard).collect()
 }
 
-/// 8 lower-case hex digits.
+/// 8 lower-case hex digits (docs/formats/apr2.md#manifest-rules).
 fn parse_crc(text: &str) -> Option<u32> {
     let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == 8 && text.bytes().all(is_digit)).then(|| u32::from_str_radix(text, 16).ok())?

@@ -198,7 +198,7 @@ fn divide<'a>(
     Ok(plans)
 }
 
-/// The other shards carry the three required keys.
+/// The other shards carry the three required keys (docs/formats/apr2.md#writing-shards).
 fn only_required(metadata: &Metadata) -> Metadata {
     let mut object = metadata.object().clone();
     object.retain(|key, _| matches!(key, "apr_version" | "model_type" | "architecture"));

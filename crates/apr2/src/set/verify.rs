@@ -117,7 +117,7 @@ async fn one_shard<S: Fetch>(
     found.signature.extend(of_shard.signature.into_iter().map(named));
     found.is_signed |= index.flags().contains(Flags::SIGNED);
     found.is_compressed |= index.tensors.any_compressed();
-    // A shard sets SHARDED.
+    // A shard sets SHARDED (docs/formats/apr2.md#shard-rules).
     if !index.flags().contains(Flags::SHARDED) {
         found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
     }
