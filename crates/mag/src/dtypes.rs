@@ -2,7 +2,7 @@
 
 use modelfmt_core::DType;
 
-/// In the order of their codes, with magnetron's names. Version 0.1.0 has no float8.
+/// In the order of their codes, with magnetron's names. Version 0.1.0 has no float8 (docs/formats/mag.md#version-03).
 const DTYPES: [(DType, &str); 13] = [
     (DType::F32, "float32"),
     (DType::F16, "float16"),

@@ -13,7 +13,7 @@ use modelfmt_core::value::{Object, Value, json};
 pub struct Manifest {
     timestamp: Box<str>,
     magnetron_version: Box<str>,
-    /// An object in JSON, whose floats may be bare words.
+    /// An object in JSON, whose floats may be bare words (docs/formats/mag.md#bare-words).
     metadata_text: Box<str>,
     metadata: OnceLock<Object>,
 }

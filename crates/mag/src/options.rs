@@ -25,7 +25,8 @@ impl WriteOptions {
 
 /// What the manifest of a file of version 0.3 says of its own writing.
 ///
-/// The same input gives the same bytes, so the time is not that of the machine unless you give it.
+/// The same input gives the same bytes, so the time is not that of the machine unless you give it
+/// (docs/formats/mag.md#timestamps).
 #[derive(Clone, Debug)]
 pub struct ManifestOptions {
     pub(crate) timestamp: String,

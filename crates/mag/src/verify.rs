@@ -79,13 +79,14 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Every tensor is aligned, none lies over another in part, and none over the index. Tied tensors are legal.
+    /// Every tensor is aligned, none lies over another in part, and none over the index. Tied tensors are legal
+    /// (docs/formats/mag.md#offsets).
     fn extents(&self) -> Vec<String> {
         let (mut found, alignment) = (Vec::new(), self.alignment());
         let is_v1 = self.index.version() == Version::V1;
         for (position, extent) in self.extents.iter().enumerate() {
             let (part, offset) = (|| self.part(position), extent.offset());
-            // From 0.1 on, an empty tensor stands where the one before it ends.
+            // From 0.1 on, an empty tensor stands where the one before it ends (docs/formats/mag.md#places-of-tensors).
             if !offset.is_multiple_of(alignment) && (is_v1 || !extent.is_empty()) {
                 found.push(format!(
                     "{} at byte {offset}: the offset is not a multiple of {alignment}",

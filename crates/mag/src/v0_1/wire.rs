@@ -13,7 +13,8 @@ use crate::version::Version;
 /// Where the checksum stands, and where what it covers begins.
 pub(crate) const CHECKSUM_AT: u64 = 16;
 pub(crate) const COVERED_FROM: usize = 20;
-/// Where the first mark stands, which tells a snapshot from sources that were never released.
+/// Where the first mark stands, which tells a snapshot from sources that were never released
+/// (docs/formats/mag.md#unreleased-sources).
 const FIRST_MARK_AT: u64 = 32;
 /// The most strings that a pool has, and the most bytes.
 const MAX_STRINGS: u32 = 65_534;

@@ -26,7 +26,7 @@ pub(crate) const METADATA: &str = "usr_metadata";
 pub(crate) const TENSORS: &str = "tensor_map";
 const KEYS: [&str; 6] = [MANIFEST_VERSION, TIMESTAMP, MAGNETRON, SNAPSHOT, METADATA, TENSORS];
 
-/// The keys of a tensor. Its `dtype` informs people; `dtype_id` decides.
+/// The keys of a tensor. Its `dtype` informs people; `dtype_id` decides (docs/formats/mag.md#version-03).
 const FIELDS: [&str; 5] = ["shape", "dtype", "dtype_id", "offset", "nbytes"];
 
 /// Bytes that a tensor takes in the manifests of real models, or more: room for that many is made at once.

@@ -12,7 +12,7 @@ use crate::version::Version;
 pub(crate) const HEADER_LEN: u64 = 44;
 /// What tensors and the first of them are aligned to.
 pub(crate) const ALIGNMENT: u64 = 4096;
-/// The most dimensions that magnetron 0.2.2 loads.
+/// The most dimensions that magnetron 0.2.2 loads (docs/formats/mag.md#places-of-tensors).
 pub(crate) const MAX_RANK: usize = 16;
 /// The one known bit of the aux field.
 const BIG_ENDIAN: u32 = 1;

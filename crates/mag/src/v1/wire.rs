@@ -6,9 +6,9 @@ use crate::error::{Error, Fault, Result};
 use crate::preamble::MAGIC;
 use crate::version::Version;
 
-/// Buffers begin at multiples of 64.
+/// Buffers begin at multiples of 64 (docs/formats/mag.md#offsets).
 pub(crate) const ALIGNMENT: u64 = 64;
-/// What writers put between buffers.
+/// What writers put between buffers (docs/formats/mag.md#padding-in-version-1).
 pub(crate) const FILL: u8 = 0xff;
 /// MAG 1, "Limits": max key length.
 pub(crate) const MAX_KEY_LEN: u64 = 65_535;
@@ -205,7 +205,7 @@ fn encode_key(key: &str, out: &mut Vec<u8>) {
     out.extend(key.as_bytes());
 }
 
-/// 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1.
+/// 0 to 3 are those of magnetron 0.1.2, 4 to 10 of later sources of format version 1 (docs/formats/mag.md#dtype-codes).
 const fn dtype_of(code: u8) -> Option<DType> {
     Some(match code {
         0 => DType::F32,
