@@ -37,7 +37,7 @@ impl WriteOptions {
     }
 
     /// Whether version 1 may have the value types 16 to 25, which its document lacks and the published package reads. Version 2 has
-    /// them in any case.
+    /// them in any case (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub fn extended_types(self, extended_types: bool) -> Self {
         Self { extended_types, ..self }
@@ -96,7 +96,7 @@ impl Plan {
     ) -> Result<Self, WriteError> {
         let table = list(specs, options)?;
         let quants = quants(&table, options)?;
-        // Our writer sorts by stored name (byte order).
+        // Our writer sorts by stored name (byte order) (docs/formats/oinf.md#order-of-tables).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, tensor)| tensor).collect();
@@ -156,7 +156,8 @@ impl Plan {
                 self.table.set_offset(tensor, at);
                 at = after(at, nbytes)?;
             }
-            // Version 2: a tensor's quant payload follows its values, and bytes stand in the order of their offsets.
+            // Version 2: a tensor's quant payload follows its values, and bytes stand in the order of their offsets
+            // (docs/formats/oinf.md#payloads-that-stand-elsewhere).
             let Ok(number) = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor) else {
                 continue;
             };
@@ -314,7 +315,7 @@ impl<'m> Values<'m> {
                 part: Part::named("metadata value", key),
                 fault,
             })?;
-            // A scalar's value_nbytes is without the padding, that of others with theirs.
+            // A scalar's value_nbytes is without the padding, that of others with theirs (docs/formats/oinf.md#value_nbytes).
             let nbytes = bytes.len() as u64 - offset;
             entries.push(Entry { key, value_type: value.value_type(), offset, nbytes });
             align(&mut bytes);

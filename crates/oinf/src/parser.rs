@@ -231,7 +231,8 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Where a tensor's values or its quant payload are, if it has them; else both numbers are 0.
+    /// Where a tensor's values or its quant payload are, if it has them; else both numbers are 0
+    /// (docs/formats/oinf.md#declared-tensors).
     fn place(
         &self,
         record: BlobRecord,
@@ -319,7 +320,7 @@ fn table_end(header: &Header, number: usize) -> u64 {
     header.tables.get(number + 1).copied().unwrap_or(header.data)
 }
 
-/// Offsets that are not ascending or not multiples of 8 are refused.
+/// Offsets that are not ascending or not multiples of 8 are refused (docs/formats/oinf.md#offsets).
 fn check_offsets(header: &Header, file_len: u64) -> Result<()> {
     const FIELDS: [(&str, u64); 4] =
         [("offset_sizevars", 29), ("offset_metadata", 37), ("offset_tensors", 45), ("offset_data", 53)];

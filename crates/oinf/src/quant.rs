@@ -1,4 +1,4 @@
-//! Quant payloads, which version 2 has: scales and zero points of a tensor.
+//! Quant payloads, which version 2 has: scales and zero points of a tensor (docs/formats/oinf.md#quant-payload).
 
 use modelfmt_core::Part;
 use modelfmt_core::author::{Cursor, Extent, align_up};
@@ -189,7 +189,8 @@ pub(crate) struct Place {
     tensor: usize,
     /// What the file says.
     pub(crate) extent: Extent,
-    /// Where OpenInfer's writer stores the payload, which is elsewhere as soon as a tensor follows one with a payload.
+    /// Where OpenInfer's writer stores the payload, which is elsewhere as soon as a tensor follows one with a payload
+    /// (docs/formats/oinf.md#payloads-that-stand-elsewhere).
     pub(crate) written_at: u64,
 }
 

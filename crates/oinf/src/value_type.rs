@@ -78,7 +78,8 @@ value_types! {
 }
 
 impl ValueType {
-    /// Whether version 1 has it only as an extension: types 16 to 25, which its document lacks and the published package writes.
+    /// Whether version 1 has it only as an extension: types 16 to 25, which its document lacks and the published package writes
+    /// (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub const fn is_extended(self) -> bool {
         self.code() > Self::Ndarray.code()

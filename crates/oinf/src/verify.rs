@@ -192,7 +192,7 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Booleans are 0 or 1, ternaries −1, 0 or 1, and bitsets have no bits beyond their count.
+    /// Booleans are 0 or 1, ternaries −1, 0 or 1, and bitsets have no bits beyond their count (docs/formats/oinf.md#values).
     async fn values(&self) -> (Vec<Error>, String) {
         let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
@@ -374,7 +374,8 @@ impl<S: Fetch> File<'_, S> {
     }
 }
 
-/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied.
+/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied
+/// (docs/formats/oinf.md#overlaps).
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));
     let pairs = blobs.windows(2).enumerate();

@@ -56,7 +56,7 @@ impl Version {
     }
 }
 
-/// 69 bytes of fields …
+/// 69 bytes of fields … (docs/formats/oinf.md#header-padding)
 pub(crate) const HEADER_FIELDS: u64 = 69;
 /// … then zeros to 72.
 pub(crate) const HEADER_LEN: u64 = 72;
@@ -164,7 +164,7 @@ impl<'a> Text<'a> {
         Limits::check("the length of a string", len, max)?;
         let at = c.offset();
         let text = c.bytes(len, field)?;
-        // Relative to the String's own start, which also counts its length field.
+        // Relative to the String's own start, which also counts its length field (docs/formats/oinf.md#string-padding).
         let (padding_at, padding) = (c.offset(), c.bytes(padding(4 + len), field)?);
         match std::str::from_utf8(text) {
             Ok(text) if !text.is_empty() && has_string_bytes(text) => Ok(Self { text, padding_at, padding }),

@@ -105,7 +105,7 @@ macro_rules! values {
             fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
                 Some(match value_type {
                     $(ValueType::$variant => Self::$variant(<$type>::from_le_bytes(bytes.try_into().ok()?)),)*
-                    // BOOL bytes other than 0 and 1 are for `verify`.
+                    // BOOL bytes other than 0 and 1 are for `verify` (docs/formats/oinf.md#values).
                     ValueType::Bool => Self::Bool(<[u8; 1]>::try_from(bytes).ok()? != [0]),
                     ValueType::Bitset | ValueType::Str | ValueType::Ndarray => return None,
                     small => {
@@ -424,7 +424,7 @@ impl<'a> Bitset<'a> {
         out.extend(self.bits.to_le_bytes());
         out.extend(found.to_le_bytes());
         out.extend(&*self.bytes);
-        // A bit set past bit_count is an error, so none is written.
+        // A bit set past bit_count is an error, so none is written (docs/formats/oinf.md#values).
         if let (used @ 1.., Some(last)) = (self.bits % 8, out.last_mut()) {
             *last &= (1 << used) - 1;
         }

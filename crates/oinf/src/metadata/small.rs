@@ -53,7 +53,7 @@ const fn low_bits(bits: u32) -> u8 {
     if bits >= 8 { u8::MAX } else { (1 << bits) - 1 }
 }
 
-/// Bits of packed elements beyond the last are zero, and ternaries are −1, 0 and 1.
+/// Bits of packed elements beyond the last are zero, and ternaries are −1, 0 and 1 (docs/formats/oinf.md#types-16-to-25).
 pub(crate) fn packed_fault(dtype: DType, bytes: &[u8], elements: u64) -> Option<Fault> {
     let stray = bytes.last().and_then(|&last| stray_fault(dtype, last, elements));
     stray.or_else(|| ternary_fault(dtype, bytes))
