@@ -20,7 +20,7 @@ pub struct Sections {
     pub index: Extent,
     /// The tensors with their padding: everything between the start of the data section and the footer, or the end.
     pub data: Extent,
-    /// The CRC of everything before it. Not every file has one.
+    /// The CRC of everything before it. Not every file has one (docs/formats/apr.md#footer).
     pub footer: Option<Extent>,
 }
 
@@ -85,7 +85,7 @@ impl Index {
         self.header.version
     }
 
-    /// The flags. They say little of the content: not every writer sets them.
+    /// The flags. They say little of the content: not every writer sets them (docs/formats/apr.md#what-flags-mean).
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.header.flags

@@ -50,7 +50,7 @@ const MAX_LEN: u64 = (1 << 63) - 128;
 
 impl Plan {
     /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools ask; the
-    /// values stand in the order of the descriptions.
+    /// values stand in the order of the descriptions (docs/formats/apr.md#order-of-the-index).
     ///
     /// `metadata` must have `model_type`, and nothing that aprender's tools could not read
     /// ([`Metadata::unreadable_keys`]).

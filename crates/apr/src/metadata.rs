@@ -8,14 +8,14 @@ use modelfmt_core::{Limits, Part};
 use crate::error::{Fault, Result, WriteError, unfit};
 
 /// The metadata of a model: a JSON object, kept whole, in its order. Of a key that the file has several times the last
-/// value counts, as it does for aprender's tools.
+/// value counts, as it does for aprender's tools (docs/formats/apr.md#metadata).
 ///
 /// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
 /// times the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
 
-/// What a value must be so that aprender's tools read the metadata at all.
+/// What a value must be so that aprender's tools read the metadata at all (docs/formats/apr.md#keys-that-upstream-cannot-read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,

@@ -151,7 +151,8 @@ fn index(
     Ok(State::Done(Box::new(Index::new(parts, metadata, tensors, image)?)))
 }
 
-/// What to do where content does not parse as it stands: it may be compressed, if a flag says so.
+/// What to do where content does not parse as it stands: it may be compressed, if a flag says so
+/// (docs/formats/apr.md#compressed-content).
 fn otherwise(header: Header, file_len: u64, error: Error) -> Result<State> {
     let is_of_file = matches!(error, Error::Malformed { .. } | Error::Truncated { .. });
     let is_compressed = header.flags.contains(Flags::LZ4) || header.flags.contains(Flags::ZSTD);

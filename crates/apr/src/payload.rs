@@ -1,7 +1,7 @@
 //! Content that is compressed as a whole: everything behind the header is one LZ4 block behind its length, or a zstd stream.
 //!
 //! One loader of aprender's reads such files. Its writers set the flags and store the content plainly, so a file is tried
-//! as a plain one first.
+//! as a plain one first (docs/formats/apr.md#compressed-content).
 
 use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
 

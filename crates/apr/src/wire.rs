@@ -9,7 +9,7 @@ use crate::error::{Fault, Result, malformed};
 
 /// What aprender writes from version 0.25 on.
 pub(crate) const MAGIC: [u8; 4] = *b"APR\0";
-/// What it wrote from 0.20 to 0.24.
+/// What it wrote from 0.20 to 0.24 (docs/formats/apr.md#magic).
 pub(crate) const MAGIC_OLD: [u8; 4] = *b"APR2";
 pub(crate) const HEADER_LEN: u64 = 64;
 /// Sections and tensors begin at multiples of this, and are filled up to one with zeros.
@@ -18,7 +18,7 @@ pub(crate) const FOOTER_LEN: u64 = 4;
 /// An entry with an empty name and no dimension.
 pub(crate) const MIN_ENTRY_LEN: u64 = 20;
 pub(crate) const MAX_RANK: u64 = 8;
-/// What aprender's writers cut names to.
+/// What aprender's writers cut names to (docs/formats/apr.md#names-and-ranks).
 pub(crate) const MAX_NAME_LEN: usize = 256;
 
 /// The first four bytes of a file.
@@ -75,7 +75,7 @@ impl Flags {
     pub const HAS_VOCAB: Self = Self(1 << 9);
     /// Values are row-major, as they are in every file that is read here.
     pub const LAYOUT_ROW_MAJOR: Self = Self(1 << 10);
-    /// Values are column-major; such a file is refused.
+    /// Values are column-major; such a file is refused (docs/formats/apr.md#layout-flags).
     pub const LAYOUT_COLUMN_MAJOR: Self = Self(1 << 11);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -311,7 +311,7 @@ const DTYPES: [(u8, DType); 12] = [
     (129, DType::AprQ8),
 ];
 
-/// The codes that aprender wrote up to 0.27.0.
+/// The codes that aprender wrote up to 0.27.0 (docs/formats/apr.md#dtypes).
 const OLD_DTYPES: [(u8, DType); 3] = [(2, DType::BF16), (8, DType::AprQ4), (9, DType::AprQ8)];
 
 /// The dtypes that APR can hold, in the order of their codes.
@@ -330,7 +330,8 @@ pub(crate) fn code_of(dtype: DType) -> Option<u8> {
     DTYPES.iter().find(|&&(_, known)| known == dtype).map(|&(code, _)| code)
 }
 
-/// The bytes that a tensor takes: as everywhere, but that each row of a matrix of q4_k is filled up to whole blocks.
+/// The bytes that a tensor takes: as everywhere, but that each row of a matrix of q4_k is filled up to whole blocks
+/// (docs/formats/apr.md#rows-of-q4_k).
 pub(crate) fn nbytes(dtype: DType, dims: &[u64]) -> Result<u64, CommonFault> {
     let (DType::Q4K, &[rows, columns], Some(block)) = (dtype, dims, dtype.block()) else {
         return Ok(implied_nbytes(dtype, dims)?);
