@@ -170,7 +170,7 @@ pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
     }
 }
 
-/// The tensors must cover all bytes after the header, each once.
+/// The tensors must cover all bytes after the header, each once (docs/formats/safetensors.md#coverage).
 fn check_coverage(state: &State<'_>) -> Result<()> {
     let data_start = state.data_start();
     let end = match state.end {
@@ -229,7 +229,7 @@ impl<'de> Visitor<'de> for Entries<'_, '_> {
                     let fault = modelfmt_core::CommonFault::Duplicate(wire::METADATA.to_owned()).into();
                     return Err(state.stop(Stop::Fault(Part::new("header"), fault)));
                 }
-                // `null` counts as absent: the reference implementation takes it so.
+                // `null` counts as absent: the reference implementation takes it so (docs/formats/safetensors.md#null-metadata).
                 let metadata = map.next_value_seed(Texts(state))?;
                 state.metadata = Some(metadata);
                 continue;
@@ -337,7 +337,7 @@ impl<'de> Visitor<'de> for Entry<'_, '_, '_> {
                 }
                 Field::DataOffsets => offsets = Some(map.next_value::<(u64, u64)>()?),
                 Field::Unknown => {
-                    // The reference implementation skips it too.
+                    // The reference implementation skips it too (docs/formats/safetensors.md#unknown-fields).
                     state.has_unknown_keys = true;
                     map.next_value::<IgnoredAny>()?;
                 }

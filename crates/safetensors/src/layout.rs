@@ -57,7 +57,7 @@ impl WriteOptions {
 /// A file that is about to be written: all checks are done and every offset is fixed.
 ///
 /// Tensors keep the order in which they are given, their data stand in that order and without gaps, and the data begin
-/// at a multiple of 8.
+/// at a multiple of 8 (docs/formats/safetensors.md#order).
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,

@@ -1,4 +1,5 @@
-//! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened.
+//! What `verify` looks at. The format has no checksum; all its rules are checked when a file is opened
+//! (docs/formats/safetensors.md#no-checksum).
 
 use modelfmt_core::{Report, VerifyLevel};
 

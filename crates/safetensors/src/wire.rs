@@ -5,7 +5,7 @@ use modelfmt_core::{DType, author::align_up};
 /// Bytes of the length that begins the file.
 pub(crate) const LEN_SIZE: u64 = 8;
 
-/// The longest header that the reference implementation reads.
+/// The longest header that the reference implementation reads (docs/formats/safetensors.md#header-length).
 pub const MAX_HEADER_LEN: u64 = 100_000_000;
 
 /// The key of the metadata among the names of tensors.
@@ -37,7 +37,8 @@ const DTYPES: &[(&str, DType)] = &[
     ("C64", DType::C64),
 ];
 
-/// The length of a header of `json_len` bytes with the spaces that let the data begin at a multiple of 8.
+/// The length of a header of `json_len` bytes with the spaces that let the data begin at a multiple of 8
+/// (docs/formats/safetensors.md#alignment).
 pub(crate) fn padded_len(json_len: u64) -> Option<u64> {
     align_up(json_len, 8)
 }

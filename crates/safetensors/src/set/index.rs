@@ -23,7 +23,8 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Reads the JSON text of an index. Of keys other than `metadata` and `weight_map` the values are skipped.
+    /// Reads the JSON text of an index. Of keys other than `metadata` and `weight_map` the values are skipped
+    /// (docs/formats/safetensors.md#the-index-of-a-set).
     ///
     /// # Errors
     /// If it is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads out of its folder.

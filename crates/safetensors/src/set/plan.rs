@@ -38,7 +38,7 @@ struct Shard {
 impl SetPlan {
     /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size` (in the place of
     /// one that stands there as a number, but a string of that name is kept); its strings also go into each
-    /// file, where loaders look for `format`.
+    /// file, where loaders look for `format` (docs/formats/safetensors.md#writing-a-set).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for the first tensor that the format cannot hold, or a stem that is no file name.
