@@ -146,7 +146,8 @@ impl Index {
 fn alignment(metadata: &Metadata, at: u64) -> Result<u32> {
     let fault = match metadata.get(wire::ALIGNMENT) {
         None => return Ok(wire::DEFAULT_ALIGNMENT),
-        // The document says a multiple of 8. ggml takes any power of two, and there are such files.
+        // The document says a multiple of 8. ggml takes any power of two, and there are such files
+        // (docs/formats/gguf.md#alignment).
         Some(MetaValue::U32(n)) if n.is_power_of_two() => return Ok(n),
         Some(MetaValue::U32(n)) => Fault::Alignment(n),
         Some(_) => Fault::AlignmentType,

@@ -23,7 +23,7 @@ pub struct Plan {
 
 impl Plan {
     /// Lays a file of version 3 out: tensors and metadata in the order given. Without an alignment among the options, that of
-    /// `general.alignment` in the metadata holds, else 32.
+    /// `general.alignment` in the metadata holds, else 32 (docs/formats/gguf.md#what-we-write).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for a tensor or key that ggml does not read: a dtype or block that ggml does not have, a rank

@@ -48,7 +48,7 @@ pub enum MetaValue<'a> {
     I32(i32),
     /// IEEE 754 binary32.
     F32(f32),
-    /// A boolean; a byte other than 0 is true, and one other than 0 and 1 a finding of `verify`.
+    /// A boolean; a byte other than 0 is true, and one other than 0 and 1 a finding of `verify` (docs/formats/gguf.md#booleans).
     Bool(bool),
     /// Text.
     String(&'a str),
@@ -197,7 +197,7 @@ impl ArrayBuf {
     }
 }
 
-/// So many arrays may stand in each other: the object of all keys is a level too.
+/// So many arrays may stand in each other: the object of all keys is a level too (docs/formats/gguf.md#nesting).
 const MAX_ARRAYS: u32 = modelfmt_core::value::MAX_DEPTH - 1;
 
 impl Array<'_> {

@@ -158,7 +158,8 @@ impl IndexParser {
             return malformed("magic", 0, Fault::Magic);
         }
         let found = cursor.u32("version")?;
-        // The magic is the same in both byte orders. Versions are small, so the half that is zero tells the order.
+        // The magic is the same in both byte orders. Versions are small, so the half that is zero tells the order
+        // (docs/formats/gguf.md#byte-order).
         let is_big_endian = found & 0xffff == 0;
         let version = if is_big_endian { found.swap_bytes() } else { found };
         match version {
@@ -303,7 +304,7 @@ impl IndexParser {
         Limits::check("the rank", rank, self.limits.rank)?;
         self.dims.clear();
         self.dims.extend(cursor.u64s(rank, "dimensions").map_err(named)?);
-        // ggml lists the fastest first.
+        // ggml lists the fastest first (docs/formats/gguf.md#dimensions).
         self.dims.reverse();
         let number_of_type = cursor.u32("type").map_err(named)?;
         let offset = cursor.u64("offset").map_err(named)?;

@@ -56,7 +56,8 @@ pub(crate) async fn checks(
     all
 }
 
-/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII. ggml takes names below 64 bytes.
+/// GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`: keys are ASCII. ggml takes names below 64 bytes
+/// (docs/formats/gguf.md#names-and-keys).
 fn structure(index: &Index) -> Vec<String> {
     let keys = index.metadata().keys().enumerate().filter(|(_, key)| !key.is_ascii());
     let keys = keys.map(|(number, key)| {
@@ -110,7 +111,7 @@ fn extents(index: &Index) -> Vec<String> {
 }
 
 /// ggml's reader wants each tensor where the one before it and its padding end. Returns the numbers of those that are elsewhere,
-/// and where they should be; what is before in the file as the same bytes is passed over.
+/// and where they should be; what is before in the file as the same bytes is passed over (docs/formats/gguf.md#offsets).
 fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
     let (mut wrong, mut seen) = (Vec::new(), HashSet::new());
     let mut expected = Some(index.data_start());

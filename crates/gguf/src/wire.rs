@@ -30,6 +30,7 @@ pub(crate) const MAX_FILE_LEN: u64 = i64::MAX as u64;
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
 
 /// The longest name in bytes: ggml's `GGML_MAX_NAME` counts the zero at the end. (The document says 64.)
+/// (docs/formats/gguf.md#names-and-keys)
 pub(crate) const MAX_NAME_LEN: usize = 63;
 
 /// ggml's `GGML_MAX_DIMS`.

@@ -27,7 +27,8 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Reads the records of all files of the split of which `source` is one, the file `name` of `files`.
+    /// Reads the records of all files of the split of which `source` is one, the file `name` of `files`
+    /// (docs/formats/gguf.md#opening-a-split).
     ///
     /// # Errors
     /// If a file is missing or cannot be read, breaks a rule, or says something else of the split than its name or the others.
@@ -139,7 +140,8 @@ impl SetIndex {
         wire::SPLIT.contains(&key)
     }
 
-    /// Keys of the model in the files after the first, unless they say the same as there; with the number of the file.
+    /// Keys of the model in the files after the first, unless they say the same as there; with the number of the file
+    /// (docs/formats/gguf.md#keys-of-later-files).
     pub fn strangers(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.shards.first().map(|first| first.metadata());
         self.shards.iter().enumerate().skip(1).flat_map(move |(number, shard)| {

@@ -90,7 +90,7 @@ impl SetPlan {
     }
 
     /// Writes the set. The first file appears last, and without it the others are no model. `data` gives the values of the
-    /// tensors, numbered as they were given to [`SetPlan::new`].
+    /// tensors, numbered as they were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
     ///
     /// # Errors
     /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
