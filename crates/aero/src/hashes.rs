@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use modelfmt_core::author::PIECE;
-use modelfmt_core::claims::DigestKind as _;
 
-use crate::runs::{BLOCK, Blake3, CHUNK, Run, subtree_len};
+use blake3_tree::{BLOCK, CHUNK, Run, subtree_len};
 
 /// Bytes of a shard that are hashed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,9 +204,9 @@ impl Track {
     /// Adds a part; the hash of its span, if that is complete.
     fn add(&mut self, part: Part) -> Option<[u8; 32]> {
         let Part { len, offset, run, .. } = part;
-        let run = if offset == 0 { run } else { Blake3::join(len, self.open.take()?, run) };
+        let run = if offset == 0 { run } else { self.open.take()?.join(len, run) };
         if run.end() >= len {
-            return Some(Blake3::finish(len, run));
+            return Some(run.finish(len));
         }
         self.open = Some(run);
         None
@@ -307,10 +306,7 @@ impl Gathered {
             offset,
             run: Run::empty(offset),
         });
-        match cut.kind {
-            Kind::Subtree => part.run.subtree(part.len, bytes),
-            _ => part.run.loose(part.len, bytes),
-        }
+        part.run.extend(part.len, bytes);
     }
 
     /// A span that the piece holds whole is joined here; the others wait for their neighbours.

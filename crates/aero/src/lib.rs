@@ -224,7 +224,6 @@ mod origin;
 mod pages;
 mod parser;
 mod reader;
-mod runs;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 #[cfg(feature = "set")]

@@ -108,6 +108,7 @@
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
 //! - `serde`: [`value::Value`] and [`Report`] from and to what serde knows.
 //! - `json`: [`value::json`], metadata from and to JSON text; switches `serde` on.
+//! - `proof`: `proof`, sources that check what they read against a hash that you know.
 //! - `crc32`: `crc32`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
@@ -135,6 +136,8 @@ mod names;
 mod options;
 mod parse;
 pub mod parts;
+#[cfg(feature = "proof")]
+pub mod proof;
 mod reader;
 mod reader_macro;
 mod report;

@@ -1,22 +1,28 @@
 //! BLAKE3 of a range whose pieces come in any order.
 
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
-use modelfmt_core::claims::DigestKind;
 
 /// BLAKE3's leaf.
-pub(crate) const CHUNK: u64 = blake3::CHUNK_LEN as u64;
+pub const CHUNK: u64 = blake3::CHUNK_LEN as u64;
 
 /// The largest subtree that is hashed at once: small enough that the bytes are still in a near cache when the next hash
 /// goes over them, large enough for all lanes of a processor.
-pub(crate) const BLOCK: u64 = 256 << 10;
+pub const BLOCK: u64 = 256 << 10;
 
-/// BLAKE3-256, by its tree: of each run, the chaining values of the largest subtrees that lie in it are known, and the bytes
-/// at both ends that belong to a chunk with the neighbours.
-pub(crate) struct Blake3;
-
-/// Neighbouring bytes of an input. Takes memory of the logarithm of their number, and at most two chunks beside it.
-#[derive(Debug)]
-pub(crate) struct Run {
+/// Neighbouring bytes of an input: the chaining values of the largest subtrees that lie in them, and the bytes at both ends that
+/// belong to a chunk with the neighbours. It takes memory of the logarithm of their number, and at most two chunks beside it.
+///
+/// ```
+/// use blake3_tree::Run;
+///
+/// let input = [5; 10_000];
+/// let (first, second) = input.split_at(3333);
+/// let second = Run::new(10_000, 3333, second); // on another thread, perhaps
+/// let first = Run::new(10_000, 0, first);
+/// assert_eq!(first.join(10_000, second).finish(10_000), *blake3::hash(&input).as_bytes());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Run {
     /// Where it ends in the input.
     end: u64,
     /// Bytes before the first boundary of a chunk, if it begins within one.
@@ -29,7 +35,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// No bytes, before byte `at` of the input.
-    pub(crate) const fn empty(at: u64) -> Self {
+    #[must_use]
+    pub const fn empty(at: u64) -> Self {
         Self { end: at, head: Vec::new(), trees: Vec::new(), tail: Vec::new() }
     }
 
@@ -39,12 +46,13 @@ impl Run {
     }
 
     /// Where it ends.
-    pub(crate) const fn end(&self) -> u64 {
+    #[must_use]
+    pub const fn end(&self) -> u64 {
         self.end
     }
 
     /// Bytes that follow, up to the end of their chunk at most; `total` is the length of the input.
-    pub(crate) fn loose(&mut self, total: u64, bytes: &[u8]) {
+    fn loose(&mut self, total: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -65,7 +73,7 @@ impl Run {
     }
 
     /// Bytes that follow and are a subtree, as [`subtree_len`] cuts it.
-    pub(crate) fn subtree(&mut self, total: u64, bytes: &[u8]) {
+    fn subtree(&mut self, total: u64, bytes: &[u8]) {
         let (start, len) = (self.end, bytes.len() as u64);
         self.end += len;
         self.push(total, (start, len, chaining_value(start, bytes)));
@@ -84,47 +92,53 @@ impl Run {
         }
         self.trees.push((start, len, value));
     }
-}
 
-impl DigestKind for Blake3 {
-    type Digest = [u8; 32];
-    type Run = Run;
-
-    fn hash(total: u64, at: u64, bytes: &[u8]) -> Run {
-        let mut run = Run::empty(at);
-        let in_chunk = at % CHUNK;
-        let (head, mut rest) = split(bytes, if in_chunk == 0 { 0 } else { CHUNK - in_chunk });
-        run.loose(total, head);
-        while rest.len() as u64 >= CHUNK && total > CHUNK {
-            let len = subtree_len(run.end, rest.len() as u64).min(BLOCK);
-            // The whole of an input is a root, and not a subtree.
-            let (bytes, after) = split(rest, if len == total { len / 2 } else { len });
-            run.subtree(total, bytes);
-            rest = after;
-        }
-        run.loose(total, rest);
+    /// The bytes of an input of `total` bytes that begin `at` bytes into it.
+    #[must_use]
+    pub fn new(total: u64, at: u64, bytes: &[u8]) -> Self {
+        let mut run = Self::empty(at);
+        run.extend(total, bytes);
         run
     }
 
-    fn join(total: u64, mut first: Run, second: Run) -> Run {
-        first.loose(total, &second.head);
-        for tree in second.trees {
-            first.push(total, tree);
+    /// Adds bytes that follow.
+    pub fn extend(&mut self, total: u64, bytes: &[u8]) {
+        let in_chunk = self.end % CHUNK;
+        let (head, mut rest) = split(bytes, if in_chunk == 0 { 0 } else { CHUNK - in_chunk });
+        self.loose(total, head);
+        while rest.len() as u64 >= CHUNK && total > CHUNK {
+            let len = subtree_len(self.end, rest.len() as u64).min(BLOCK);
+            // The whole of an input is a root, and not a subtree.
+            let (bytes, after) = split(rest, if len == total { len / 2 } else { len });
+            self.subtree(total, bytes);
+            rest = after;
         }
-        if !second.tail.is_empty() {
-            first.tail = second.tail;
-        }
-        first.end = second.end;
-        first
+        self.loose(total, rest);
     }
 
-    fn finish(total: u64, mut run: Run) -> [u8; 32] {
-        if total <= CHUNK {
-            return *blake3::hash(&run.tail).as_bytes();
+    /// These bytes and those of `second`, which begins where they end.
+    #[must_use]
+    pub fn join(mut self, total: u64, second: Self) -> Self {
+        self.loose(total, &second.head);
+        for tree in second.trees {
+            self.push(total, tree);
         }
-        let Some((_, _, mut value)) = run.trees.pop() else { return [0; 32] }; // longer than a chunk, so there is one
-        while let Some((_, _, left)) = run.trees.pop() {
-            if run.trees.is_empty() {
+        if !second.tail.is_empty() {
+            self.tail = second.tail;
+        }
+        self.end = second.end;
+        self
+    }
+
+    /// The hash, once the run has all bytes of the input.
+    #[must_use]
+    pub fn finish(mut self, total: u64) -> [u8; 32] {
+        if total <= CHUNK {
+            return *blake3::hash(&self.tail).as_bytes();
+        }
+        let Some((_, _, mut value)) = self.trees.pop() else { return [0; 32] }; // longer than a chunk, so there is one
+        while let Some((_, _, left)) = self.trees.pop() {
+            if self.trees.is_empty() {
                 return *merge_subtrees_root(&left, &value, Mode::Hash).as_bytes();
             }
             value = merge_subtrees_non_root(&left, &value, Mode::Hash);
@@ -134,7 +148,8 @@ impl DigestKind for Blake3 {
 }
 
 /// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
-pub(crate) fn subtree_len(at: u64, most: u64) -> u64 {
+#[must_use]
+pub fn subtree_len(at: u64, most: u64) -> u64 {
     let fits = 1u64 << most.max(1).ilog2();
     if at == 0 { fits } else { fits.min(1 << at.trailing_zeros()) }
 }
@@ -142,8 +157,16 @@ pub(crate) fn subtree_len(at: u64, most: u64) -> u64 {
 /// The chaining value of a subtree: of chunks, complete but for the last of the input.
 ///
 /// `at` is a multiple of the subtree's length rounded up to a power of two chunks, as [`subtree_len`] gives it and
-/// [`Run`] keeps it, so the assertions of `set_input_offset` and `update` hold.
+/// [`Run`] keeps it, unless runs are joined that are no neighbours: then the hash is one that nothing has. So the assertions of
+/// `set_input_offset` and `update` hold.
 fn chaining_value(at: u64, bytes: &[u8]) -> ChainingValue {
+    let chunks = (bytes.len() as u64).div_ceil(CHUNK);
+    let is_subtree = at.is_multiple_of(CHUNK)
+        && chunks > 0
+        && subtree_len(at, chunks.next_power_of_two() * CHUNK) >= chunks * CHUNK;
+    if !is_subtree {
+        return [0; 32];
+    }
     let mut hasher = blake3::Hasher::new();
     hasher.set_input_offset(at).update(bytes);
     hasher.finalize_non_root()
@@ -169,7 +192,7 @@ mod tests {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         cuts.dedup();
-        let pieces = cuts.windows(2).map(|cut| Blake3::hash(total, cut[0] as u64, &bytes[cut[0]..cut[1]]));
+        let pieces = cuts.windows(2).map(|cut| Run::new(total, cut[0] as u64, &bytes[cut[0]..cut[1]]));
         let mut runs: Vec<Run> = pieces.collect();
         for pick in order.iter().cycle() {
             if runs.len() < 2 {
@@ -178,12 +201,12 @@ mod tests {
             let at = pick % (runs.len() - 1);
             let second = runs.remove(at + 1);
             let first = runs.remove(at);
-            runs.insert(at, Blake3::join(total, first, second));
+            runs.insert(at, first.join(total, second));
         }
-        let run = runs.pop().unwrap_or_else(|| Blake3::hash(0, 0, &[]));
+        let run = runs.pop().unwrap_or_else(|| Run::new(0, 0, &[]));
         assert_eq!(run.end(), total);
         assert!(run.head.is_empty() && run.trees.len() <= 64);
-        Blake3::finish(total, run)
+        run.finish(total)
     }
 
     proptest! {

@@ -1,0 +1,72 @@
+//! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent one of the values of both its halves, and the one at the top is
+//! the hash that `b3sum` prints. Who keeps the parents can prove a part of a file without the rest of it.
+//!
+//! This crate makes and checks **outboards**, files that hold the parents of another file: `FILE.obao4` beside `FILE`, which
+//! stays as it is. It has no I/O of its own: it says which bytes it needs.
+//!
+//! ```text
+//! FILE, in groups of 16 KiB      FILE.obao4: a parent is 64 bytes, the values of its left and its right half
+//!
+//!            A                   ┌───────┬───────┬───────┬───────┬───────┬──
+//!       ┌────┴────┐              │ A     │ B     │ D     │ E     │ C     │ …   each before its left subtree,
+//!       B         C              └───────┴───────┴───────┴───────┴───────┴──   that before the right one
+//!     ┌─┴─┐     ┌─┴─┐
+//!     D   E     ⋮   ⋮            64 × (groups − 1) bytes: 0.39 % of the file. No magic, no length, no hash
+//!    ┌┴┐ ┌┴┐
+//!    0 1 2 3 …                   parents within a group are left out: a group is hashed whole
+//! ```
+//!
+//! This is the layout of the crate `bao-tree` with a block size of 2^4 chunks, which its users publish under this suffix.
+//! An outboard needs no trust: the hash comes from you, and with a wrong outboard nothing passes.
+//!
+//! # Making one
+//!
+//! [`outboard`] does it for bytes in memory. A [`Builder`] joins the [`Branch`]es of pieces, which threads can make of a
+//! large file in any order.
+//!
+//! # Proving a range
+//!
+//! ```
+//! use blake3_tree::{GROUP, Verifier};
+//!
+//! let file: Vec<u8> = (0..1_000_000u64).map(|i| (i * i >> 3) as u8).collect();
+//! let (hash, outboard) = blake3_tree::outboard(&file); // the hash from somebody you trust, the outboard from anywhere
+//!
+//! let verifier = Verifier::new(hash, file.len() as u64);
+//! verifier.check_len(outboard.len() as u64)?;
+//! let mut walk = verifier.walk(500_000);
+//! while let Some(need) = walk.need() {
+//!     walk.feed(&outboard[need.start as usize..need.end as usize])?; // read it from wherever it is
+//! }
+//! let page = walk.finish().ok_or("nothing more is needed")?;
+//! let range = page.around(&(500_000..500_100)); // the group that holds these bytes
+//! assert!(range.end - range.start == GROUP);
+//! let mut bytes = file[range.start as usize..range.end as usize].to_vec();
+//! page.check(range.start, &bytes)?;
+//! bytes[5] ^= 1;
+//! assert!(page.check(range.start, &bytes).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Hashing in any order
+//!
+//! A [`Run`] is what is known of neighbouring bytes of an input. Runs are joined to the hash of the whole, so that several
+//! threads can hash one input, or one pass over bytes many inputs that lie over them.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod build;
+mod page;
+mod run;
+mod shape;
+mod verify;
+
+pub use build::{Branch, Builder, Recorder, outboard};
+pub use page::{Mismatch, Page};
+pub use run::{BLOCK, CHUNK, Run, subtree_len};
+pub use shape::{GROUP, Shape};
+pub use verify::{Verifier, Walk};
+
+/// The README's example, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

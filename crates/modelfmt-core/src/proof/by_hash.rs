@@ -1,0 +1,132 @@
+//! Bytes whose hash is known, and nothing of their parts.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use blake3_tree::{Branch, Page, Recorder, Shape};
+
+use super::{Hex, Part, Proof, ProofError, named};
+use crate::execution::{Execution, PIECE};
+use crate::fetch::{Fetch, ScanError, ScanRange};
+
+/// Groups that are told apart: of each, 64 bytes are kept.
+const GROUPS: u64 = 1 << 16;
+
+/// The digest of a range of a file, which is proved by going over all of it once, when it is first read. What is kept of
+/// that pass, at most 4 MiB, proves each later read: of a range of up to a GiB in groups of 16 KiB, of a longer one in
+/// larger groups.
+pub struct ByHash {
+    range: Range<u64>,
+    expected: Expected,
+    page: OnceLock<Arc<Page>>,
+    root: Arc<str>,
+}
+
+enum Expected {
+    Blake3([u8; 32]),
+    Other(Box<dyn Fn() -> Box<dyn OtherDigest> + Send + Sync>),
+}
+
+/// A digest that is not BLAKE3, of all bytes of a file in their order.
+pub trait OtherDigest {
+    /// Takes the next bytes.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// Whether it is the one that it must be.
+    ///
+    /// # Errors
+    /// The digest that it is instead, as text.
+    fn finish(self: Box<Self>) -> Result<(), String>;
+}
+
+impl fmt::Debug for ByHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ByHash({:?}, {})", self.range, self.root)
+    }
+}
+
+impl ByHash {
+    /// For a whole file of `len` bytes with that BLAKE3.
+    #[must_use]
+    pub fn new(hash: [u8; 32], len: u64) -> Self {
+        Self::of_range(0..len, hash, named(&hash))
+    }
+
+    /// For a range of a file; errors call its hash `root`.
+    #[must_use]
+    pub const fn of_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
+        Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root }
+    }
+
+    /// For a whole file of `len` bytes with a digest of another kind, which errors call `root`.
+    #[must_use]
+    pub fn other(
+        len: u64,
+        root: Arc<str>,
+        digest: impl Fn() -> Box<dyn OtherDigest> + Send + Sync + 'static,
+    ) -> Self {
+        Self { range: 0..len, expected: Expected::Other(Box::new(digest)), page: OnceLock::new(), root }
+    }
+
+    /// The bytes that it proves.
+    #[must_use]
+    pub const fn range(&self) -> &Range<u64> {
+        &self.range
+    }
+
+    /// Goes over all of it.
+    async fn pass<S: Fetch + ?Sized>(&self, source: &S) -> io::Result<Page> {
+        let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), GROUPS);
+        let (mut recorder, piece) = (Recorder::new(shape), shape.group().max(PIECE));
+        let branch = |at: u64, bytes: &[u8]| Branch::new(shape, at - self.range.start, bytes);
+        let mut other = match &self.expected {
+            Expected::Blake3(_) => None,
+            Expected::Other(digest) => Some(digest()),
+        };
+        let mut take = |branch: Option<Branch>| branch.iter().for_each(|branch| recorder.push(branch));
+        if let Some(other) = &mut other {
+            // Its bytes are needed in order.
+            let mut at = self.range.start;
+            while at < self.range.end {
+                let end = self.range.end.min(at.saturating_add(piece));
+                let bytes = source.fetch(at..end).await?;
+                other.update(&bytes);
+                take(branch(at, &bytes));
+                at = end;
+            }
+        } else {
+            let scan = ScanRange::new(self.range.clone(), piece, branch);
+            source.scan(&scan, &Execution::default(), take).await.map_err(|error| match error {
+                ScanError::Io { source, .. } => source,
+                ScanError::Cancelled => io::ErrorKind::Interrupted.into(),
+            })?;
+        }
+        let (found, page) = recorder.finish().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let checked = match (&self.expected, other) {
+            (Expected::Blake3(expected), _) if *expected != found => Err(format!("b3:{}", Hex(&found))),
+            (Expected::Other(_), Some(other)) => other.finish(),
+            _ => Ok(()),
+        };
+        checked.map_err(|found| ProofError::Whole { found, root: Arc::clone(&self.root) })?;
+        Ok(page)
+    }
+}
+
+impl Proof for ByHash {
+    async fn part<S: Fetch + ?Sized>(&self, source: &S, _: u64) -> io::Result<Part> {
+        let page = match self.page.get() {
+            Some(page) => Arc::clone(page),
+            None => {
+                let page = Arc::new(self.pass(source).await?);
+                Arc::clone(self.page.get_or_init(|| page))
+            }
+        };
+        Ok(Part::new(self.range.start, page, Arc::clone(&self.root)))
+    }
+
+    fn is_slow(&self, _: &Range<u64>) -> bool {
+        self.page.get().is_none()
+    }
+}

@@ -1,0 +1,187 @@
+//! Files of which no byte is served that has not been checked.
+//!
+//! A [`Proof`] says for each place in a file which bytes around it can be checked, and by what. [`Verified`] is a source over
+//! another one that checks what it reads, so every reader over it is given checked bytes and nothing else: the index
+//! of a file as well as its values, whatever the format. [`AsyncVerified`] is the same for bytes that have to be waited for.
+//!
+//! The proof of a whole file is its BLAKE3 hash, which the caller has from somewhere that is trusted, with
+//!
+//! - an outboard ([`ByOutboard`]): a small file beside it, which need not be trusted. A range costs its groups of 16 KiB
+//!   and a few parents of the tree;
+//! - or nothing else ([`ByHash`]): then the first read goes over the whole file once. What it keeps, at most 4 MiB,
+//!   proves every later read.
+//!
+//! ```
+//! use modelfmt_core::Source;
+//! use modelfmt_core::proof::Verified;
+//!
+//! # let file = vec![7; 100_000];
+//! let (hash, outboard) = blake3_tree::outboard(&file); // `write_outboard` makes one of a file that is not in memory
+//! let source = Verified::by_outboard(&file, hash, &outboard)?;
+//! assert_eq!(*source.read(5..9)?, [7; 4]); // read, checked, and then given
+//!
+//! let mut damaged = file.clone();
+//! damaged[50_000] ^= 1;
+//! let source = Verified::by_outboard(&damaged, hash, &outboard)?;
+//! assert!(source.read(5..9).is_ok());
+//! assert!(source.read(50_001..50_002).is_err()); // it is in the same group
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod by_hash;
+mod by_outboard;
+mod verified;
+mod write;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use blake3_tree::{GROUP, Mismatch, Page};
+
+pub use self::by_hash::{ByHash, OtherDigest};
+pub use self::by_outboard::ByOutboard;
+pub use self::verified::{AsyncVerified, Verified};
+pub use self::write::{OutboardError, write_outboard};
+use crate::fetch::Fetch;
+
+/// What proves the bytes of a file.
+pub trait Proof {
+    /// What proves the bytes around byte `at` of a file, which `source` holds as it may be. What is read for that is checked
+    /// before it counts.
+    ///
+    /// # Errors
+    /// [`ProofError`] within the error, if what it needs is not what it was; if it cannot be read.
+    fn part<S: Fetch + ?Sized>(&self, source: &S, at: u64) -> impl Future<Output = io::Result<Part>>;
+
+    /// Whether [`part`](Self::part) would have to read much more than a range before it can say anything: then threads wait
+    /// for the first that asks.
+    fn is_slow(&self, range: &Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
+}
+
+/// A part of a file, and what proves it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Where the tree of the page begins in the file.
+    base: u64,
+    page: Arc<Page>,
+    /// What the hash is that all hangs on, for errors.
+    root: Arc<str>,
+}
+
+impl Part {
+    /// A page of a tree that begins at byte `base` of the file; `root` is what errors call that by which it is known.
+    #[must_use]
+    pub const fn new(base: u64, page: Arc<Page>, root: Arc<str>) -> Self {
+        Self { base, page, root }
+    }
+
+    /// The bytes of the file that it proves.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        let range = self.page.range();
+        self.base.saturating_add(range.start)..self.base.saturating_add(range.end)
+    }
+
+    /// What of it has to be read for a range to be checked.
+    #[must_use]
+    pub fn around(&self, range: &Range<u64>) -> Range<u64> {
+        let within = |at: u64| at.saturating_sub(self.base);
+        let around = self.page.around(&(within(range.start)..within(range.end)));
+        self.base.saturating_add(around.start)..self.base.saturating_add(around.end)
+    }
+
+    /// Whether these are the bytes from `at` on, which are the whole of what is [around](Self::around) some range.
+    ///
+    /// # Errors
+    /// [`ProofError::Bytes`].
+    pub fn check(&self, at: u64, bytes: &[u8]) -> Result<(), ProofError> {
+        let len = bytes.len() as u64;
+        let checked = match at.checked_sub(self.base) {
+            Some(within) => self.page.check(within, bytes),
+            None => Err(Mismatch::Groups { at, len }),
+        };
+        checked.map_err(|mismatch| {
+            let (start, len) = match mismatch {
+                Mismatch::Bytes { at, len } => (self.base.saturating_add(at), len),
+                _ => (at, len),
+            };
+            ProofError::Bytes { start, end: start.saturating_add(len), root: Arc::clone(&self.root) }
+        })
+    }
+}
+
+/// Bytes are not those that a proof is of. It is the inner error of an [`io::Error`] of kind
+/// [`InvalidData`](io::ErrorKind::InvalidData), by which it comes through every reader.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// Bytes of the file.
+    #[error(
+        "bytes {start} to {end} are not those of {root}: the file is damaged, was changed, or is another one"
+    )]
+    Bytes {
+        /// Where they begin.
+        start: u64,
+        /// Where they end.
+        end: u64,
+        /// What all hangs on.
+        root: Arc<str>,
+    },
+    /// The whole, where there is nothing that would say which part.
+    #[error("{found} is its hash, and not {root}: the file is damaged, was changed, or is another one")]
+    Whole {
+        /// The hash that it has.
+        found: String,
+        /// The one that it must have.
+        root: Arc<str>,
+    },
+    /// The outboard.
+    #[error(
+        "{name} is not the outboard of a file with {root}: {mismatch}; make it anew, from a file that is good"
+    )]
+    Outboard {
+        /// What it is called.
+        name: Arc<str>,
+        /// What is wrong.
+        mismatch: Mismatch,
+        /// What all hangs on.
+        root: Arc<str>,
+    },
+}
+
+impl ProofError {
+    /// The error within an I/O error, if it is one.
+    #[must_use]
+    pub fn within(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl From<ProofError> for io::Error {
+    fn from(error: ProofError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// A hash as pins name it.
+fn named(hash: &[u8; 32]) -> Arc<str> {
+    format!("b3:{}", Hex(hash)).into()
+}
+
+/// A hash in hex.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

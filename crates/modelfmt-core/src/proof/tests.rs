@@ -1,0 +1,251 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::execution::Execution;
+use crate::source::{Source, contract_test};
+use crate::steps::{Step, Steps};
+use crate::write::{MemoryFile, Sink};
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+}
+
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap()
+}
+
+/// A source that is not in memory, and keeps what was asked for.
+#[derive(Default)]
+struct Ranges {
+    bytes: Mutex<Vec<u8>>,
+    read: AtomicUsize,
+}
+
+impl Ranges {
+    fn new(bytes: &[u8]) -> Self {
+        Self { bytes: Mutex::new(bytes.to_vec()), read: AtomicUsize::new(0) }
+    }
+}
+
+impl Source for Ranges {
+    fn len(&self) -> u64 {
+        self.bytes.lock().unwrap().len() as u64
+    }
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read.fetch_add(out.len(), Ordering::Relaxed);
+        self.bytes.lock().unwrap().read_into(offset, out)
+    }
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        Some(self)
+    }
+}
+
+const LENGTHS: [usize; 7] = [0, 1, 16_384, 16_385, 100_000, 600_000, 1_500_001];
+
+#[test]
+fn verified_sources_keep_the_contract() {
+    for len in LENGTHS {
+        let file = bytes(len);
+        let (hash, outboard) = blake3_tree::outboard(&file);
+        let small = len < 20_000; // the contract reads every tail
+        let looked = |source: &dyn Source| {
+            if small {
+                contract_test(source, &file).unwrap();
+            }
+            for range in [0..len, len / 3..len / 2, len / 2..len / 2, len.saturating_sub(1)..len] {
+                let found = source.read(range.start as u64..range.end as u64).unwrap();
+                assert!(*found == file[range.clone()], "{len} {range:?}");
+            }
+        };
+        looked(&Verified::by_outboard(&file, hash, &outboard).unwrap());
+        looked(&Verified::by_outboard(Ranges::new(&file), hash, Ranges::new(&outboard)).unwrap());
+        looked(&Verified::by_hash(&file, hash));
+        looked(&Verified::by_hash(Ranges::new(&file), hash));
+    }
+}
+
+#[test]
+fn what_is_not_right_is_not_served() {
+    let file = bytes(600_000);
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    for at in (0..file.len()).step_by(55_555) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x10;
+        let by_memory = Verified::by_outboard(&damaged, hash, &outboard).unwrap();
+        let by_ranges = Verified::by_outboard(Ranges::new(&damaged), hash, &outboard).unwrap();
+        for source in [&by_memory as &dyn Source, &by_ranges] {
+            for range in [at..at + 1, 0..file.len(), at.saturating_sub(9)..at + 9] {
+                let error = source.read(range.start as u64..range.end as u64).unwrap_err();
+                let Some(ProofError::Bytes { start, end, .. }) = ProofError::within(&error) else {
+                    panic!("{error:?}")
+                };
+                assert!((*start..*end).contains(&(at as u64)), "{error}");
+                let mut out = vec![0xee; range.len()];
+                source.read_into(range.start as u64, &mut out).unwrap_err();
+                assert!(
+                    out.iter().zip(range).all(|(&byte, at)| byte == file[at] || byte == 0 || byte == 0xee)
+                );
+            }
+        }
+        for source in [
+            &Verified::by_hash(&damaged, hash) as &dyn Source,
+            &Verified::by_hash(Ranges::new(&damaged), hash),
+        ] {
+            let error = source.read(3..4).unwrap_err();
+            assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_an_error() {
+    let file = bytes(600_000);
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    let by_outboard = Verified::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
+    let by_hash = Verified::by_hash(Ranges::new(&file), hash);
+    let change = |source: &Ranges| source.bytes.lock().unwrap()[300_000] ^= 1;
+    assert!(by_outboard.read(300_000..300_001).is_ok() && by_hash.read(300_000..300_001).is_ok());
+    change(by_outboard.source());
+    change(by_hash.source());
+    for source in [&by_outboard as &dyn Source, &by_hash] {
+        assert!(source.read(0..100).is_ok());
+        let error = source.read(300_000..300_001).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().starts_with("bytes 294912 to 311296 are not those of b3:"), "{error}");
+    }
+}
+
+#[test]
+fn outboards_that_are_none_of_this_file() {
+    let file = bytes(600_000);
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    for len in [0, 64, outboard.len() - 64, outboard.len() - 1, outboard.len() + 64] {
+        let mut other = outboard.clone();
+        other.resize(len, 0);
+        let error = Verified::by_outboard(&file, hash, other).unwrap_err();
+        assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
+    }
+    for other in [vec![0; outboard.len()], blake3_tree::outboard(&bytes(600_001)[1..]).1] {
+        let source = Verified::by_outboard(&file, hash, other).unwrap();
+        let error = source.read(5..6).unwrap_err();
+        assert!(
+            error.to_string().starts_with("the outboard is not the outboard of a file with b3:"),
+            "{error}"
+        );
+    }
+    // The right outboard of another file proves nothing of this one.
+    let error = Verified::by_outboard(&file, [1; 32], &outboard).unwrap().read(0..1).unwrap_err();
+    assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
+}
+
+#[test]
+fn a_range_costs_its_groups_and_a_hash_one_pass() {
+    let file = bytes(1_500_001);
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    let source = Verified::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
+    source.read(20_000..20_010).unwrap();
+    assert_eq!(source.source().read.load(Ordering::Relaxed), 16_384);
+    let source = Verified::by_hash(Ranges::new(&file), hash);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| source.read(20_000..20_010).unwrap());
+        }
+    });
+    assert_eq!(source.source().read.load(Ordering::Relaxed), file.len() + 4 * 16_384);
+}
+
+struct Sum(u64, u64);
+
+impl OtherDigest for Sum {
+    fn update(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.wrapping_mul(31).wrapping_add(byte.into()));
+    }
+    fn finish(self: Box<Self>) -> Result<(), String> {
+        if self.0 == self.1 { Ok(()) } else { Err(format!("sum:{}", self.0)) }
+    }
+}
+
+#[test]
+fn any_digest_of_a_whole_file_will_do() {
+    let file = bytes(1_200_000);
+    let sum = file.iter().fold(0u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let by_sum = |sum: u64| {
+        let proof =
+            ByHash::other(file.len() as u64, format!("sum:{sum}").into(), move || Box::new(Sum(0, sum)));
+        Verified::new(Ranges::new(&file), proof)
+    };
+    let good = by_sum(sum);
+    assert!(*good.read(700_000..700_100).unwrap() == file[700_000..700_100]);
+    good.source().bytes.lock().unwrap()[700_050] ^= 1;
+    assert!(good.read(700_000..700_100).is_err(), "it has changed since");
+    let error = by_sum(sum ^ 1).read(0..1).unwrap_err();
+    assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
+}
+
+#[test]
+fn every_order_of_answers_gives_the_same() {
+    let file = bytes(100_000);
+    let (hash, outboard) = blake3_tree::outboard(&file);
+    let mut damaged = file.clone();
+    damaged[50_000] ^= 1;
+    for (file, range, is_good) in
+        [(&file, 40_000u64..70_000, true), (&damaged, 0..16_000, true), (&damaged, 40_000..70_000, false)]
+    {
+        for piece in [7, 1000, 200_000] {
+            let (outboard, range) = (outboard.clone(), range.clone());
+            let expected = file[index(range.start)..index(range.end)].to_vec();
+            let mut steps = Steps::new(file.len() as u64, async |fed| {
+                let source = AsyncVerified::by_outboard(fed, hash, outboard)?;
+                io::Result::Ok(source.fetch(range).await?.to_vec())
+            });
+            let found = loop {
+                match steps.step() {
+                    Step::Done(found) => break found,
+                    Step::Need(ranges) => {
+                        for range in ranges.into_iter().rev() {
+                            let mut end = range.end;
+                            while end > range.start {
+                                let start = end.saturating_sub(piece).max(range.start);
+                                steps.feed(start, &file[index(start)..index(end)]);
+                                end = start;
+                            }
+                        }
+                    }
+                }
+            };
+            assert_eq!(found.is_ok(), is_good);
+            assert!(found.map_or(true, |found| found == expected));
+        }
+    }
+}
+
+#[test]
+fn an_outboard_is_written_by_any_number_of_threads() {
+    for len in LENGTHS {
+        let file = bytes(len);
+        for threads in [1, 3] {
+            let sink = MemoryFile::new();
+            let work = Execution { threads, progress: None };
+            let hash = write_outboard(&file, &sink, &work).unwrap();
+            assert_eq!((hash, sink.into_bytes()), blake3_tree::outboard(&file), "{len}");
+        }
+    }
+}
+
+#[test]
+fn an_outboard_that_cannot_be_written_or_is_stopped() {
+    struct Full;
+    impl Sink for Full {
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+    let file = bytes(1_500_000);
+    let error = write_outboard(&file, &Full, &Execution::default()).unwrap_err();
+    assert!(matches!(error, OutboardError::Write(error) if error.kind() == io::ErrorKind::StorageFull));
+    let stop = |_| std::ops::ControlFlow::Break(());
+    let work = Execution { threads: 2, progress: Some(&stop) };
+    let error = write_outboard(&file, &MemoryFile::new(), &work).unwrap_err();
+    assert!(matches!(error, OutboardError::Read(_)));
+}

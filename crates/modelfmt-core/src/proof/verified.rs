@@ -1,0 +1,224 @@
+//! Sources that check what they read.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use tensor_core::{AlignedBuf, Bytes};
+
+use super::{ByHash, ByOutboard, Proof};
+use crate::fetch::{Fetch, poll_once};
+use crate::source::{Source, checked_len};
+
+/// Bytes that are read from a source at once: they are hashed while they are still in a core's own cache.
+const STEP: u64 = 256 << 10;
+/// The same where each request has to be waited for.
+const ASYNC_STEP: u64 = 16 << 20;
+
+/// A source that checks what it reads: it gives bytes that its proof holds for, or an error.
+///
+/// It does not say that it is in memory, even where the source below is, because then nobody would ask it for ranges. What
+/// it reads from memory it checks in place and lends without a copy, each time anew. A [map](crate::Mmap) can be changed by others
+/// after that, which who made it has promised that nobody does.
+#[derive(Debug)]
+pub struct Verified<S, P> {
+    source: S,
+    proof: P,
+    /// Held by the thread for which a proof goes over the whole.
+    slow: Mutex<()>,
+}
+
+impl<S: Source, P: Proof> Verified<S, P> {
+    /// A source, and what proves it.
+    pub const fn new(source: S, proof: P) -> Self {
+        Self { source, proof, slow: Mutex::new(()) }
+    }
+
+    /// The source below.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// What proves it.
+    #[must_use]
+    pub const fn proof(&self) -> &P {
+        &self.proof
+    }
+
+    /// Does what never waits.
+    fn now<T>(&self, range: &Range<u64>, task: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        let _slow =
+            self.proof.is_slow(range).then(|| self.slow.lock().unwrap_or_else(PoisonError::into_inner));
+        poll_once(task).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
+    }
+
+    /// Checks a range of a source in memory.
+    async fn check_memory(&self, range: &Range<u64>) -> io::Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let part = self.proof.part(&self.source, at).await?;
+            let end = range.end.min(part.range().end);
+            let around = part.around(&(at..end));
+            part.check(around.start, &self.source.read(around)?)?;
+            at = if end > at { end } else { return Err(nothing_proves(at)) };
+        }
+        Ok(())
+    }
+}
+
+impl<S: Source, O: Fetch> Verified<S, ByOutboard<O>> {
+    /// A file with that BLAKE3, and its outboard.
+    ///
+    /// # Errors
+    /// [`ProofError::Outboard`](super::ProofError::Outboard) within the error, if the outboard is not as long as one of such a file.
+    pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
+        let proof = ByOutboard::new(hash, source.len(), outboard, "the outboard")?;
+        Ok(Self::new(source, proof))
+    }
+}
+
+impl<S: Source> Verified<S, ByHash> {
+    /// A file with that BLAKE3, of which the first read goes over all.
+    pub fn by_hash(source: S, hash: [u8; 32]) -> Self {
+        let proof = ByHash::new(hash, source.len());
+        Self::new(source, proof)
+    }
+}
+
+impl<S: Source + Sync, P: Proof + Sync> Source for Verified<S, P> {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let range = range_of(offset, out.len(), self.len())?;
+        self.now(&range, read_into(&self.source, &self.proof, offset, out, STEP))
+    }
+
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        let len = checked_len(&range, self.len())?;
+        if self.source.as_slice().is_some() {
+            self.now(&range, self.check_memory(&range))?;
+            return self.source.read(range);
+        }
+        let mut buffer = AlignedBuf::zeroed(len)?;
+        self.read_into(range.start, &mut buffer)?;
+        Ok(Bytes::Owned(buffer))
+    }
+
+    fn shared(&self) -> Option<&(dyn Source + Sync)> {
+        Some(self)
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        self.source.name()
+    }
+}
+
+/// As [`Verified`], for a source that may have to be waited for.
+#[derive(Debug)]
+pub struct AsyncVerified<S, P> {
+    source: S,
+    proof: P,
+}
+
+impl<S: Fetch, P: Proof> AsyncVerified<S, P> {
+    /// A source, and what proves it.
+    pub const fn new(source: S, proof: P) -> Self {
+        Self { source, proof }
+    }
+
+    /// The source below.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+impl<S: Fetch, O: Fetch> AsyncVerified<S, ByOutboard<O>> {
+    /// As [`Verified::by_outboard`].
+    ///
+    /// # Errors
+    /// As [`Verified::by_outboard`].
+    pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
+        let proof = ByOutboard::new(hash, source.size(), outboard, "the outboard")?;
+        Ok(Self::new(source, proof))
+    }
+}
+
+impl<S: Fetch, P: Proof> Fetch for AsyncVerified<S, P> {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        let mut buffer = AlignedBuf::zeroed(checked_len(&range, self.size())?)?;
+        read_into(&self.source, &self.proof, range.start, &mut buffer, ASYNC_STEP).await?;
+        Ok(Bytes::Owned(buffer))
+    }
+
+    async fn fetch_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        range_of(offset, out.len(), self.size())?;
+        read_into(&self.source, &self.proof, offset, out, ASYNC_STEP).await
+    }
+}
+
+/// The range that a buffer stands for, if the file has it.
+fn range_of(offset: u64, len: usize, size: u64) -> io::Result<Range<u64>> {
+    let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+    checked_len(&(offset..end), size)?;
+    Ok(offset..end)
+}
+
+/// Fills a buffer with bytes that are within the source, each checked before the next are read. If one is not what it must
+/// be, none of those that were not checked is left in the buffer.
+async fn read_into<S: Fetch + ?Sized>(
+    source: &S,
+    proof: &impl Proof,
+    offset: u64,
+    out: &mut [u8],
+    step: u64,
+) -> io::Result<()> {
+    let (mut at, mut rest, mut scratch) = (offset, out, AlignedBuf::default());
+    while !rest.is_empty() {
+        let part = proof.part(source, at).await?;
+        let end = at.saturating_add(rest.len() as u64).min(part.range().end);
+        let end = if end - at.min(end) <= step { end } else { whole_groups(&part, at, end, step) };
+        let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+        let split = rest.split_at_mut_checked(len).filter(|_| len > 0);
+        let (here, after) = split.ok_or_else(|| nothing_proves(at))?;
+        let around = part.around(&(at..end));
+        if around == (at..end) {
+            let read = source.fetch_into(at, here).await;
+            if let Err(error) = read.and_then(|()| Ok(part.check(at, here)?)) {
+                here.fill(0);
+                return Err(error);
+            }
+        } else {
+            let out_of_memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+            let len = usize::try_from(around.end - around.start).map_err(out_of_memory)?;
+            scratch.resize(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            source.fetch_into(around.start, &mut scratch).await?;
+            part.check(around.start, &scratch)?;
+            let skipped = usize::try_from(at.saturating_sub(around.start)).unwrap_or(usize::MAX);
+            let own = scratch.get(skipped..).and_then(|bytes| bytes.get(..here.len()));
+            here.copy_from_slice(own.ok_or_else(|| nothing_proves(at))?);
+        }
+        (at, rest) = (end, after);
+    }
+    Ok(())
+}
+
+/// An end of whole groups about `step` bytes behind `at`, so that the next step begins with one.
+fn whole_groups(part: &super::Part, at: u64, end: u64, step: u64) -> u64 {
+    let behind = at.saturating_add(step);
+    let before = part.around(&(behind..behind.saturating_add(1))).start;
+    if before > at { before } else { part.around(&(at..at.saturating_add(1))).end.min(end) }
+}
+
+/// A proof that breaks its contract.
+fn nothing_proves(at: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("nothing proves byte {at}"))
+}
