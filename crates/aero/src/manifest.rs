@@ -7,6 +7,39 @@ use crate::msgpack::{self, DEPTH, Walker};
 /// The keys that a manifest has.
 pub(crate) const KEYS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
+/// The keys of the JSON with what a manifest says beyond them and beyond what it says of the file itself.
+pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
+    for (key, value) in manifest {
+        match value {
+            Value::Object(model) if key == "model" => put_model(&mut keys, "manifest.model.", model),
+            _ if KEYS.contains(&key.as_str()) => {}
+            value => keys.insert_beside("manifest.", &key, value),
+        }
+    }
+    keys
+}
+
+/// Puts name and architecture of a manifest, or of the index of a set, where the JSON of our and other writers has them; what is
+/// said otherwise there stands under the prefix.
+pub(crate) fn put_model(keys: &mut Object, prefix: &str, model: Object) {
+    for (inner, value) in model {
+        let key = match inner.as_str() {
+            "name" => "model_name",
+            "architecture" => "architecture",
+            _ => {
+                keys.insert_beside(prefix, &inner, value);
+                continue;
+            }
+        };
+        match keys.get(key) {
+            None => _ = keys.insert(key, value),
+            // A JSON object there says more than a name can.
+            Some(known) if *known == value || known.as_str().is_none() => {}
+            Some(_) => keys.insert_beside(prefix, &inner, value),
+        }
+    }
+}
+
 /// The `quant_descriptors` of a manifest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {

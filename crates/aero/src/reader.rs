@@ -104,6 +104,13 @@ impl FileIndex for Index {
         self.tree_of_both(source).await.map(Value::Object)
     }
 
+    /// The JSON; from the manifest name and architecture, if the JSON lacks them, and under `manifest.` what is not said anew of
+    /// every file.
+    async fn flat_metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
+        let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
+        Ok(crate::manifest::flatten(json.unwrap_or_default(), manifest.unwrap_or_default()))
+    }
+
     fn details(&self) -> Object {
         let chunks = self.chunks().map(|chunk| {
             let flags: Value = chunk.flags.names().collect();

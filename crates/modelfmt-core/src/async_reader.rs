@@ -14,6 +14,7 @@ use crate::parse::{parse_fetched, require_len};
 use crate::reader::view_of_source;
 use crate::report::{Report, VerifyLevel};
 use crate::table::TensorTable;
+use crate::value::Object;
 
 /// An open file over bytes that may have to be waited for. It has the words of [`Reader`](crate::Reader), as `async`
 /// functions, and runs the same code; your executor drives it.
@@ -121,6 +122,14 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// If it has to be read first and cannot be, or does not decode.
     pub async fn metadata(&self) -> Result<I::Metadata<'_>, Error<I::Fault>> {
         self.index.metadata(&self.source).await
+    }
+
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub async fn flat_metadata(&self) -> Result<Object, Error<I::Fault>> {
+        self.index.flat_metadata(&self.source).await
     }
 
     /// Checks the file and reports every finding.

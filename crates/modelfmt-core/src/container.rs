@@ -7,7 +7,7 @@ use crate::error::AnyError;
 use crate::execution::Execution;
 use crate::report::{Report, VerifyLevel};
 use crate::table::Location;
-use crate::value::Value;
+use crate::value::{Object, Value};
 use tensor_core::Bytes;
 use tensor_core::{TensorInfo, TensorView};
 
@@ -119,6 +119,16 @@ pub trait Container {
     /// If it has to be read first and cannot be, or does not decode.
     fn metadata(&self) -> Result<Value, AnyError>;
 
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, and
+    /// the keys of AERO's JSON stand at top level. What the format has beside its metadata has a prefix (OINF's size variables
+    /// `sizevars.`, AERO's manifest `manifest.`).
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        self.metadata().map(Value::into_object)
+    }
+
     /// What is peculiar to the format (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
     ///
     /// # Errors
@@ -196,6 +206,9 @@ macro_rules! set_container {
             }
             fn metadata(&self) -> Result<$crate::value::Value, $crate::AnyError> {
                 $crate::Container::metadata(&self.$field)
+            }
+            fn flat_metadata(&self) -> Result<$crate::value::Object, $crate::AnyError> {
+                $crate::Container::flat_metadata(&self.$field)
             }
             fn details(&self) -> Result<$crate::value::Value, $crate::AnyError> {
                 $crate::Container::details(&self.$field)

@@ -186,6 +186,17 @@ pub trait FileIndex: Sized {
     /// If it has to be read first and cannot be, or does not decode.
     fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
+    /// What [`Container::flat_metadata`](crate::Container::flat_metadata) says.
+    ///
+    /// # Errors
+    /// As [`metadata_tree`](Self::metadata_tree).
+    fn flat_metadata<S: Fetch>(
+        &self,
+        source: &S,
+    ) -> impl Future<Output = Result<Object, Error<Self::Fault>>> {
+        async move { self.metadata_tree(source).await.map(Value::into_object) }
+    }
+
     /// What [`Container::details`](crate::Container::details) says.
     fn details(&self) -> Object;
 

@@ -14,7 +14,7 @@ use crate::reader::Reader;
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
 use crate::table::Location;
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// The reader of a format: a type over the shared [`Reader`]. [`reader!`](crate::reader) makes one. Each is a [`Container`].
 pub trait FormatReader: Sized {
@@ -133,6 +133,10 @@ impl<R: FormatReader> Container for R {
         let reader = self.shared();
         now(reader.index().metadata_tree(reader.source()))
             .map_err(|error| reader.named(AnyError::from(error)))
+    }
+
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        self.shared().flat_metadata().map_err(AnyError::from)
     }
 
     fn details(&self) -> Result<Value, AnyError> {

@@ -19,6 +19,7 @@ use crate::report::{Report, VerifyLevel};
 use crate::source::FileSource;
 use crate::source::Source;
 use crate::table::TensorTable;
+use crate::value::Object;
 
 /// An open file: its index and the source of its bytes. Each format crate has a type of its own over it, which
 /// [`reader!`](crate::reader) makes.
@@ -208,6 +209,14 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// If it has to be read first and cannot be, or does not decode.
     pub fn metadata(&self) -> Result<I::Metadata<'_>, Error<I::Fault>> {
         now(self.index.metadata(&self.source)).map_err(|error| self.named(error))
+    }
+
+    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn flat_metadata(&self) -> Result<Object, Error<I::Fault>> {
+        now(self.index.flat_metadata(&self.source)).map_err(|error| self.named(error))
     }
 
     /// Checks the file, on all cores, and reports every finding.

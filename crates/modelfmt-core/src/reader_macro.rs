@@ -316,6 +316,14 @@ macro_rules! reader {
                 self.shared.metadata()
             }
 
+            /// The metadata as one flat list of keys and plain values, which every format gives.
+            ///
+            /// # Errors
+            /// As [`metadata`](Self::metadata).
+            pub fn flat_metadata(&self) -> $Result<$crate::value::Object> {
+                self.shared.flat_metadata()
+            }
+
             #[doc = concat!("Checks the ", $format, " file by its rules, on all cores, and reports every finding.")]
             pub fn verify(&self, level: $crate::VerifyLevel) -> $crate::Report {
                 self.shared.verify(level)
@@ -458,6 +466,14 @@ macro_rules! reader {
             /// As [`Reader::metadata`].
             pub async fn metadata(&self) -> $Result<$Metadata> {
                 self.shared.metadata().await
+            }
+
+            /// As [`Reader::flat_metadata`].
+            ///
+            /// # Errors
+            /// As [`Reader::metadata`].
+            pub async fn flat_metadata(&self) -> $Result<$crate::value::Object> {
+                self.shared.flat_metadata().await
             }
 
             #[doc = concat!("Checks the ", $format, " file by its rules and reports every finding.")]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::Model;
 use modelfmt::modelfmt_core::source::{FileSource, Folder};
 use modelfmt::modelfmt_core::value::{Object, Value};
 use modelfmt::modelfmt_core::write::{Overwrite, TensorSpec};
@@ -34,6 +35,7 @@ macro_rules! reads {
             let read_range: for<'a> fn(&'a Memory, &str, Range<u64>) -> Result<Bytes<'a>> =
                 Memory::read_range;
             let metadata: fn(&Memory) -> Result<$metadata> = Memory::metadata;
+            let flat_metadata: fn(&Memory) -> Result<Object> = Memory::flat_metadata;
             let verify: fn(&Memory, VerifyLevel) -> Report = Memory::verify;
             let index: fn(&Memory) -> &Arc<Index> = Memory::index;
             let source: fn(&Memory) -> &Vec<u8> = Memory::source;
@@ -76,6 +78,11 @@ macro_rules! reads {
             );
             assert!(metadata(&memory).is_ok() && now(waiting.metadata()).is_ok());
             assert_eq!(Container::metadata(&memory).unwrap(), Container::metadata(&file).unwrap());
+            let flat = flat_metadata(&memory).unwrap();
+            assert_eq!(flat, now(waiting.flat_metadata()).unwrap());
+            assert_eq!(flat, Container::flat_metadata(&file).unwrap());
+            assert_eq!(flat, Model::open(&path).unwrap().flat_metadata().unwrap());
+            assert!(flat.values().all(|value| value.untyped().is_none()));
             assert!(verify(&memory, VerifyLevel::Full).is_ok());
             let mut one = Limits::default();
             one.tensors = 0;
@@ -109,6 +116,7 @@ macro_rules! reads_sets {
             let read_range: for<'a> fn(&'a Set, &str, Range<u64>) -> Result<Bytes<'a>> = Set::read_range;
             let shard: fn(&Set, usize) -> Result<&Reader<FileSource>> = Set::shard;
             let metadata: fn(&Set) -> Result<$metadata> = Set::metadata;
+            let flat_metadata: fn(&Set) -> Result<Object> = Set::flat_metadata;
             let index: fn(&Set) -> &Arc<SetIndex> = Set::index;
             let verify: fn(&Set, VerifyLevel) -> Report = Set::verify;
 
@@ -137,6 +145,11 @@ macro_rules! reads_sets {
             assert!(read_range(&set, "no such tensor", 0..0).is_err());
             let said = metadata(&set).unwrap();
             assert_eq!(format!("{said:?}"), format!("{:?}", now(waiting.metadata()).unwrap()));
+            let flat = flat_metadata(&set).unwrap();
+            assert_eq!(flat, now(waiting.flat_metadata()).unwrap());
+            assert_eq!(flat, Container::flat_metadata(&set).unwrap());
+            let of_model = Model::open(&path).unwrap().flat_metadata().unwrap();
+            assert!(flat.iter().all(|(key, value)| of_model.get(key) == Some(value)));
             assert!(verify(&set, VerifyLevel::Full).is_ok());
         }
     };

@@ -54,6 +54,14 @@ impl FileIndex for Index {
         Ok(self.metadata().map(|(key, value)| (key, value.to_value())).collect::<Object>().into())
     }
 
+    /// Values without their types, and size variables under `sizevars.` and their name.
+    async fn flat_metadata<S: Fetch>(&self, _: &S) -> Result<Object> {
+        let mut keys: Object =
+            self.metadata().map(|(key, value)| (key, value.to_value().to_plain())).collect();
+        self.sizevars().iter().for_each(|(name, value)| keys.insert_beside("sizevars.", name, value));
+        Ok(keys)
+    }
+
     /// `sizevars`: name to value.
     fn details(&self) -> Object {
         let sizevars: Object = self.sizevars().iter().collect();

@@ -20,6 +20,7 @@ use crate::chunks::malformed;
 use crate::claims::{Asked, asked, claims};
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
+use crate::manifest::put_model;
 use crate::reader::Reader;
 use crate::tidx::Entry;
 use crate::verify::describe;
@@ -164,6 +165,12 @@ impl ShardMap for SetIndex {
 
     fn described_by(&self) -> Option<usize> {
         Some(HEAD)
+    }
+
+    /// What the index of the set says of the model, where `index.aero` says nothing or something else.
+    fn flatten(&self, mut keys: Object) -> Object {
+        put_model(&mut keys, "set.model.", self.model().clone());
+        keys
     }
 
     /// `base_url` and `cache`, where the index has them.

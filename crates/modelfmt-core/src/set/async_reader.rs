@@ -10,7 +10,7 @@ use crate::execution::Execution;
 use crate::fetch::FetchFiles;
 use crate::options::OpenOptions;
 use crate::report::{Report, VerifyLevel};
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// An open sharded model whose files may have to be waited for. It has the words of [`SetReader`](super::SetReader), as
 /// `async` functions, and runs the same code; your executor drives it.
@@ -190,6 +190,15 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
     /// As [`metadata`](Self::metadata).
     pub async fn metadata_tree(&self) -> Result<Value, MapError<M>> {
         self.0.metadata_tree().await
+    }
+
+    /// The model's metadata as one flat list of keys and plain values: as
+    /// [`Container::flat_metadata`](crate::Container::flat_metadata).
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub async fn flat_metadata(&self) -> Result<Object, MapError<M>> {
+        self.0.flat_metadata().await
     }
 
     /// Checks the index and every file, and reports every finding.

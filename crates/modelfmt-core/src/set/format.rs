@@ -225,6 +225,14 @@ macro_rules! set_reader {
                 self.shared.metadata()
             }
 
+            /// The model's metadata as one flat list of keys and plain values, which every format gives.
+            ///
+            /// # Errors
+            /// As [`metadata`](Self::metadata).
+            pub fn flat_metadata(&self) -> $Result<$crate::value::Object> {
+                self.shared.flat_metadata()
+            }
+
             #[doc = concat!("Checks the index and every file by the rules of ", $format, ", on all cores, and reports every finding.")]
             pub fn verify(&self, level: $crate::VerifyLevel) -> $crate::Report {
                 self.shared.verify(level)
@@ -412,6 +420,14 @@ macro_rules! set_reader {
             /// As [`SetReader::metadata`].
             pub async fn metadata(&self) -> $Result<$Metadata> {
                 self.shared.metadata().await
+            }
+
+            /// As [`SetReader::flat_metadata`].
+            ///
+            /// # Errors
+            /// As [`SetReader::metadata`].
+            pub async fn flat_metadata(&self) -> $Result<$crate::value::Object> {
+                self.shared.flat_metadata().await
             }
 
             #[doc = concat!("Checks the index and every file by the rules of ", $format, ", and reports every finding.")]

@@ -179,6 +179,11 @@ pub trait ShardMap: Sized {
         Value::Null
     }
 
+    /// The flat metadata of the model, of that of the file or text which describes it.
+    fn flatten(&self, keys: Object) -> Object {
+        keys
+    }
+
     /// What [`Container::details`](crate::Container::details) says beside the list of files.
     fn details(&self) -> Object {
         Object::new()

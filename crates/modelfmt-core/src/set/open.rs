@@ -487,6 +487,19 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         read.await.map_err(|error| self.named(error))
     }
 
+    /// The model's metadata as one flat list.
+    pub(super) async fn flat_metadata(&self) -> Result<Object, MapError<M>> {
+        let Some(number) = self.map.described_by() else {
+            return Ok(self.map.flatten(self.map.metadata_tree().into_object()));
+        };
+        let read = async {
+            let shard = self.shard(number).await?.as_ref();
+            let keys = shard.index().flat_metadata(shard.source()).await;
+            keys.map(|keys| self.map.flatten(keys)).map_err(|error| self.within(number, error))
+        };
+        read.await.map_err(|error| self.named(error))
+    }
+
     /// What is peculiar to the format, and `files`: path and size of each; the size is null for one that cannot be opened.
     pub(super) async fn details(&self) -> Result<Object, MapError<M>> {
         let mut details = match self.map.described_by() {

@@ -22,7 +22,7 @@ use crate::report::{Report, VerifyLevel};
 use crate::source::{FileSource, Folder};
 use crate::source::{Files, Source};
 use crate::table::Location;
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// An open sharded model. Each format crate has it under its own name, with its own index.
 ///
@@ -256,6 +256,14 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.metadata_tree())
     }
 
+    /// The model's metadata as one flat list of keys and plain values: as [`Container::flat_metadata`].
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn flat_metadata(&self) -> Result<Object, MapError<M>> {
+        now(self.0.flat_metadata())
+    }
+
     /// Checks the index and every file, on all cores, and reports every finding.
     pub fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::default())
@@ -345,6 +353,10 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn metadata(&self) -> Result<Value, AnyError> {
         self.metadata_tree().map_err(AnyError::from)
+    }
+
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        Self::flat_metadata(self).map_err(AnyError::from)
     }
 
     /// The format's own, and `files`: path and size of each; the size is null for one that cannot be opened.

@@ -40,6 +40,7 @@ mod keys;
 mod lazy;
 mod list;
 mod object;
+mod plain;
 #[cfg(feature = "serde")]
 mod ser;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub use keys::KeyError;
 pub use lazy::JsonObject;
 pub use list::{Items, List};
 pub use object::{DuplicateKey, Iter, Object};
+pub use plain::float_from_bits;
 
 /// How deep containers may stand in each other: one that holds only scalars is at level 1.
 ///
@@ -173,6 +175,12 @@ impl Value {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.get(key)
+    }
+
+    /// The object, if it is one, else one without keys.
+    #[must_use]
+    pub fn into_object(self) -> Object {
+        if let Self::Object(object) = self { object } else { Object::new() }
     }
 
     /// The value that is reached by one key after the other.

@@ -94,6 +94,18 @@ impl Object {
         Ok(())
     }
 
+    /// Puts `value` under `prefix` and `key`. Where another value is there already, the prefix is repeated until there is none, so
+    /// that nothing is hidden.
+    pub fn insert_beside(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
+        let (mut key, value) = (format!("{prefix}{key}"), value.into());
+        while self.get(&key).is_some_and(|there| *there != value) {
+            key.insert_str(0, prefix);
+        }
+        if !self.contains_key(&key) {
+            self.push(key, value);
+        }
+    }
+
     /// Takes the value under `key` out; the others keep their order. Takes time in proportion to the number of keys.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key)?;
@@ -354,6 +366,15 @@ mod tests {
             object.try_insert("key", 7u8).unwrap();
             assert_eq!(object.get("key"), Some(&Value::from(7u8)));
         }
+    }
+
+    #[test]
+    fn insert_beside_hides_nothing() {
+        let mut object = Object::from_iter([("a", 1), ("p.a", 2)]);
+        object.insert_beside("p.", "a", 3);
+        object.insert_beside("p.", "a", 2);
+        object.insert_beside("p.", "b", 4);
+        assert_eq!(object, Object::from_iter([("a", 1), ("p.a", 2), ("p.p.a", 3), ("p.b", 4)]));
     }
 
     #[test]

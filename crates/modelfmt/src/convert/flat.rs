@@ -3,11 +3,13 @@
 use modelfmt_core::value::{Object, Value};
 
 use super::names::{self, Said, is_added};
-use super::plain;
 use super::reserved;
-use super::source::Content;
+use super::source::{self, Content};
 use crate::error::Result;
 use crate::model::Model;
+
+/// Stands before what the reserved key says under a key that has another value.
+const PREFIX: &str = "modelfmt.";
 
 /// A metadata key whose values differ; `None` where a model lacks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +23,12 @@ pub struct MetadataDiff {
 }
 
 impl Model {
-    /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, a
-    /// number of MAG is a number, and what a conversion carries in a JSON object under its reserved key stands beside the
-    /// keys of that object. So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff)
-    /// compares this.
+    /// The metadata as one flat list of keys and plain values, as the reader of its format gives it
+    /// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
+    /// reserved key stands beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
+    /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff) compares this.
     ///
-    /// Size variables of OINF have the prefix `sizevars.`, keys of an AERO manifest `manifest.`. What the reserved key says
-    /// under a key that has another value has the prefix `modelfmt.`, and hides nothing.
+    /// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
     ///
     /// # Errors
     /// If the metadata does not decode, or a file of a set is missing.
@@ -38,20 +39,26 @@ impl Model {
 
 /// The metadata as one flat list, and where the names of the model come from.
 fn flat(model: &Model) -> Result<(Object, Said)> {
-    let Content { mut keys, reserved, manifest, said, config, .. } = Content::read(model)?;
+    let Content { keys: read, reserved, said, config, .. } = Content::read(model)?;
+    let mut keys = source::own(model)?;
+    if !source::is_native(model) && !read.contains_key(reserved::KEY) {
+        keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says
+    }
     let mut put = |key: &str, value: Value| match keys.get(key) {
         None => _ = keys.insert(key, value),
         Some(known) if *known == value => {}
-        Some(_) => _ = keys.insert(format!("{}.{key}", reserved::KEY), value),
+        Some(_) => keys.insert_beside(PREFIX, key, value),
     };
-    manifest.iter().for_each(|(key, value)| put(&format!("manifest.{key}"), value.clone()));
+    read.into_iter().for_each(|(key, value)| put(&key, value));
     if let Some(reserved) = reserved {
-        reserved.metadata.iter().for_each(|(key, value)| put(key, plain::unwrapped(value)));
-        reserved.sizevars.iter().for_each(|(name, value)| put(&format!("sizevars.{name}"), value.clone()));
-        reserved
-            .other()
-            .iter()
-            .for_each(|(key, value)| put(&format!("{}.{key}", reserved::KEY), value.clone()));
+        reserved.metadata.iter().for_each(|(key, value)| put(key, value.to_plain()));
+        for (key, value) in reserved.other() {
+            put(&format!("{PREFIX}{key}"), value.clone());
+        }
+        // As OINF's own reader says them.
+        for (name, value) in &reserved.sizevars {
+            keys.insert_beside("sizevars.", name, value.clone());
+        }
     }
     let stem = names::stem(model.path()).to_owned();
     Ok((keys, Said { own: said, config, stem }))

@@ -216,7 +216,7 @@ impl Mapper<'_> {
             // What the model itself says comes first.
             match all.get(&key) {
                 None => _ = all.insert(key, value),
-                Some(known) if plain::unwrapped(known) == value => {}
+                Some(known) if known.to_plain() == value => {}
                 Some(_) => {
                     let why = "the model had another value under that key before it came into this format";
                     metadata.losses.push(Unsupported::loss("metadata key", &key, why));
@@ -264,7 +264,7 @@ impl Mapper<'_> {
     fn value(&self, key: &str, value: Value, typed: bool) -> Result<Value, String> {
         let format = self.target.format;
         let found = if typed { plain::kind(&value) } else { value.kind().to_owned() };
-        let unwrapped = || if typed { plain::unwrapped(&value) } else { value.clone() };
+        let unwrapped = || if typed { value.to_plain() } else { value.clone() };
         match self.target.metadata {
             Kind::Numbers if !(1..=65_535).contains(&key.len()) => {
                 Err(format!("keys of {format} have 1 to 65,535 bytes"))
@@ -377,7 +377,7 @@ fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> 
 
 fn typed_names(reserved: &Reserved) -> Object {
     let names = AERO_KEYS.iter().chain(APR2_KEYS);
-    names.filter_map(|key| Some(((*key).to_owned(), plain::unwrapped(reserved.metadata.get(key)?)))).collect()
+    names.filter_map(|key| Some(((*key).to_owned(), reserved.metadata.get(key)?.to_plain()))).collect()
 }
 
 /// What AERO and APR2 ask for, from what there is.

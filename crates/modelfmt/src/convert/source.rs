@@ -5,7 +5,7 @@ use modelfmt_core::value::{Object, Value};
 use super::fit::Unsupported;
 use super::names::{ModelNames, UNKNOWN};
 use super::options::ConvertOptions;
-use super::plain::{self, is_json};
+use super::plain::is_json;
 use super::reserved::{self, Reserved};
 use crate::error::Result;
 use crate::formats::Format;
@@ -60,11 +60,11 @@ impl Content {
         let format = model.format();
         let mut content = Self::new(format, Object::new());
         match format {
-            Format::Mag | Format::Oinf if !has_json(model) => content.reserved = Some(native(model)?),
+            _ if is_native(model) => content.reserved = Some(native(model)?),
             Format::Aero | Format::AeroSet => content.read_aero(model)?,
             Format::SafetensorsSharded => content.read_safetensors_set(model)?,
             Format::Apr2Sharded => content.read_apr2_set(model)?,
-            _ => content.keys = object(model.metadata()?),
+            _ => content.keys = own(model)?,
         }
         if matches!(format, Format::Gguf | Format::GgufSharded) {
             #[cfg(feature = "gguf")]
@@ -121,7 +121,7 @@ impl Content {
     /// What a model whose metadata is typed says under the names that other formats ask for.
     fn name_itself(&mut self) {
         let Some(reserved) = &self.reserved else { return };
-        let text = |key| plain::unwrapped(reserved.metadata.get(key)?).as_str().map(str::to_owned);
+        let text = |key| reserved.metadata.get(key)?.to_plain().as_str().map(str::to_owned);
         if self.said.name.is_none() {
             self.said.name = text("model_name");
         }
@@ -132,13 +132,13 @@ impl Content {
 
     /// MJSN is the metadata. The manifest is made anew, and what it has of its own goes into AERO again.
     fn read_aero(&mut self, model: &Model) -> Result<()> {
-        let mut parts = object(model.metadata()?);
-        self.keys = object(parts.remove("json").unwrap_or_default());
+        let mut parts = model.metadata()?.into_object();
+        self.keys = parts.remove("json").unwrap_or_default().into_object();
         #[cfg(feature = "aero")]
         {
             self.is_turned = aero::says_gguf(&self.keys);
         }
-        let manifest = object(parts.remove("manifest").unwrap_or_default());
+        let manifest = parts.remove("manifest").unwrap_or_default().into_object();
         let said = manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
         self.take_names("manifest key", &said);
         #[cfg(feature = "aero")]
@@ -187,10 +187,7 @@ impl Content {
 
     /// The index's metadata, with what the files say beyond it, which the reserved key notes. `total_size` counts bytes of that layout and is not carried.
     fn read_safetensors_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = object(model.metadata()?);
-        if self.keys.get("total_size").is_some_and(|total| matches!(total, Value::Int(_))) {
-            self.keys.remove("total_size");
-        }
+        self.keys = own(model)?;
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
             for key in set.index().unknown_keys() {
@@ -223,7 +220,7 @@ impl Content {
     /// The metadata is that of the first shard. The others repeat what every file of the format needs; what one says beyond
     /// that is lost.
     fn read_apr2_set(&mut self, model: &Model) -> Result<()> {
-        self.keys = object(model.metadata()?);
+        self.keys = own(model)?;
         #[cfg(feature = "apr2")]
         if let Some(set) = model.as_apr2_sharded() {
             for (number, listed) in set.index().shards().enumerate().skip(1) {
@@ -270,20 +267,20 @@ const INDEX_KEY: &str = "key of the set's index";
 /// The keys of a manifest that are made anew.
 pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-/// Whether the metadata of a model is a JSON object, which it is in some versions of a format and not in others.
-fn has_json(model: &Model) -> bool {
+/// Whether the metadata of a model is of kinds that its format alone has. Of MAG, it is in some versions and not in others.
+pub(super) fn is_native(model: &Model) -> bool {
     #[cfg(feature = "mag")]
     if let Some(mag) = model.as_mag() {
-        return mag.index().manifest().is_some();
+        return mag.index().manifest().is_none();
     }
-    !matches!(model.format(), Format::Mag | Format::Oinf)
+    matches!(model.format(), Format::Mag | Format::Oinf)
 }
 
 /// What the reserved key says of a source whose metadata is not a JSON object.
 fn native(model: &Model) -> Result<Reserved> {
     let mut reserved = Reserved::new(model.format());
     reserved.metadata = exact(model)?;
-    if let Some(Value::Object(sizevars)) = object(model.details()?).remove("sizevars") {
+    if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
         reserved.sizevars = sizevars;
     }
     Ok(reserved)
@@ -295,7 +292,7 @@ fn exact(model: &Model) -> Result<Object> {
     if let Some(oinf) = model.as_oinf() {
         return Ok(oinf.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect());
     }
-    let mut keys = object(model.metadata()?);
+    let mut keys = model.metadata()?.into_object();
     for (_, value) in keys.iter_mut() {
         if let Value::Float(x) = value
             && !x.is_finite()
@@ -307,6 +304,7 @@ fn exact(model: &Model) -> Result<Object> {
     Ok(keys)
 }
 
-fn object(value: Value) -> Object {
-    if let Value::Object(object) = value { object } else { Object::new() }
+/// The metadata as one flat list, as the reader of the format gives it.
+pub(super) fn own(model: &Model) -> Result<Object> {
+    model.container().flat_metadata().map_err(|error| model.failed(error))
 }

@@ -237,7 +237,8 @@ fn said(done: &Converted) -> Vec<String> {
 /// Whether something that was said names this key, with its value where only a note says it.
 fn is_listed(key: &str, said: &[String]) -> bool {
     let own = key.strip_prefix("modelfmt.").unwrap_or(key);
-    let bare = ["sizevars.", "manifest."].iter().find_map(|prefix| own.strip_prefix(prefix)).unwrap_or(own);
+    // The prefix stands there more than once if a key of the metadata begins with it too.
+    let bare = own.trim_start_matches("sizevars.").trim_start_matches("manifest.");
     said.iter().any(|text| [key, own, bare].iter().any(|key| text.starts_with(&format!("{key} "))))
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use modelfmt_core::value::{KeyError, List, Object, Value};
+use modelfmt_core::value::{KeyError, List, Object, Value, float_from_bits};
 use modelfmt_core::{DType, Small, bf16, f16};
 
 use super::{Bitset, MetaValue, NdArray};
@@ -151,35 +151,16 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
         DType::U16 => read!(u16).into(),
         DType::U32 => read!(u32).into(),
         DType::U64 => read!(u64).into(),
-        DType::F16 => float(widened(read!(f16).into(), read!(u16).into(), 10)),
-        DType::F32 => float(widened(read!(f32).into(), read!(u32).into(), 23)),
+        DType::F16 | DType::BF16 => float(float_from_bits(dtype, read!(u16).into()).unwrap_or_default()),
+        DType::F32 => float(float_from_bits(dtype, read!(u32).into()).unwrap_or_default()),
         DType::F64 => float(read!(f64)),
-        DType::BF16 => float(widened(read!(bf16).into(), read!(u16).into(), 7)),
-        DType::F8E5M2 => {
-            let code = read!(u8);
-            let x = Small::of(dtype).map_or(f32::NAN, |small| small.to_f32(code));
-            float(widened(x.into(), code.into(), 2))
-        }
+        DType::F8E5M2 => float(float_from_bits(dtype, read!(u8).into()).unwrap_or_default()),
         #[expect(clippy::cast_possible_truncation, reason = "these numbers are integers")]
         small if Small::of(small).is_some() => {
             Small::of(small).map_or(0, |small| small.to_f32(read!(u8)) as i8).into()
         }
         _ => Value::Bool(le != [0]),
     }
-}
-
-/// The number `x`, or the NaN of these bits with its payload: machines differ in what becomes of it in a conversion.
-fn widened(x: f64, bits: u64, mantissa: u32) -> f64 {
-    if !x.is_nan() {
-        return x;
-    }
-    let payload = bits & ((1 << mantissa) - 1);
-    let sign = match mantissa {
-        2 => bits >> 7,
-        7 | 10 => bits >> 15,
-        _ => bits >> 31,
-    };
-    f64::from_bits(sign << 63 | 0x7ff << 52 | payload << (52 - mantissa))
 }
 
 /// The sign, 0 or 1, and the payload of a NaN in a type with a shorter mantissa; never the payload 0, which would be infinity.

@@ -78,6 +78,12 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().clone())
     }
 
+    /// Without `total_size`, which counts the bytes of this layout.
+    fn flatten(&self, mut keys: Object) -> Object {
+        keys.retain(|key, value| key != "total_size" || !matches!(value, Value::Int(_)));
+        keys
+    }
+
     /// No rule covers the values.
     async fn verify<F: FetchFiles>(
         &self,
