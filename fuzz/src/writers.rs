@@ -1,7 +1,7 @@
 //! Writes a [`Model`] in each format.
 
 use apr2::Compression;
-use mag::{Checksum, Number};
+use mag::Checksum;
 use modelfmt_core::Execution;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::WriteError;
@@ -35,14 +35,11 @@ fn written<P, F: std::fmt::Display>(
 
 /// Bit 0 of `flags`: magnetron's checksum.
 pub(crate) fn mag(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
-    let mut metadata = mag::Metadata::new();
-    for (key, value) in model.metadata.iter() {
-        let number = match value {
-            Value::Float(x) => Number::F64(*x),
-            other => Number::I64(other.as_i64().unwrap_or(-1)),
-        };
-        metadata.push(key, number).expect("keys of an object are unique");
-    }
+    let number = |value: &Value| match value {
+        Value::Float(x) => Value::Float(*x),
+        other => other.as_i64().unwrap_or(-1).into(),
+    };
+    let metadata: Object = model.metadata.iter().map(|(key, value)| (key, number(value))).collect();
     let checksum = if flags & 1 == 0 { Checksum::Crc32 } else { Checksum::Crc32c };
     let options = mag::WriteOptions::new().checksum(checksum);
     let plan = mag::Plan::new(model.specs.iter().cloned(), &metadata, &options);

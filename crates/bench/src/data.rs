@@ -190,8 +190,8 @@ impl Tensors {
                 Plan::new(self.specs(), None, &WriteOptions::new())?.write(data, sink, &work)?;
             }
             Form::Mag => {
-                use mag::{Metadata, Plan, WriteOptions};
-                Plan::new(self.specs(), &Metadata::new(), &WriteOptions::new())?.write(data, sink, &work)?;
+                use mag::{Plan, WriteOptions};
+                Plan::new(self.specs(), &Object::new(), &WriteOptions::new())?.write(data, sink, &work)?;
             }
             Form::Oinf => {
                 use oinf::{Metadata, Plan, WriteOptions};

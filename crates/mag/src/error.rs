@@ -158,6 +158,9 @@ pub enum Fault {
     /// A model without values, which MAG 0.3 cannot hold.
     #[error("it has no tensor with values, and MAG 0.3 needs one")]
     NoValues,
+    /// Metadata that version 1 cannot hold.
+    #[error("its value is {0}; metadata of MAG 1 are integers of 64 bits with a sign, and floats")]
+    NoNumber(&'static str),
     /// MAG has no tensors without data.
     #[error("it has no data, and MAG cannot declare a tensor without")]
     Declared,

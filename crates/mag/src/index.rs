@@ -1,11 +1,12 @@
 //! What a MAG file holds and where, checked and owned.
 
+use modelfmt_core::value::Object;
 use modelfmt_core::{TensorTable, author::Extent};
 
 use crate::checksum::Checksum;
 use crate::error::Fault;
 use crate::manifest::Manifest;
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::version::Version;
 
 /// What a MAG file holds: its tensors, its metadata, and where the values lie.
@@ -15,7 +16,7 @@ use crate::version::Version;
 pub struct Index {
     pub(crate) version: Version,
     pub(crate) tensors: TensorTable,
-    pub(crate) metadata: Metadata,
+    pub(crate) numbers: Numbers,
     pub(crate) manifest: Option<Box<Manifest>>,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) checksum_fault: Option<Fault>,
@@ -40,13 +41,14 @@ impl Index {
         &self.tensors
     }
 
-    /// The numbers that version 1 has as metadata, in file order. There are none in other versions.
+    /// The metadata, in file order: numbers in version 1, what the user put there (`usr_metadata`) in version 0.3, and nothing in
+    /// the versions between, which have none. Floats may be NaN or infinite.
     #[must_use]
-    pub const fn metadata(&self) -> &Metadata {
-        &self.metadata
+    pub fn metadata(&self) -> &Object {
+        self.manifest().map_or_else(|| self.numbers.as_object(), Manifest::metadata)
     }
 
-    /// The manifest of version 0.3.
+    /// What version 0.3 says of the file: when it was written, and by which magnetron.
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_deref()
@@ -72,11 +74,11 @@ impl Index {
         self.file_len
     }
 
-    /// Bytes of heap that the index holds.
+    /// Bytes of heap that the index holds; a tree of metadata that has been asked for comes on top.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()
-            + self.metadata.heap_size()
+            + self.numbers.heap_size()
             + self.manifest.as_ref().map_or(0, |manifest| size_of::<Manifest>() + manifest.heap_size())
     }
 }

@@ -8,7 +8,7 @@ use modelfmt_core::{
 };
 
 use crate::error::{Fault, WriteError};
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::options::{ManifestOptions, WriteOptions};
 use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
 use crate::version::Version;
@@ -27,25 +27,26 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file of version 1 out: tensors and metadata in the order given. A scalar (shape `[]`) becomes shape `[1]`,
+    /// Lays a file of version 1 out: tensors and metadata (integers and floats) in the order given. A scalar (shape `[]`) becomes shape `[1]`,
     /// because version 1 has no rank 0.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a rank above 255, a tensor
-    /// without data, a key that is empty, longer than 65,535 bytes or used twice.
+    /// without data, metadata that are no numbers of 64 bits, a key that is empty or longer than 65,535 bytes, a name that is used twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
-        metadata: &Metadata,
+        metadata: &Object,
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
         let mut tensors = list(specs, Version::V1)?;
-        for (key, _) in metadata.iter() {
+        for key in metadata.keys() {
             check_key(key)
                 .map_err(|fault| WriteError::Unsupported { part: Part::named("metadata key", key), fault })?;
         }
-        let begin = v1::records::len(&tensors, metadata);
+        let numbers = Numbers::of(metadata)?;
+        let begin = v1::records::len(&tensors, &numbers);
         let (segments, file_len) = place(&mut tensors, begin, v1::wire::ALIGNMENT, Empty::Aligned)?;
-        let head = v1::records::encode(&tensors, metadata, options.checksum)?;
+        let head = v1::records::encode(&tensors, &numbers, options.checksum)?;
         Ok(Self { tensors, head, segments, fill: v1::wire::FILL, file_len })
     }
 

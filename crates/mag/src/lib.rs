@@ -6,7 +6,7 @@
 //!
 //! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a
 //! multiple of 64 bytes. All numbers are little-endian. In version 0.3 a manifest in JSON stands in place of the records, with any
-//! metadata ([`Manifest`]), values stand at multiples of 4,096, and there is no checksum.
+//! metadata (and [`Manifest`]), values stand at multiples of 4,096, and there is no checksum.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -30,10 +30,10 @@
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
-//! use mag::{Number, Reader};
+//! use mag::Reader;
 //!
 //! let model = Reader::open(path)?;     // "model.mag"
-//! assert_eq!(model.metadata()?.get("epoch"), Some(Number::I64(7)));
+//! assert_eq!(model.metadata()?.required_u64("epoch")?, 7);
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
@@ -131,11 +131,11 @@
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
-//! use mag::modelfmt_core::write::MemoryFile;
-//! use mag::{DType, Metadata, Number, Plan, Reader, TensorSpec, Execution, WriteOptions};
+//! use mag::value::Object;
+//! use mag::write::MemoryFile;
+//! use mag::{DType, Plan, Reader, TensorSpec, Execution, WriteOptions};
 //!
-//! let mut metadata = Metadata::new();
-//! metadata.push("epoch", Number::I64(7))?;
+//! let metadata = Object::from_iter([("epoch", 7)]);
 //! let specs = [TensorSpec::new("w", DType::F32, vec![2, 2])];
 //! let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
 //!
@@ -165,8 +165,9 @@
 //! plan.write(&[[0u8; 6]], &file, &Execution::default())?;
 //!
 //! let model = Reader::from_source(file.into_bytes())?;
+//! assert_eq!(model.metadata()?.required_str("arch")?, "qwen3");
 //! let manifest = model.index().manifest().ok_or("not version 0.3")?;
-//! assert_eq!(manifest.metadata().required_str("arch")?, "qwen3");
+//! assert_eq!(manifest.timestamp(), "2026-01-31T12:00:00+00:00");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -209,12 +210,10 @@ pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
 pub use manifest::Manifest;
-pub use metadata::Metadata;
 pub use options::{ManifestOptions, WriteOptions};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use v1::wire::Number;
 pub use version::Version;
 
 // What every format crate has of modelfmt-core.

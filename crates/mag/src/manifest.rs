@@ -41,9 +41,8 @@ impl Manifest {
         &self.magnetron_version
     }
 
-    /// The user's own metadata (`usr_metadata`), in the file's order. Floats may be NaN or infinite.
-    #[must_use]
-    pub fn metadata(&self) -> &Object {
+    /// The user's own metadata (`usr_metadata`), in the file's order.
+    pub(crate) fn metadata(&self) -> &Object {
         self.metadata.get_or_init(|| {
             // It has been checked, so it parses, and is an object.
             match json::parse_with_bare_words(self.metadata_text.as_bytes()) {

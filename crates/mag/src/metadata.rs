@@ -1,58 +1,53 @@
 //! Metadata of version 1: numbers by key.
 
-use std::fmt;
+use std::sync::OnceLock;
 
+use modelfmt_core::Part;
 use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{Object, Value};
 
-use crate::error::Fault;
+use crate::error::{Fault, WriteError};
 use crate::v1::wire::Number;
 
-/// Metadata of version 1: keys and numbers in file order. Also what a writer takes.
-#[derive(Clone, Default)]
-pub struct Metadata {
+/// Metadata of version 1: keys and numbers in file order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
     keys: NameTable,
     values: Vec<Number>,
+    object: OnceLock<Object>,
 }
 
-impl Metadata {
-    /// No metadata.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+impl Numbers {
+    /// What is to be written.
+    pub(crate) fn of(metadata: &Object) -> Result<Self, WriteError> {
+        let mut numbers = Self::with_capacity(metadata.len());
+        for (key, value) in metadata {
+            let unfit = |fault| WriteError::Unsupported { part: Part::named("metadata key", key), fault };
+            let number = match value {
+                Value::Int(n) => n.as_i64().map(Number::I64),
+                Value::Float(x) => Some(Number::F64(*x)),
+                _ => None,
+            };
+            numbers.push(key, number.ok_or_else(|| unfit(Fault::NoNumber(value.kind())))?).map_err(unfit)?;
+        }
+        Ok(numbers)
     }
 
-    /// Adds an entry.
-    ///
-    /// # Errors
-    /// If the key is there already.
-    pub fn push(&mut self, key: &str, value: Number) -> Result<(), Fault> {
+    /// Adds an entry, if the key is not there already.
+    pub(crate) fn push(&mut self, key: &str, value: Number) -> Result<(), Fault> {
         self.keys.push(key)?;
         self.values.push(value);
         Ok(())
     }
 
-    /// The value of a key.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<Number> {
-        self.values.get(self.keys.find(key)?).copied()
-    }
-
     /// The entries in file order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Number)> + Clone {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Number)> + Clone {
         self.keys.iter().zip(self.values.iter().copied())
     }
 
     /// The number of entries.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
     }
 
     /// Bytes of heap that the entries take.
@@ -62,7 +57,11 @@ impl Metadata {
 
     /// Room for so many entries.
     pub(crate) fn with_capacity(entries: usize) -> Self {
-        Self { keys: NameTable::with_capacity(entries), values: Vec::with_capacity(entries) }
+        Self {
+            keys: NameTable::with_capacity(entries),
+            values: Vec::with_capacity(entries),
+            object: OnceLock::new(),
+        }
     }
 
     /// Gives back memory that was reserved and not used.
@@ -70,24 +69,9 @@ impl Metadata {
         self.keys.shrink_to_fit();
     }
 
-    /// As the tree that `inspect --json` prints: key → number.
-    #[must_use]
-    pub fn to_value(&self) -> Value {
-        let pair = |(key, value): (&str, Number)| (key.to_owned(), Value::from(value));
-        Value::Object(self.iter().map(pair).collect::<Object>())
-    }
-}
-
-impl fmt::Debug for Metadata {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-/// Two are equal if they have the same entries in the same order.
-impl PartialEq for Metadata {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+    /// As an object, which is made when it is asked for the first time: it takes several times the memory.
+    pub(crate) fn as_object(&self) -> &Object {
+        self.object.get_or_init(|| self.iter().collect())
     }
 }
 

@@ -5,11 +5,10 @@ use modelfmt_core::{Execution, Fetch, Report, TensorTable, VerifyLevel, author::
 
 use crate::error::{Fault, Result};
 use crate::index::Index;
-use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
 modelfmt_core::reader! {
-    "MAG", Index, Result, &Metadata;
+    "MAG", Index, Result, &Object;
 
     /// How a MAG file is opened: limits, and whether its checksum must match.
     pub struct OpenOptions;
@@ -33,7 +32,7 @@ impl OpenOptions {
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
-    type Metadata<'a> = &'a Metadata;
+    type Metadata<'a> = &'a Object;
 
     fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         IndexParser::new(file_len, options.limits_ref().clone(), !options.ignores_checksum())
@@ -55,15 +54,12 @@ impl FileIndex for Index {
         Some(self.version().to_string())
     }
 
-    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Metadata> {
+    async fn metadata<'a, S: Fetch>(&'a self, _: &S) -> Result<&'a Object> {
         Ok(self.metadata())
     }
 
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
-        Ok(match self.manifest() {
-            Some(manifest) => manifest.metadata().clone().into(),
-            None => self.metadata().to_value(),
-        })
+        Ok(self.metadata().clone().into())
     }
 
     /// `checksum`: which the file carries, null if it matches none or its version has none.

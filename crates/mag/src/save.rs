@@ -1,20 +1,21 @@
 //! Writes tensors that are in memory, in one call, and files at a path.
 
+use modelfmt_core::value::Object;
+
 use crate::error::WriteError;
 use crate::layout::Plan;
-use crate::metadata::Metadata;
 use crate::options::WriteOptions;
 
 modelfmt_core::save! {
-    "MAG", Plan, WriteOptions, WriteError, &Metadata;
+    "MAG", Plan, WriteOptions, WriteError, &Object;
 
     /// ```
-    /// use mag::{Metadata, Number, Reader, View};
+    /// use mag::value::Object;
+    /// use mag::{Reader, View};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.mag");
-    /// let mut metadata = Metadata::new();
-    /// metadata.push("epoch", Number::I64(7))?;
+    /// let metadata = Object::from_iter([("epoch", 7)]);
     /// let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
     /// mag::save(&path, [("w", w)], &metadata)?;
     /// assert_eq!(Reader::open(&path)?.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);

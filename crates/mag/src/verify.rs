@@ -13,7 +13,7 @@ use crate::version::Version;
 
 pub(crate) async fn verify(index: &Index, source: &impl Fetch, level: VerifyLevel) -> Report {
     let mut report = Report::new(level);
-    let entries = index.manifest().map_or(index.metadata().len(), |manifest| manifest.metadata().len());
+    let entries = index.manifest().map_or(index.numbers.len(), |manifest| manifest.metadata().len());
     let held = format!("{} tensors, {entries} metadata entries", index.tensors().len());
     report.add("structure", Vec::new(), held);
     if level >= VerifyLevel::Control {

@@ -41,7 +41,7 @@ fn golden_files_are_written_again_byte_for_byte() {
                 let options = WriteOptions::new().checksum(reader.index().checksum().unwrap());
                 Plan::new(specs, reader.index().metadata(), &options).unwrap()
             }
-            Some(manifest) => Plan::v0_3(specs, manifest.metadata(), &ManifestOptions::new()).unwrap(),
+            Some(_) => Plan::v0_3(specs, reader.index().metadata(), &ManifestOptions::new()).unwrap(),
         };
         let read = |position| reader.tensor_at(position).unwrap().bytes().to_vec();
         let values: Vec<_> = (0..reader.tensors().len()).map(read).collect();

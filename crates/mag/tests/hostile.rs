@@ -13,7 +13,8 @@ use std::io;
 
 use common::{Tensor, checksum_of, metadata, signed, write};
 use mag::modelfmt_core::{CommonFault, Container, Status};
-use mag::{Checksum, DType, Error, Fault, Limits, Number, OpenOptions, Reader, Source, VerifyLevel};
+use mag::value::Value;
+use mag::{Checksum, DType, Error, Fault, Limits, OpenOptions, Reader, Source, VerifyLevel};
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
 #[global_allocator]
@@ -33,7 +34,7 @@ const FILE_LEN: usize = 264;
 fn good(checksum: Checksum) -> Vec<u8> {
     let tensors =
         [Tensor::counting("a", DType::F32, &[2, 3], 0), Tensor::counting("b", DType::I16, &[4], 100)];
-    let metadata = metadata([("n", Number::I64(7)), ("m", Number::F64(0.5))]);
+    let metadata = metadata([("n", Value::from(7)), ("m", Value::from(0.5))]);
     let file = write(&tensors, &metadata, checksum);
     assert_eq!(file.len(), FILE_LEN);
     for (at, byte) in
@@ -247,7 +248,7 @@ fn a_file_that_matches_no_checksum_opens_only_when_asked() {
 
         let reader = OpenOptions::new().ignore_checksum(true).open_source(file.as_slice()).unwrap();
         assert_eq!(reader.index().checksum(), None);
-        assert_eq!(reader.index().metadata().get("n"), Some(Number::I64(8)));
+        assert_eq!(reader.index().metadata().get("n"), Some(&Value::from(8)));
         assert_eq!(reader.tensor("b").unwrap().bytes()[0], 100);
         assert!(reader.details().unwrap().get("checksum").unwrap().is_null());
         assert!(reader.verify(VerifyLevel::Header).is_ok(), "nothing is hashed at this level");

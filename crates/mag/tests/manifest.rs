@@ -379,7 +379,7 @@ proptest! {
         let file = write_0_3(&tensors, &metadata);
         prop_assert!(write_0_3(&tensors, &metadata) == file, "the same input gives the same bytes");
         let reader = open(&file).unwrap();
-        prop_assert_eq!(reader.index().manifest().unwrap().metadata(), &metadata);
+        prop_assert_eq!(reader.metadata().unwrap(), &metadata);
         prop_assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
         for (position, tensor) in tensors.iter().enumerate() {
             let found = reader.tensor_at(position).unwrap();

@@ -14,13 +14,14 @@ use std::path::Path;
 
 use common::{Tensor, metadata, write};
 use mag::modelfmt_core::source::FileSource;
-use mag::{Checksum, DType, Metadata, Number, Reader, VerifyLevel};
+use mag::value::{Object, Value};
+use mag::{Checksum, DType, Reader, VerifyLevel};
 
 /// `kind`, key and value, as the scripts print them.
-fn line(key: &str, number: Number) -> String {
-    match number {
-        Number::I64(value) => format!("i64\t{key}\t{value}"),
-        Number::F64(value) => format!("f64\t{key}\t{:016x}", value.to_bits()),
+fn line((key, value): (&str, &Value)) -> String {
+    match value {
+        Value::Float(x) => format!("f64\t{key}\t{:016x}", x.to_bits()),
+        other => format!("i64\t{key}\t{}", other.as_i64().unwrap()),
     }
 }
 
@@ -48,7 +49,7 @@ fn what_magnetron_writes_is_read_right() {
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
     let mut expected: Vec<_> = printed.lines().map(str::to_owned).collect();
     let mut found: Vec<_> = reader.tensors().iter().map(|info| tensor_line(&reader, info.name)).collect();
-    found.extend(reader.index().metadata().iter().map(|(key, number)| line(key, number)));
+    found.extend(reader.index().metadata().iter().map(line));
     expected.sort();
     found.sort();
     assert_eq!(found, expected);
@@ -57,7 +58,7 @@ fn what_magnetron_writes_is_read_right() {
     assert_eq!(stored, castagnoli);
 }
 
-fn sample() -> (Vec<Tensor>, Metadata) {
+fn sample() -> (Vec<Tensor>, Object) {
     let tensors = vec![
         Tensor::counting("w", DType::F32, &[3, 5], 1),
         Tensor::counting("h", DType::F16, &[7], 2),
@@ -65,11 +66,11 @@ fn sample() -> (Vec<Tensor>, Metadata) {
         Tensor::counting("i", DType::I32, &[1, 1, 2], 3),
     ];
     let entries = [
-        ("epoch", Number::I64(-7)),
-        ("most", Number::I64(i64::MAX)),
-        ("rate", Number::F64(0.1)),
-        ("inf", Number::F64(f64::NEG_INFINITY)),
-        ("重み", Number::I64(1)),
+        ("epoch", Value::from(-7)),
+        ("most", Value::from(i64::MAX)),
+        ("rate", Value::from(0.1)),
+        ("inf", Value::from(f64::NEG_INFINITY)),
+        ("重み", Value::from(1)),
     ];
     (tensors, metadata(entries))
 }
@@ -82,7 +83,7 @@ fn magnetron_reads_the_metadata_that_we_write() {
     let (tensors, metadata) = sample();
     fs::write(&path, write(&tensors, &metadata, Checksum::Crc32c)).unwrap();
     let printed = testkit::python(include_str!("oracle/read.py"), &[path.to_str().unwrap()]);
-    let mut expected: Vec<_> = metadata.iter().map(|(key, number)| line(key, number)).collect();
+    let mut expected: Vec<_> = metadata.iter().map(line).collect();
     let mut found: Vec<_> = printed.lines().map(str::to_owned).collect();
     expected.sort();
     found.sort();

@@ -16,7 +16,8 @@ use mag::modelfmt_core::{
     Container,
     author::{FileIndex, Parser},
 };
-use mag::{Checksum, DType, Error, Index, Number, OpenOptions, Reader, Source};
+use mag::value::Value;
+use mag::{Checksum, DType, Error, Index, OpenOptions, Reader, Source};
 use testkit::CountingSource;
 
 const WINDOW: u64 = 64 << 10;
@@ -66,7 +67,7 @@ fn opening_does_not_read_the_values() {
 fn the_parser_can_be_driven_by_hand() {
     let name = |i: u32| format!("{i}{}", "y".repeat(30_000));
     let tensors: Vec<_> = (0..20).map(|i| Tensor::counting(&name(i), DType::I8, &[2], 0)).collect();
-    let file = write(&tensors, &metadata([("k", Number::I64(1))]), Checksum::Crc32c);
+    let file = write(&tensors, &metadata([("k", Value::from(1))]), Checksum::Crc32c);
     for more in [0, 1, 40_000] {
         let mut parser = Index::parser(file.len() as u64, OpenOptions::new().as_ref());
         let mut ranges = Vec::new();
@@ -86,11 +87,11 @@ fn the_parser_can_be_driven_by_hand() {
 #[test]
 fn a_known_index_opens_without_a_read() {
     let tensors = [Tensor::counting("a", DType::U32, &[5], 1), Tensor::counting("b", DType::U16, &[3], 2)];
-    let file = write(&tensors, &metadata([("k", Number::I64(1))]), Checksum::Crc32);
+    let file = write(&tensors, &metadata([("k", Value::from(1))]), Checksum::Crc32);
     let index = Arc::clone(Reader::from_source(file.as_slice()).unwrap().index());
     let reader = Reader::with_index(Arc::clone(&index), CountingSource::new(file.clone())).unwrap();
     assert_eq!(reader.source().reads(), 0);
-    assert_eq!(reader.index().metadata().get("k"), Some(Number::I64(1)));
+    assert_eq!(reader.index().metadata().get("k"), Some(&Value::from(1)));
     assert_eq!(reader.tensor("b").unwrap().bytes(), tensors[1].values);
     assert_eq!((reader.source().reads(), reader.source().nbytes()), (1, 6));
 

@@ -15,7 +15,8 @@ use std::ops::ControlFlow;
 use common::{Tensor, metadata};
 use mag::modelfmt_core::CommonFault;
 use mag::modelfmt_core::write::{MemoryFile, Overwrite};
-use mag::{DType, Execution, Fault, Number, Plan, Reader, TensorSpec, WriteError, WriteOptions, can_hold};
+use mag::value::{Object, Value};
+use mag::{DType, Execution, Fault, Part, Plan, Reader, TensorSpec, WriteError, WriteOptions, can_hold};
 
 fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, WriteError> {
     Plan::new(specs, &metadata([]), &WriteOptions::new())
@@ -67,23 +68,29 @@ fn what_mag_cannot_hold_is_refused_by_name() {
 fn keys_of_metadata_are_checked_too() {
     let long = "k".repeat(65_536);
     for (key, fault) in [("", Fault::EmptyKey), (long.as_str(), Fault::KeyLength(65_536))] {
-        let result = Plan::new([], &metadata([(key, Number::I64(0))]), &WriteOptions::new());
+        let result = Plan::new([], &metadata([(key, Value::from(0))]), &WriteOptions::new());
         assert!(matches!(result, Err(WriteError::Unsupported { fault: found, .. }) if found == fault));
     }
-    let mut entries = metadata([("k", Number::I64(0))]);
-    assert_eq!(entries.push("k", Number::I64(1)), Err(CommonFault::Duplicate("k".to_owned()).into()));
-    assert_eq!((entries.len(), entries.get("k")), (1, Some(Number::I64(0))));
+    for value in [Value::from("text"), true.into(), Value::Null, (1u64 << 63).into(), Object::new().into()] {
+        let kind = value.kind();
+        let result = Plan::new([], &metadata([("k", value)]), &WriteOptions::new());
+        let Err(WriteError::Unsupported { part, fault }) = result else { panic!("{kind} is written") };
+        assert_eq!(
+            (part.to_string(), fault),
+            (Part::named("metadata key", "k").to_string(), Fault::NoNumber(kind))
+        );
+    }
 }
 
 #[test]
 fn the_longest_key_and_the_highest_rank_are_written() {
     let name = "n".repeat(65_535);
     let tensor = Tensor::counting(&name, DType::I8, &[1; 255], 9);
-    let metadata = metadata([(name.as_str(), Number::F64(0.5))]);
+    let metadata = metadata([(name.as_str(), Value::from(0.5))]);
     let file = common::write(std::slice::from_ref(&tensor), &metadata, mag::Checksum::Crc32);
     let reader = Reader::from_source(file).unwrap();
     assert_eq!(reader.tensor(&name).unwrap().bytes(), [9]);
-    assert_eq!(reader.index().metadata().get(&name), Some(Number::F64(0.5)));
+    assert_eq!(reader.index().metadata().get(&name), Some(&Value::from(0.5)));
 }
 
 #[test]

@@ -98,7 +98,7 @@ reads!(aero_reads, aero, Object, "aero/hashes.aero");
 reads!(apr2_reads, apr2, &apr2::Metadata, "apr2/lz4.apr");
 reads!(apr_reads, apr, &apr::Metadata, "apr/names.apr");
 reads!(gguf_reads, modelfmt_gguf, &modelfmt_gguf::Metadata, "gguf/shapes.gguf");
-reads!(mag_reads, mag, &mag::Metadata, "mag/names.mag");
+reads!(mag_reads, mag, &Object, "mag/names.mag");
 reads!(oinf_reads, oinf, oinf::Metadata<'_>, "oinf/dtypes.oinf");
 reads!(safetensors_reads, modelfmt_safetensors, Option<&Object>, "safetensors/names.safetensors");
 
@@ -209,7 +209,7 @@ fn names() -> Object {
 writes!(aero_writes, aero, names(), |metadata| &metadata);
 writes!(apr2_writes, apr2, apr2::Metadata::new("tiny", Object::new()), |metadata| metadata);
 writes!(apr_writes, apr, apr::Metadata::new("tiny", Object::new()), |metadata| metadata);
-writes!(mag_writes, mag, mag::Metadata::new(), |metadata| metadata);
+writes!(mag_writes, mag, Object::from_iter([("epoch", 7)]), |metadata| metadata);
 writes!(oinf_writes, oinf, oinf::Metadata::new().value("by", "us"), |metadata| &metadata);
 writes!(gguf_writes, modelfmt_gguf, modelfmt_gguf::Metadata::new(), |metadata| metadata);
 writes!(safetensors_writes, modelfmt_safetensors, names(), |metadata| metadata);

@@ -11,7 +11,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use mag::modelfmt_core::write::Overwrite;
-use mag::{Checksum, DType, Execution, Metadata, Number, Plan, Reader, TensorSpec, WriteOptions};
+use mag::value::{Object, Value};
+use mag::{Checksum, DType, Execution, Plan, Reader, TensorSpec, WriteOptions};
 
 /// What is to be found: y = w · x + b.
 const TRUTH: ([f32; 3], f32) = ([1.5, -2.0, 0.25], 0.75);
@@ -91,9 +92,7 @@ impl Linear {
     /// Writes a checkpoint beside its target, flushes it and renames it. A process that is killed meanwhile leaves the
     /// checkpoint that was there before.
     fn save(&self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let mut metadata = Metadata::new();
-        metadata.push("step", Number::I64(self.step))?;
-        metadata.push("loss", Number::F64(self.loss))?;
+        let metadata = Object::from_iter([("step", Value::from(self.step)), ("loss", self.loss.into())]);
         let specs = [
             TensorSpec::new("weight", DType::F32, vec![3]),
             TensorSpec::new("bias", DType::F32, vec![]),
@@ -107,11 +106,8 @@ impl Linear {
 
     fn load(path: &Path) -> Result<Self, Box<dyn Error>> {
         let file = Reader::open(path)?; // a checksum that does not match is an error here
-        let (Some(Number::I64(step)), Some(Number::F64(loss))) =
-            (file.index().metadata().get("step"), file.index().metadata().get("loss"))
-        else {
-            return Err("it is no checkpoint: step and loss are missing".into());
-        };
+        let metadata = file.metadata()?;
+        let (step, loss) = (metadata.required_i64("step")?, metadata.required_f64("loss")?);
         // Each says if it has another type or another number of elements than the model.
         let weight = file.tensor("weight")?.as_slice()?.try_into()?;
         let [bias] = file.tensor("bias")?.as_slice()?.try_into()?;

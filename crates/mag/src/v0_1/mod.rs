@@ -26,7 +26,7 @@ use modelfmt_core::{
 use crate::checksum::Checksum;
 use crate::error::{Error, Fault, Result};
 use crate::index::Index;
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::v1::WINDOW;
 use crate::v1::wire::common;
 use crate::version::Version;
@@ -133,7 +133,7 @@ impl Parser {
         Ok(Index {
             version: header.version,
             tensors: table,
-            metadata: Metadata::new(),
+            numbers: Numbers::default(),
             manifest: None,
             checksum: fault.is_none().then_some(Checksum::Crc32c),
             checksum_fault: fault,

@@ -24,7 +24,7 @@ use modelfmt_core::{Limits, Part, author::Cursor};
 
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::v1::WINDOW;
 use crate::version::Version;
 use wire::{HEADER_LEN, Header};
@@ -95,7 +95,7 @@ impl Parser {
         Ok(State::Done(Box::new(Index {
             version: Version::V0_3,
             tensors,
-            metadata: Metadata::new(),
+            numbers: Numbers::default(),
             manifest: Some(Box::new(manifest)),
             checksum: None,
             checksum_fault: None,

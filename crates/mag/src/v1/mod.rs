@@ -14,7 +14,7 @@ use crate::checksum::{Checksum, Running};
 use crate::error::Fault;
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::version::Version;
 use wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, TensorField, TensorRecord, common};
 
@@ -45,13 +45,13 @@ pub(crate) struct Parser {
 struct Records {
     header: FileHeader,
     tensors: TensorTable,
-    metadata: Metadata,
+    numbers: Numbers,
     running: Running,
 }
 
 impl Records {
     fn metadata_left(&self) -> u64 {
-        u64::from(self.header.num_meta_kv).saturating_sub(self.metadata.len() as u64)
+        u64::from(self.header.num_meta_kv).saturating_sub(self.numbers.len() as u64)
     }
 
     fn tensors_left(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Parser {
         Ok(Records {
             header,
             tensors: TensorTable::with_capacity(tensors),
-            metadata: Metadata::with_capacity(entries),
+            numbers: Numbers::with_capacity(entries),
             running: Running::new(bytes.get(..c.consumed()).unwrap_or_default()),
         })
     }
@@ -115,19 +115,19 @@ impl Parser {
     #[inline]
     fn record(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<()> {
         if records.metadata_left() > 0 {
-            self.metadata_record(&mut records.metadata, c)?;
+            self.metadata_record(&mut records.numbers, c)?;
         } else {
             self.tensor_record(&mut records.tensors, c)?;
         }
         self.check_len(c.offset())
     }
 
-    fn metadata_record(&self, metadata: &mut Metadata, c: &mut Cursor<'_>) -> Result<()> {
-        let entry = metadata.len() as u64;
+    fn metadata_record(&self, numbers: &mut Numbers, c: &mut Cursor<'_>) -> Result<()> {
+        let entry = numbers.len() as u64;
         let MetadataRecord { key, value } = MetadataRecord::decode(c, entry)?;
         let key_len = key.len() as u64;
         Limits::check("the length of a metadata key", key_len, self.limits.name_len)?;
-        metadata.push(key, value).map_err(|fault| Error::Malformed {
+        numbers.push(key, value).map_err(|fault| Error::Malformed {
             part: Part::entry("metadata record", entry).with_name(key).with_field("key"),
             at: c.offset().saturating_sub(key_len),
             fault,
@@ -222,13 +222,13 @@ impl Parser {
             return Err(Error::Malformed { part, at: FileHeader::CHECKSUM_AT as u64, fault: fault.clone() });
         }
         records.tensors.shrink_to_fit();
-        records.metadata.shrink_to_fit();
+        records.numbers.shrink_to_fit();
         let data = Extent::new(self.at, self.file_len.saturating_sub(self.at), self.file_len)
             .map_err(|fault| common(Part::new("data"), self.at, fault))?;
         Ok(Index {
             version: Version::V1,
             tensors: records.tensors,
-            metadata: records.metadata,
+            numbers: records.numbers,
             manifest: None,
             checksum,
             checksum_fault,

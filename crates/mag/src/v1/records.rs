@@ -4,12 +4,12 @@ use modelfmt_core::{Part, TensorTable};
 
 use crate::checksum::{Checksum, Running};
 use crate::error::{Fault, WriteError};
-use crate::metadata::Metadata;
+use crate::metadata::Numbers;
 use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
 
 /// How many bytes they take.
-pub(crate) fn len(tensors: &TensorTable, metadata: &Metadata) -> u64 {
-    let entries: u64 = metadata.iter().map(|(key, _)| 16 + key.len() as u64).sum();
+pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
+    let entries: u64 = numbers.iter().map(|(key, _)| 16 + key.len() as u64).sum();
     let tensors = tensors.iter().map(|t| 24 + 8 * t.shape.len() as u64 + t.name.len() as u64);
     FileHeader::LEN as u64 + entries + tensors.sum::<u64>()
 }
@@ -17,7 +17,7 @@ pub(crate) fn len(tensors: &TensorTable, metadata: &Metadata) -> u64 {
 /// The bytes, with their checksum.
 pub(crate) fn encode(
     tensors: &TensorTable,
-    metadata: &Metadata,
+    numbers: &Numbers,
     checksum: Checksum,
 ) -> Result<Vec<u8>, WriteError> {
     let count = |n: usize, what| {
@@ -26,11 +26,11 @@ pub(crate) fn encode(
     let mut header = FileHeader {
         checksum: 0,
         num_tensors: count(tensors.len(), "tensors")?,
-        num_meta_kv: count(metadata.len(), "metadata entries")?,
+        num_meta_kv: count(numbers.len(), "metadata entries")?,
     };
     let mut head = Vec::new();
     header.encode(&mut head);
-    for (key, value) in metadata.iter() {
+    for (key, value) in numbers.iter() {
         MetadataRecord { key, value }.encode(&mut head);
     }
     for (position, info) in tensors.iter().enumerate() {

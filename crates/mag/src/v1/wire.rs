@@ -59,7 +59,7 @@ impl FileHeader {
 
 /// The value of a metadata entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub(crate) enum Number {
     /// Type 1.
     I64(i64),
     /// Type 2.

@@ -1,9 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "not every test uses everything")]
 
-use mag::modelfmt_core::value::Object;
+use mag::modelfmt_core::value::{Object, Value};
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Checksum, DType, Execution, ManifestOptions, Metadata, Number, Plan, TensorSpec, WriteOptions};
+use mag::{Checksum, DType, Execution, ManifestOptions, Plan, TensorSpec, WriteOptions};
 
 /// A tensor to be written, with its values.
 #[derive(Clone, Debug)]
@@ -27,20 +27,18 @@ impl Tensor {
     }
 }
 
-pub(crate) fn metadata<'a>(entries: impl IntoIterator<Item = (&'a str, Number)>) -> Metadata {
-    let mut metadata = Metadata::new();
-    entries.into_iter().for_each(|(key, value)| metadata.push(key, value).unwrap());
-    metadata
+pub(crate) fn metadata<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Object {
+    entries.into_iter().collect()
 }
 
 /// The file that our writer makes.
-pub(crate) fn write(tensors: &[Tensor], metadata: &Metadata, checksum: Checksum) -> Vec<u8> {
+pub(crate) fn write(tensors: &[Tensor], metadata: &Object, checksum: Checksum) -> Vec<u8> {
     write_with(tensors, metadata, checksum, &Execution::default())
 }
 
 pub(crate) fn write_with(
     tensors: &[Tensor],
-    metadata: &Metadata,
+    metadata: &Object,
     checksum: Checksum,
     work: &Execution<'_>,
 ) -> Vec<u8> {

@@ -61,10 +61,9 @@ const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 
 #[cfg(feature = "mag")]
 mod on {
-    use mag::{Checksum, ManifestOptions, Metadata, Number, Plan, WriteOptions};
-    use modelfmt_core::value::Value;
+    use mag::{Checksum, ManifestOptions, Plan, WriteOptions};
     use modelfmt_core::write::{Sink, TensorData};
-    use modelfmt_core::{AnyError, Execution, Part};
+    use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::options::MagChecksum;
     use crate::formats::entry::{Job, JobError, Opened, ToOpen};
@@ -84,27 +83,11 @@ mod on {
             let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &ManifestOptions::new());
             return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
         }
-        let mut metadata = Metadata::new();
-        for (key, value) in &job.metadata.keys {
-            // The mapping has left numbers only.
-            let Some(number) = number(value) else { continue };
-            let unfit =
-                |fault| mag::WriteError::Unsupported { part: Part::named("metadata key", key), fault };
-            metadata.push(key, number).map_err(unfit)?;
-        }
         let checksum = match job.options.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
-        let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new().checksum(checksum));
+        let plan = Plan::new(job.specs(), &job.metadata.keys, &WriteOptions::new().checksum(checksum));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
-    }
-
-    fn number(value: &Value) -> Option<Number> {
-        match value {
-            Value::Int(n) => n.as_i64().map(Number::I64),
-            Value::Float(x) => Some(Number::F64(*x)),
-            _ => None,
-        }
     }
 }

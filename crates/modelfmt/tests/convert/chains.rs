@@ -169,8 +169,8 @@ fn model(source: &Source) -> Model {
         }
         Source::Numbers(entries) => {
             let number = |number: &Number| match *number {
-                Number::Int(n) => mag::Number::I64(n),
-                Number::Float(bits) => mag::Number::F64(f64::from_bits(bits)),
+                Number::Int(n) => Value::from(n),
+                Number::Float(bits) => Value::from(f64::from_bits(bits)),
             };
             let entries: Vec<_> = unique(entries).map(|(key, n)| (key.as_str(), number(n))).collect();
             mag(&tensors, &entries)

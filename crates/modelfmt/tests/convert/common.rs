@@ -80,9 +80,8 @@ pub fn apr(tensors: &[T], metadata: &str) -> Model {
 }
 
 /// A MAG file in memory.
-pub fn mag(tensors: &[T], metadata: &[(&str, mag::Number)]) -> Model {
-    let mut entries = mag::Metadata::new();
-    metadata.iter().for_each(|(key, number)| entries.push(key, *number).unwrap());
+pub fn mag(tensors: &[T], metadata: &[(&str, Value)]) -> Model {
+    let entries: Object = metadata.iter().cloned().collect();
     let plan = mag::Plan::new(specs(tensors), &entries, &mag::WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
     plan.write(&values(tensors), &file, &Execution::sequential()).unwrap();

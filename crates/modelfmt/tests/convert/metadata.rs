@@ -91,7 +91,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
 
 #[test]
 fn the_reserved_key_passes_verbatim_through_other_targets() {
-    let source = mag(&one(), &[("epoch", mag::Number::I64(1))]);
+    let source = mag(&one(), &[("epoch", Value::from(1))]);
     let aero = convert(&source, Format::Aero, &options(|_| {}));
     let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
     assert_eq!(json_of(&aero).get("modelfmt"), json_of(&apr2).get("modelfmt"));
@@ -179,7 +179,7 @@ fn what_only_the_files_of_a_set_say_stays_there() {
 
 #[test]
 fn numbers_of_mag_are_typed_values_of_oinf_also_by_way_of_json() {
-    let source = mag(&one(), &[("epoch", mag::Number::I64(-1)), ("lr", mag::Number::F64(f64::NAN))]);
+    let source = mag(&one(), &[("epoch", Value::from(-1)), ("lr", Value::from(f64::NAN))]);
     let direct = convert(&source, Format::Oinf, &options(|_| {}));
     let expected = r#"{"epoch":{"type":"i64","value":-1},"lr":{"type":"f64","value":"NaN"}}"#;
     assert_eq!(text(&json_of(&direct)), expected);
@@ -190,7 +190,7 @@ fn numbers_of_mag_are_typed_values_of_oinf_also_by_way_of_json() {
 #[test]
 fn metadata_of_the_user_takes_the_form_of_the_target() {
     let given = |text: &str| options(|o| o.metadata = Some(object(text)));
-    let source = mag(&one(), &[("epoch", mag::Number::I64(1))]);
+    let source = mag(&one(), &[("epoch", Value::from(1))]);
     let plain = given(
         r#"{"a": true, "b": 1, "c": 18446744073709551615, "d": 1.5, "e": "x", "f": [1, 2], "epoch": {"type": "u8", "value": 9}}"#,
     );
@@ -329,7 +329,7 @@ fn what_lost_nothing_is_the_same_to_diff() {
         .value("m", oinf::NdArray::new(DType::I8, vec![2, 2], vec![1, 2, 3, 4]).unwrap());
     let sources = [
         safetensors(&one(), r#"{"format": "pt", "model_type": "gpt2"}"#),
-        mag(&one(), &[("epoch", mag::Number::I64(7)), ("nan", mag::Number::F64(f64::NAN))]),
+        mag(&one(), &[("epoch", Value::from(7)), ("nan", Value::from(f64::NAN))]),
         oinf(&one(), &metadata),
         apr2(
             &one(),

@@ -33,7 +33,7 @@ fn sources() -> Vec<Model> {
     let apr2_metadata = r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": {"n": 1}}"#;
     vec![
         safetensors(&tensors, r#"{"format": "pt"}"#),
-        mag(&tensors, &[("epoch", mag::Number::I64(7))]),
+        mag(&tensors, &[("epoch", Value::from(7))]),
         oinf(&tensors[..4], &oinf::Metadata::new().sizevar("D", 4).value("k", 1.5f32)),
         apr2(&tensors, apr2_metadata),
         apr(&tensors, r#"{"model_type": "t", "architecture": null, "n_embd": 4, "sharding": null}"#),
@@ -254,12 +254,12 @@ fn a_scalar_a_declared_tensor_and_size_variables_survive_formats_without_them() 
 #[test]
 fn numbers_of_mag_come_back_with_every_bit() {
     let numbers = [
-        ("nan", mag::Number::F64(f64::from_bits(0xfff8_0000_0000_1234))),
-        ("inf", mag::Number::F64(f64::NEG_INFINITY)),
-        ("zero", mag::Number::F64(-0.0)),
-        ("one", mag::Number::F64(1.0)),
-        ("least", mag::Number::I64(i64::MIN)),
-        ("most", mag::Number::I64(i64::MAX)),
+        ("nan", Value::from(f64::from_bits(0xfff8_0000_0000_1234))),
+        ("inf", Value::from(f64::NEG_INFINITY)),
+        ("zero", Value::from(-0.0)),
+        ("one", Value::from(1.0)),
+        ("least", Value::from(i64::MIN)),
+        ("most", Value::from(i64::MAX)),
     ];
     let source = mag(&[tensor("w", DType::F32, &[2])], &numbers);
     assert_eq!(there_and_back(&source), 5);

@@ -188,7 +188,10 @@ fn a_failing_write_is_an_error_and_leaves_nothing() {
             );
         };
     }
-    survives!("mag", mag::Plan::new(specs(), &mag::Metadata::new(), &mag::WriteOptions::new()));
+    survives!(
+        "mag",
+        mag::Plan::new(specs(), &modelfmt_core::value::Object::new(), &mag::WriteOptions::new())
+    );
     survives!("oinf", oinf::Plan::new(specs(), &oinf::Metadata::new(), &oinf::WriteOptions::new()));
     let options = modelfmt_safetensors::WriteOptions::new();
     survives!("safetensors", modelfmt_safetensors::Plan::new(specs(), None, &options));

@@ -18,7 +18,7 @@ fn write(path: &Path, value: u8) {
     let values = [vec![value; NBYTES as usize], vec![value; 77]];
     let work = Execution::default();
     match path.extension().unwrap().to_str().unwrap() {
-        "mag" => mag::Plan::new(specs(), &mag::Metadata::new(), &mag::WriteOptions::new())
+        "mag" => mag::Plan::new(specs(), &Object::new(), &mag::WriteOptions::new())
             .unwrap()
             .write_file(path, Overwrite::Replace, &values, &work)
             .unwrap(),
