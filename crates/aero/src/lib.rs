@@ -215,6 +215,7 @@ mod control;
 mod error;
 mod fourcc;
 mod hashes;
+mod hex;
 mod index;
 mod layout;
 mod manifest;

@@ -12,6 +12,7 @@ use modelfmt_core::{
 use crate::chunks::Content;
 use crate::contents::read_shard;
 use crate::error::{Error, Fault, Result};
+use crate::hex::hex;
 use crate::index::Index;
 use crate::pages::PageHashes;
 use crate::parser::IndexParser;
@@ -182,9 +183,4 @@ impl<S: Source> Reader<S> {
             None => Ok(None),
         }
     }
-}
-
-/// A hash, identity or digest as lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

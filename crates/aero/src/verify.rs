@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{PIECE, ScanError, ScanRange},
+    author::{PIECE, ScanError, ScanRange, finding, with_causes},
 };
 
 use crate::chunks::{Chunk, Expansion, entry_at};
@@ -164,23 +164,6 @@ struct Verifier<'a, S> {
     stopped: bool,
 }
 
-/// A finding at a place.
-fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
-    format!("{part} at byte {at}: {what}")
-}
-
-/// An error with its causes, on one line.
-pub(crate) fn describe(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
 /// Chunks that begin inside another that begins before them; two over the same bytes too.
 fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
     let mut order: Vec<(u64, u64, usize)> = index
@@ -215,7 +198,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
         for (position, chunk) in self.index.chunks().enumerate() {
             if let Err(error) = chunk.check_lengths() {
-                self.found.structure.push(describe(&error));
+                self.found.structure.push(with_causes(&error));
             }
             if chunk.is_misnamed() {
                 let what = Fault::ControlName(chunk.fourcc);
@@ -288,7 +271,7 @@ impl<S: Fetch> Verifier<'_, S> {
                 continue;
             }
             if let Err(error) = self.control_chunk(position, &chunk, &mut left, work).await {
-                self.found.ihsh.push(describe(&error));
+                self.found.ihsh.push(with_causes(&error));
                 if matches!(error, Error::Cancelled) {
                     return ControlFlow::Break(());
                 }
@@ -333,7 +316,7 @@ impl<S: Fetch> Verifier<'_, S> {
                 Err(error) => Err(error),
             };
             if let Err(error) = content {
-                self.found.chunks.push(describe(&error));
+                self.found.chunks.push(with_causes(&error));
                 continue;
             }
             if !chunk.has_hash() {
@@ -348,7 +331,7 @@ impl<S: Fetch> Verifier<'_, S> {
                 _ => Ok(()),
             };
             if let Err(error) = decoded {
-                self.found.structure.push(describe(&error));
+                self.found.structure.push(with_causes(&error));
             }
         }
         ControlFlow::Continue(())
@@ -398,7 +381,7 @@ impl<S: Fetch> Verifier<'_, S> {
             Ok(()) => self.compare(chunk, &shard, pages, &pass.finish()),
             Err(error) => {
                 let stopped = matches!(error, ScanError::Cancelled);
-                self.found.chunks.push(format!("{}: {}", chunk.part(), describe(&error.into())));
+                self.found.chunks.push(format!("{}: {}", chunk.part(), with_causes(&Error::from(error))));
                 return if stopped { Err(()) } else { Ok(()) };
             }
         }
@@ -413,7 +396,7 @@ impl<S: Fetch> Verifier<'_, S> {
         hashes: &Hashes,
     ) {
         if let Err(error) = chunk.check_hash(hashes.whole) {
-            self.found.chunks.push(describe(&error));
+            self.found.chunks.push(with_causes(&error));
         }
         for ((span, owners), &hash) in shard.spans.iter().zip(&hashes.tensors) {
             for &owner in owners {
@@ -476,7 +459,7 @@ impl<S: Fetch> Verifier<'_, S> {
                 Err(error) => {
                     // What is wrong with the bytes was reported with the chunks; a source can fail at any time.
                     if error.is_io() {
-                        self.found.pages.push(describe(&error));
+                        self.found.pages.push(with_causes(&error));
                     }
                     continue;
                 }
@@ -485,7 +468,7 @@ impl<S: Fetch> Verifier<'_, S> {
                 Ok((shard, hashes)) => {
                     pages.entry(shard).or_insert_with(|| Arc::new(hashes));
                 }
-                Err(fault) => self.found.pages.push(describe(&chunk.malformed(fault))),
+                Err(fault) => self.found.pages.push(with_causes(&chunk.malformed(fault))),
             }
         }
         pages
@@ -534,7 +517,7 @@ impl<S: Fetch> Verifier<'_, S> {
         let what = match (read, first) {
             (Ok(()), Some(at)) => finding(&Part::new("padding"), at, "is not zero"),
             (Ok(()), None) => return,
-            (Err(error), _) => describe(&error.into()),
+            (Err(error), _) => with_causes(&Error::from(error)),
         };
         self.found.padding.push(what);
     }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Extent, ScanRange, overlaps},
+    author::{Extent, ScanRange, finding, overlaps, with_causes},
 };
 
 use crate::claims;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::wire::{self, ALIGNMENT, Flags, HEADER_LEN, Header};
 
@@ -34,7 +34,7 @@ pub(crate) async fn report(
                 report.add("crc", Vec::new(), format!("{:08x} over {} bytes", crc.value, crc.len));
             }
             Ok(None) => report.absent("crc", "the file has no footer, where the checksum would stand"),
-            Err(error) => report.add("crc", vec![message(&error)], ""),
+            Err(error) => report.add("crc", vec![with_causes(&error)], ""),
         }
         report.add("padding", padding, "all gaps are zero");
     }
@@ -47,20 +47,6 @@ pub(crate) async fn report(
         report.absent("encryption", "ENCRYPTED is set, but the content is in the clear");
     }
     report
-}
-
-/// One finding, in the words of errors.
-pub(crate) fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
-    format!("{part} at byte {at}: {what}")
-}
-
-/// An error as a finding.
-pub(crate) fn message(error: &Error) -> String {
-    use std::error::Error as _;
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
 
 fn structure(index: &Index) -> Vec<String> {

@@ -4,10 +4,9 @@ mod pass;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Extent, overlaps},
+    author::{Extent, finding, overlaps},
 };
 
-use crate::error::Error;
 use crate::index::{Generation, Index};
 use crate::stored::Stored;
 use crate::wire::{self, Flags};
@@ -64,11 +63,6 @@ pub(crate) async fn report(
         report.absent("signature", "the file is not signed");
     }
     report
-}
-
-/// One finding, in the words of errors.
-fn finding(part: &Part, at: u64, what: impl std::fmt::Display) -> String {
-    format!("{part} at byte {at}: {what}")
 }
 
 fn structure(index: &Index) -> Vec<String> {
@@ -217,13 +211,4 @@ fn about(
 ) -> String {
     let name = index.tensors().info(position).map_or("", |info| info.name);
     finding(&Part { field, ..wire::entry_part(position, name) }, at, what)
-}
-
-/// An error as a finding.
-pub(crate) fn message(error: &Error) -> String {
-    use std::error::Error as _;
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }

@@ -15,5 +15,6 @@ pub use crate::format::FormatReader;
 pub use crate::names::NameTable;
 pub use crate::parse::{Parser, parse_fetched, parse_source, require_len};
 pub use crate::reader::view_of_source;
+pub use crate::report::{finding, with_causes};
 pub use crate::set::{MapError, OpenSet, Placed, ShardMap};
 pub use crate::table::{NewTensor, Place, TableIter};

@@ -16,7 +16,7 @@ fn number_size(dtype: DType) -> usize {
 }
 
 /// Turns the bytes of each number around, in whole numbers from the first byte on.
-pub fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
+pub(crate) fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
     let size = number_size(dtype);
     if size > 1 {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
@@ -27,7 +27,7 @@ pub fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
 ///
 /// # Errors
 /// If they cannot be read.
-pub async fn fetch_big_endian<'s>(
+pub(crate) async fn fetch_big_endian<'s>(
     source: &'s impl Fetch,
     dtype: DType,
     extent: Extent,
@@ -49,7 +49,7 @@ pub async fn fetch_big_endian<'s>(
 ///
 /// # Errors
 /// If it is not within the extent, or cannot be read.
-pub async fn fetch_big_endian_into(
+pub(crate) async fn fetch_big_endian_into(
     source: &impl Fetch,
     dtype: DType,
     extent: Extent,

@@ -124,7 +124,7 @@ mod container;
 #[cfg(feature = "crc32")]
 pub mod crc32;
 mod cursor;
-pub mod endian;
+mod endian;
 mod error;
 mod execution;
 mod extent;
@@ -135,7 +135,7 @@ mod limits;
 mod names;
 mod options;
 mod parse;
-pub mod parts;
+mod parts;
 #[cfg(feature = "proof")]
 pub mod proof;
 mod reader;

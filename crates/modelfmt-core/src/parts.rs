@@ -14,7 +14,7 @@ type Slot<R, F> = OnceLock<Result<R, Error<F>>>;
 /// A small index can list many tensors for one damaged file, and many paths (links) to one large file: neither may take work or
 /// memory for each.
 #[derive(Debug)]
-pub struct Parts<R, I, F> {
+pub(crate) struct Parts<R, I, F> {
     slots: Vec<Slot<R, F>>,
     indexes: Mutex<BTreeMap<FileId, Arc<I>>>,
     /// By which of its numbers a file is known to those who do something once for each file.
@@ -23,29 +23,25 @@ pub struct Parts<R, I, F> {
 
 impl<R, I, F: Clone> Parts<R, I, F> {
     /// `count` files, none of them open.
-    #[must_use]
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let slots = (0..count).map(|_| OnceLock::new()).collect();
         Self { slots, indexes: Mutex::default(), numbers: Mutex::default() }
     }
 
     /// The number of files.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// The reader of a file; `open` is called if it was not before.
     ///
     /// # Errors
     /// That of `open`, each time; [`Error::NotFound`] if there is no such file.
-    pub fn get(&self, number: usize, open: impl FnOnce() -> Result<R, Error<F>>) -> Result<&R, Error<F>> {
+    pub(crate) fn get(
+        &self,
+        number: usize,
+        open: impl FnOnce() -> Result<R, Error<F>>,
+    ) -> Result<&R, Error<F>> {
         self.slot(number)?.get_or_init(open).as_ref().map_err(Error::again)
     }
 
@@ -53,7 +49,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn known(&self, number: usize) -> Result<Option<&R>, Error<F>> {
+    pub(crate) fn known(&self, number: usize) -> Result<Option<&R>, Error<F>> {
         match self.slot(number)?.get() {
             Some(opened) => opened.as_ref().map(Some).map_err(Error::again),
             None => Ok(None),
@@ -66,18 +62,18 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     }
 
     /// One number for all paths that lead to one file: the number of the first of them that was asked about.
-    pub fn one_number(&self, number: usize, id: Option<FileId>) -> usize {
+    pub(crate) fn one_number(&self, number: usize, id: Option<FileId>) -> usize {
         let Some(id) = id else { return number };
         *self.numbers.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(number)
     }
 
     /// The index of a file that is known from another path to it.
-    pub fn index(&self, id: Option<FileId>) -> Option<Arc<I>> {
+    pub(crate) fn index(&self, id: Option<FileId>) -> Option<Arc<I>> {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(&id?).map(Arc::clone)
     }
 
     /// Keeps the index of a file for other paths to it; returns the one that is kept.
-    pub fn keep_index(&self, id: Option<FileId>, index: Arc<I>) -> Arc<I> {
+    pub(crate) fn keep_index(&self, id: Option<FileId>, index: Arc<I>) -> Arc<I> {
         let Some(id) = id else { return index };
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(indexes.entry(id).or_insert(index))

@@ -5,6 +5,8 @@ use std::fmt;
 #[cfg(feature = "serde")]
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use crate::error::Part;
+
 /// How deep a verifier looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerifyLevel {
@@ -50,6 +52,18 @@ impl Status {
             Self::Absent => "absent",
         }
     }
+}
+
+/// A finding: what is wrong with a part of a file, and where.
+pub fn finding(part: &Part, at: u64, what: impl fmt::Display) -> String {
+    format!("{part} at byte {at}: {what}")
+}
+
+/// An error with its causes, on one line.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// One kind of check and its outcome.

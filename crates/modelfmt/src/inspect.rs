@@ -1,7 +1,7 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::{Execution, Location, TensorInfo};
+use modelfmt_core::{Execution, Location, TensorInfo, author::with_causes};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::choice::Choice;
@@ -188,10 +188,4 @@ impl Serialize for Row<'_> {
         }
         row.end()
     }
-}
-
-/// An error with its causes, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

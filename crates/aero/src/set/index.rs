@@ -8,6 +8,7 @@ use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::chunks::malformed;
 use crate::error::{Fault, Result};
+use crate::hex::from_hex;
 use crate::index::Index;
 
 /// The number of the file that lists all tensors; the parts follow it.
@@ -251,18 +252,11 @@ fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> 
     paths.add(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
     Ok(SetFile {
         path: path.to_owned(),
-        sha256: object.required_str("sha256").ok().and_then(|text| from_hex(text.as_bytes())),
+        // Digits of either case.
+        sha256: object
+            .required_str("sha256")
+            .ok()
+            .and_then(|text| from_hex(text.to_ascii_lowercase().as_bytes())),
         size: object.required_u64("size_bytes").map_err(FileFault::Key)?,
     })
-}
-
-/// 64 hex digits of either case.
-fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let text: &[u8; 64] = text.try_into().ok()?;
-    let mut hash = [0; 32];
-    for (byte, &[high, low]) in hash.iter_mut().zip(text.as_chunks().0) {
-        *byte = digit(high)? << 4 | digit(low)?;
-    }
-    Some(hash)
 }

@@ -11,7 +11,7 @@ use modelfmt_core::claims::{Claims, FileClaims, Wanted};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Limits, Part, Report, TensorInfo, VerifyLevel,
-    author::{Extent, OpenSet, Place, Placed, ShardMap},
+    author::{Extent, OpenSet, Place, Placed, ShardMap, with_causes},
 };
 
 use super::index::HEAD;
@@ -23,7 +23,6 @@ use crate::index::Index;
 use crate::manifest::put_model;
 use crate::reader::Reader;
 use crate::tidx::Entry;
-use crate::verify::describe;
 use crate::wire::{FourCC, shard_name};
 
 impl SetIndex {
@@ -146,7 +145,7 @@ impl ShardMap for SetIndex {
             shard.find_chunk(FourCC::WTSH, &shard_name(entry.shard_id)).and_then(|at| shard.chunk(at));
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
-            chunk.check_lengths().map_err(|error| Fault::Set(describe(&error)))?;
+            chunk.check_lengths().map_err(|error| Fault::Set(with_causes(&error)))?;
             // With the padding behind the values, if there is any.
             Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });

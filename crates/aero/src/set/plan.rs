@@ -13,9 +13,9 @@ use modelfmt_core::{Execution, Part, TensorTable, author::NewTensor};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Fault, WriteError};
+use crate::hex::hex;
 use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
 use crate::options::{WriteOptions, unfit_metadata};
-use crate::reader::hex;
 use crate::writer::Written;
 
 /// The shards of a part where nothing else is asked for.

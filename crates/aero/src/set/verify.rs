@@ -2,14 +2,14 @@
 
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Part, Report, VerifyLevel,
-    author::{OpenSet, Place, ShardMap as _, Shortened},
+    author::{OpenSet, Place, ShardMap as _, Shortened, with_causes},
 };
 
 use super::stated::sha256s;
 use super::{SetFile, SetIndex};
 use crate::error::{Error, Result};
-use crate::reader::hex;
-use crate::verify::{Findings, describe, findings};
+use crate::hex::hex;
+use crate::verify::{Findings, findings};
 
 /// A set that is checked.
 struct Verifier<'a, F: FetchFiles> {
@@ -63,7 +63,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
                     self.found.merge(&file.path, findings(index, source, level, work).await);
                 }
                 Err(error) => {
-                    let (path, error) = (Shortened(&file.path), describe(&error));
+                    let (path, error) = (Shortened(&file.path), with_causes(&error));
                     let which =
                         number.checked_sub(1).map_or("file".to_owned(), |part| format!("part {part}"));
                     self.found.structure.push(format!("{which} {path:?}: {error}"));
@@ -90,7 +90,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
             }
             if let Err(error) = self.set.find(position).await {
                 let name = Shortened(self.index.name(position).unwrap_or_default());
-                self.found.structure.push(format!("tensor {name:?}: {}", describe(&error)));
+                self.found.structure.push(format!("tensor {name:?}: {}", with_causes(&error)));
             }
         }
     }
@@ -133,7 +133,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
                 _ => match self.blake3(part, start, end, work).await {
                     Ok(hash) => hash,
                     Err(error) => {
-                        self.found.tensors.push(format!("{tensor}: {}", describe(&error)));
+                        self.found.tensors.push(format!("{tensor}: {}", with_causes(&error)));
                         if matches!(error, Error::Cancelled) {
                             return;
                         }
@@ -179,13 +179,13 @@ impl<F: FetchFiles> Verifier<'_, F> {
         let (mut sources, mut found) = (Vec::new(), Vec::new());
         for (number, (file, reopened)) in self.index.files().zip(&reopened).enumerate() {
             let source = match reopened {
-                Some(opened) => opened.as_ref().map_err(describe),
+                Some(opened) => opened.as_ref().map_err(|error| with_causes(&error)),
                 None => self
                     .set
                     .shard(number)
                     .await
                     .map(|reader| reader.as_ref().source())
-                    .map_err(|e| describe(&e)),
+                    .map_err(|e| with_causes(&e)),
             };
             match source {
                 Ok(source) => sources.push((file, source)),

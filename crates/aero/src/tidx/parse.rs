@@ -9,6 +9,7 @@ use super::fields::{Bounds, Fields, Keys};
 use super::{HashState, Note, Tensors};
 use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
+use crate::hex::from_hex;
 use crate::manifest::Descriptors;
 use crate::msgpack::{self, DEPTH, Walker, Why};
 use crate::origin::Origin;
@@ -305,19 +306,4 @@ fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
         Ok(other) => Err(fault(format!("is {other} and not a map"))),
         Err(error) => Err(fault(error)),
     }
-}
-
-/// 64 lower-case hex digits (docs/formats/aero.md#tensor-hashes).
-fn from_hex(text: &[u8]) -> Option<[u8; 32]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let text: &[u8; 64] = text.try_into().ok()?;
-    let mut hash = [0; 32];
-    for (byte, &[high, low]) in hash.iter_mut().zip(text.as_chunks().0) {
-        *byte = digit(high)? << 4 | digit(low)?;
-    }
-    Some(hash)
 }

@@ -1,6 +1,6 @@
 //! Checks a file and reports every finding. The check names are those of `modelfmt verify`.
 
-use modelfmt_core::author::ScanRange;
+use modelfmt_core::author::{ScanRange, finding, with_causes};
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::{Execution, Fetch, Part, Report, VerifyLevel};
 
@@ -8,7 +8,6 @@ use super::index::Index;
 use super::wire::{Flags, Header, MAX_UNCOMPRESSED};
 use crate::claims;
 use crate::error::Result;
-use crate::verify::{finding, message};
 
 /// The bytes that one thread reads at once.
 const PIECE: u64 = 1 << 20;
@@ -24,7 +23,7 @@ pub(super) async fn report(
     if level >= VerifyLevel::Full {
         match crc(index, source, work).await {
             Ok(crc) => report.add("crc", Vec::new(), format!("{:08x} over {} bytes", crc.value, crc.len)),
-            Err(error) => report.add("crc", vec![message(&error)], ""),
+            Err(error) => report.add("crc", vec![with_causes(&error)], ""),
         }
     }
     if index.flags().contains(Flags::SIGNED) {
@@ -90,7 +89,7 @@ fn keys(index: &Index, found: &mut Vec<String>) {
                 }
             }
         }
-        Err(error) => found.push(message(&error)),
+        Err(error) => found.push(with_causes(&error)),
     }
 }
 

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Error, Execution, Fetch, FetchFiles, Report, VerifyLevel,
-    author::{OpenSet, PIECE, ScanRange, Shortened},
+    author::{OpenSet, PIECE, ScanRange, Shortened, with_causes},
 };
 
 use super::{SetIndex, Shard};
 use crate::index::Index;
 use crate::reader::Reader;
-use crate::verify::{self, message};
+use crate::verify;
 use crate::wire::Flags;
 
 /// What the checks of all shards found.
@@ -43,7 +43,7 @@ pub(super) async fn report<F: FetchFiles>(
         match &reader {
             Ok(reader) => one_shard(number, shard, reader, level, work, &mut found).await,
             Err(error) => {
-                found.structure.push(format!("shard {:?}: {}", Shortened(shard.path), message(error)));
+                found.structure.push(format!("shard {:?}: {}", Shortened(shard.path), with_causes(error)));
                 if level >= VerifyLevel::Full {
                     unreadable(set, number, shard, work, &mut found).await;
                 }
@@ -168,7 +168,7 @@ async fn unreadable<F: FetchFiles>(
         Err(Error::Open { source: error, .. }) => {
             return found.shard_crcs.push(named(format!("cannot be opened: {error}")));
         }
-        Err(error) => return found.shard_crcs.push(named(message(&error))),
+        Err(error) => return found.shard_crcs.push(named(with_causes(&error))),
     };
     let mut crc = Crc::default();
     let scan = ScanRange::new(0..source.size(), PIECE, |_, bytes: &[u8]| Crc::of(bytes));

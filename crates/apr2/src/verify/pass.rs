@@ -6,10 +6,9 @@ use crc32fast::Hasher;
 use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Bytes, Execution, Fetch, Part,
-    author::{Cursor, Scan},
+    author::{Cursor, Scan, with_causes},
 };
 
-use super::message;
 use crate::blocks::{BLOCK, Compressed};
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Generation, Index};
@@ -46,7 +45,7 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
     };
     match source.scan(&plan, work, take).await {
         Ok(()) => check_crc(index, source, &mut pass).await,
-        Err(error) => pass.crc.push(message(&error.into())),
+        Err(error) => pass.crc.push(with_causes(&Error::from(error))),
     }
     pass
 }
@@ -56,7 +55,7 @@ async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
     let (at, end) = (index.sections().data.end(), source.size());
     let footer = match read(source, at..end).await {
         Ok(footer) => footer,
-        Err(error) => return pass.crc.push(message(&error)),
+        Err(error) => return pass.crc.push(with_causes(&error)),
     };
     let mut c = Cursor::new(&footer, at);
     let stated = match index.generation() {
@@ -68,9 +67,9 @@ async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
         Ok(stated) if stated == pass.seen.value => {}
         Ok(stated) => {
             let part = Part::new("footer").with_field("crc32");
-            pass.crc.push(message(&malformed(part, at, Fault::Crc { found: pass.seen.value, stated })));
+            pass.crc.push(with_causes(&malformed(part, at, Fault::Crc { found: pass.seen.value, stated })));
         }
-        Err(error) => pass.crc.push(message(&error)),
+        Err(error) => pass.crc.push(with_causes(&error)),
     }
 }
 
@@ -179,7 +178,7 @@ impl Scan for Plan<'_> {
             let blocks = part(bytes, start, &group.range);
             let count = (group.first, group.count);
             let faults = tensor.check(blocks, count, group.range.start, scratch, |end| crc.go_on(end));
-            piece.lz4.extend(faults.iter().map(message));
+            piece.lz4.extend(faults.iter().map(|error| with_causes(error)));
         }
         crc.go_on(end);
         piece.crc = Crc { value: crc.hasher.finalize(), len: end - start };
@@ -239,7 +238,8 @@ async fn groups(index: &Index, source: &impl Fetch, pass: &mut Pass) -> Vec<Grou
         if let Some(last) = last.filter(|last| stored.offset < last.end()) {
             if (stored.offset, stored.len) == (last.offset, last.len) && stored.nbytes != last.nbytes {
                 let fault = Fault::TiedSize { found: stored.nbytes, expected: last.nbytes };
-                pass.lz4.extend(compressed(index, number).map(|t| message(&t.fault(stored.offset, fault))));
+                pass.lz4
+                    .extend(compressed(index, number).map(|t| with_causes(&t.fault(stored.offset, fault))));
             }
             continue;
         }
@@ -247,7 +247,7 @@ async fn groups(index: &Index, source: &impl Fetch, pass: &mut Pass) -> Vec<Grou
         if let Some(tensor) = compressed(index, number) {
             match groups_of(&tensor, source).await {
                 Ok(groups) => all.extend(groups),
-                Err(error) => pass.lz4.push(message(&error)),
+                Err(error) => pass.lz4.push(with_causes(&error)),
             }
         }
     }

@@ -1,10 +1,12 @@
 //! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say of
 //! each other is checked when the split is opened.
 
-use modelfmt_core::{Error, Execution, FetchFiles, Report, VerifyLevel, author::OpenSet};
+use modelfmt_core::{
+    Execution, FetchFiles, Report, VerifyLevel,
+    author::{OpenSet, with_causes},
+};
 
 use super::SetIndex;
-use crate::error::Fault;
 use crate::verify::checks;
 
 pub(super) async fn report<F: FetchFiles>(
@@ -30,18 +32,11 @@ pub(super) async fn report<F: FetchFiles>(
                     }
                 }
             }
-            Err(error) => all.iter_mut().take(1).for_each(|(_, known)| known.push(chain(&error))),
+            Err(error) => all.iter_mut().take(1).for_each(|(_, known)| known.push(with_causes(&error))),
         }
     }
     let looked_at = format!("{} tensors in {} files", index.names().len(), index.paths().len());
     let mut report = Report::new(level);
     all.into_iter().for_each(|(check, findings)| report.add(check, findings, looked_at.clone()));
     report
-}
-
-/// An error with its causes in one line.
-fn chain(error: &Error<Fault>) -> String {
-    let error: &dyn std::error::Error = error;
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -2,7 +2,7 @@
 
 use modelfmt_core::{
     FetchFiles, Part, Report, VerifyLevel,
-    author::{OpenSet, ShardMap as _},
+    author::{OpenSet, ShardMap as _, with_causes},
 };
 
 use super::SetIndex;
@@ -30,7 +30,7 @@ pub(super) async fn report<F: FetchFiles>(
     }
     for (file, held) in held.into_iter().enumerate() {
         match set.shard(file).await {
-            Err(error) => findings.push(chain(&error)),
+            Err(error) => findings.push(with_causes(&error)),
             Ok(shard) if shard.index().tensors().len() == held => {}
             Ok(shard) => unlisted(index, file, shard.index(), &mut findings),
         }
@@ -62,10 +62,4 @@ const MAX_UNLISTED: usize = 20;
 
 fn path(index: &SetIndex, file: usize) -> &str {
     index.files().name(file).unwrap_or_default()
-}
-
-/// An error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
