@@ -129,7 +129,11 @@ impl TensorTable {
     ///
     /// # Errors
     /// As [`push`](Self::push), and those of `nbytes`.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "called for each tensor of an index; opening MAG was 0.75 times as fast without"
+    )]
+    #[inline(always)]
     pub fn push_with(
         &mut self,
         tensor: NewTensor<'_>,

@@ -157,6 +157,7 @@ impl DType {
     /// Bytes of one element for types whose blocks are single elements; `None` for quantized types, elements narrower than a byte
     /// and [`DType::Packed`].
     #[must_use]
+    #[inline]
     pub const fn size(self) -> Option<u32> {
         match self.block() {
             Some(Block { elements: 1, nbytes }) => Some(nbytes),
@@ -184,6 +185,15 @@ impl DType {
     #[inline]
     pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
         let count = crate::shape::element_count(shape)?;
+        // Most types have a size of their own; an index of a million tensors asks for each, and a division is slow.
+        match self.size() {
+            Some(size) => count.checked_mul(u64::from(size)),
+            None => self.blocks_nbytes(count),
+        }
+    }
+
+    /// As [`nbytes`](Self::nbytes), for types whose blocks are not single elements.
+    fn blocks_nbytes(self, count: u64) -> Option<u64> {
         if self == Self::AprQ8 {
             const SCALE: u64 = 4;
             return if count == 0 { Some(0) } else { count.checked_add(SCALE) };
@@ -191,7 +201,7 @@ impl DType {
         let Block { elements, nbytes } = self.block()?;
         let elements = u64::from(elements);
         let fills_up = matches!(self.kind(), Kind::Int | Kind::UInt) || self == Self::AprQ4;
-        if count % elements != 0 && !fills_up {
+        if !count.is_multiple_of(elements) && !fills_up {
             return None;
         }
         count.div_ceil(elements).checked_mul(u64::from(nbytes))
