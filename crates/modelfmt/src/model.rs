@@ -190,13 +190,6 @@ impl Model {
         index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
     }
 
-    /// No model is in a folder there.
-    #[cfg(target_arch = "wasm32")]
-    #[allow(clippy::unused_self, reason = "as elsewhere")]
-    pub(crate) const fn config(&self) -> Option<PathBuf> {
-        None
-    }
-
     /// Where a config.json may stand, for a model in a folder.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn config(&self) -> Option<PathBuf> {

@@ -5,7 +5,6 @@ use std::io;
 use std::str::FromStr;
 
 use modelfmt_core::Source;
-use modelfmt_core::value::{Value, json};
 
 use super::Format;
 use super::capabilities::{Access, Capabilities};
@@ -121,21 +120,14 @@ impl Format {
         if !is_json || source.len() > MAX_INDEX_JSON {
             return Ok(None);
         }
-        let text = source.read(0..source.len())?;
-        Ok(json::parse(&text).ok().and_then(|index| Self::of_json(&index)))
-    }
-
-    fn of_json(index: &Value) -> Option<Self> {
-        let is_index =
-            |format: &Self| matches!(&format.entry().tells, Tells::Index(told) if told.tells(index));
-        Self::ALL.iter().copied().find(is_index)
+        super::index::told(source)
     }
 }
 
 /// The first bytes that [`Format::of_first_bytes`] looks at.
 pub const PROBE: u64 = 20;
 
-/// The index JSON of a set is read whole; none is longer than this.
+/// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
 
 impl fmt::Display for Format {
@@ -196,6 +188,7 @@ mod tests {
         assert_eq!((detect(&old(2, 32)), detect(&old(1, 64))), (Some(Format::Apr2), Some(Format::Apr2)));
         assert_eq!((detect(b"APR2"), detect(b"APR\0")), (Some(Format::Apr2), Some(Format::Apr)));
         assert_eq!(detect(b"APRN"), Some(Format::Aprn));
+        assert_eq!(detect(br#"{"format": {"name": "AEROSETS"}}"#), None);
         for nothing in [&b""[..], b"{", b"{}", b"MAG", b"hello world, this is text"] {
             assert_eq!(detect(nothing), None);
         }

@@ -79,17 +79,7 @@ pub(crate) struct IndexJson {
     /// The name that it has under `format`, if that tells it.
     pub(crate) name: Option<&'static str>,
     /// The keys under which it names its files, and the key of the name where they are objects.
-    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no folders"))]
     pub(crate) files: &'static [(&'static str, Option<&'static str>)],
-}
-
-impl IndexJson {
-    /// Whether a tree is such an index.
-    pub(crate) fn tells(&self, index: &Value) -> bool {
-        let name = || index.path(["format", "name"]).and_then(Value::as_str);
-        self.keys.iter().all(|key| index.get(key).is_some())
-            && self.name.is_none_or(|own| name() == Some(own))
-    }
 }
 
 /// How it is read and written.

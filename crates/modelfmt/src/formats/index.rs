@@ -2,47 +2,104 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use std::io;
+use std::io::{self, BufReader};
 
+use modelfmt_core::Source;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Deserializer;
+use serde_json::de::Read;
 
 use super::Format;
 use super::entry::{IndexJson, Tells};
 
-/// The top level of a JSON object, as far as it matters to an index. Memory depends on the names in it, not on its length.
+/// The format of the set whose index a source holds, if it is one. It is read in pieces, and nothing of it is kept.
+///
+/// # Errors
+/// If the source cannot be read.
+pub(super) fn told(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>> {
+    let mut walk = Walk::default();
+    let read = match source.as_slice() {
+        Some(text) => walk.object(Deserializer::from_slice(text)),
+        None => {
+            walk.object(Deserializer::from_reader(BufReader::with_capacity(PIECE, InOrder { source, at: 0 })))
+        }
+    };
+    match read {
+        Ok(()) => Ok(walk.told().map(|(format, _)| format)),
+        Err(error) if error.is_io() => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+const PIECE: usize = 64 << 10;
+
+/// A source from its beginning to its end.
+struct InOrder<'s, S: ?Sized> {
+    source: &'s S,
+    at: u64,
+}
+
+impl<S: Source + ?Sized> io::Read for InOrder<'_, S> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.source.len().saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let len = out.len().min(left);
+        if let Some(out) = out.get_mut(..len) {
+            self.source.read_into(self.at, out)?;
+        }
+        self.at = self.at.saturating_add(len as u64);
+        Ok(len)
+    }
+}
+
+/// The top level of a JSON object, as far as it matters to an index. Memory depends on the names of files in it, if they are
+/// wanted, and not on its length.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// The keys that tell an index.
     keys: BTreeSet<&'static str>,
-    /// What `format` says its name is.
-    names: HashSet<String>,
+    /// What `format` says its name is, of the names that tell an index.
+    names: BTreeSet<&'static str>,
+    /// Whether the names of files are wanted.
+    lists: bool,
     /// The names under each key that lists files.
     files: BTreeMap<&'static str, HashSet<String>>,
 }
 
 impl Walk {
-    /// Walks through a JSON object, and says whether it is one as a whole. What stands before a fault is kept.
+    /// Walks through a JSON object, lists the files that it names, and says whether it is one as a whole. What stands before a fault
+    /// is kept.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn through(reader: impl io::Read) -> (Self, bool) {
-        let mut walk = Self::default();
-        let mut json = serde_json::Deserializer::from_reader(reader);
-        let is_whole = json.deserialize_map(&mut walk).and_then(|()| json.end()).is_ok();
+        let mut walk = Self { lists: true, ..Self::default() };
+        let is_whole = walk.object(Deserializer::from_reader(reader)).is_ok();
         (walk, is_whole)
     }
 
-    /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
-    /// model of its own.
-    pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
+    fn object<'de, R: Read<'de>>(&mut self, mut json: Deserializer<R>) -> serde_json::Result<()> {
+        json.deserialize_map(self).and_then(|()| json.end())
+    }
+
+    /// The format that it is an index of.
+    fn told(&self) -> Option<(Format, &'static IndexJson)> {
         let is_told = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
                 && index.name.is_none_or(|name| self.names.contains(name))
         };
-        let (format, index) = indexes().find(|(_, index)| is_told(index))?;
+        indexes().find(|(_, index)| is_told(index))
+    }
+
+    /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
+    /// model of its own.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
+        let (format, index) = self.told()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));
         Some((format, files.flatten().collect()))
     }
 
     /// The files that it names in the way of any format.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn into_files(self) -> impl Iterator<Item = String> {
         self.files.into_values().flatten()
     }
@@ -67,10 +124,20 @@ impl<'de> Visitor<'de> for &mut Walk {
             let told = indexes().flat_map(|(_, index)| index.keys).find(|told| **told == key);
             self.keys.extend(told);
             let listed = indexes().flat_map(|(_, index)| index.files).find(|(listed, _)| *listed == key);
-            if let Some(&(listed, of)) = listed {
-                map.next_value_seed(Texts { into: self.files.entry(listed).or_default(), of })?;
+            if let Some(&(listed, of)) = listed.filter(|_| self.lists) {
+                let files = self.files.entry(listed).or_default();
+                let take = &mut |text: &str| {
+                    if !files.contains(text) {
+                        files.insert(text.to_owned());
+                    }
+                };
+                map.next_value_seed(Texts { take, of })?;
             } else if key == "format" {
-                map.next_value_seed(Texts { into: &mut self.names, of: Some("name") })?;
+                let take = &mut |text: &str| {
+                    self.names
+                        .extend(indexes().filter_map(|(_, index)| index.name).find(|name| *name == text));
+                };
+                map.next_value_seed(Texts { take, of: Some("name") })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -81,7 +148,7 @@ impl<'de> Visitor<'de> for &mut Walk {
 
 /// All text in a value but the keys; of objects only what is under one key, if that is given.
 struct Texts<'a> {
-    into: &'a mut HashSet<String>,
+    take: &'a mut dyn FnMut(&str),
     of: Option<&'static str>,
 }
 
@@ -101,21 +168,21 @@ impl<'de> Visitor<'de> for Texts<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.of.is_none() && !self.into.contains(text) {
-            self.into.insert(text.to_owned());
+        if self.of.is_none() {
+            (self.take)(text);
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Texts { into: &mut *self.into, of: self.of })?.is_some() {}
+        while seq.next_element_seed(Texts { take: &mut *self.take, of: self.of })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             if self.of.is_none_or(|of| of == key) {
-                map.next_value_seed(Texts { into: &mut *self.into, of: None })?;
+                map.next_value_seed(Texts { take: &mut *self.take, of: None })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }

@@ -10,13 +10,13 @@ pub(crate) mod capabilities;
 mod detect;
 pub(crate) mod entry;
 mod gguf;
-#[cfg(not(target_arch = "wasm32"))]
 mod index;
 mod mag;
 mod oinf;
 mod safetensors;
 pub(crate) mod versions;
 
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE, UnknownFormat};
 use self::entry::Entry;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use modelfmt::{Execution, Model, VerifyLevel};
+use modelfmt::{Execution, Format, Model, Source, VerifyLevel};
 use testkit::{CountingSource, peak};
 
 use crate::fuzz::{open_bound, sample_of, samples};
@@ -24,6 +24,31 @@ fn every_truncation_opens_within_the_bound() {
             most = most.max(held);
         }
         println!("{}: {most} bytes at most, for a file of {}", sample.name, sample.bytes.len());
+    }
+}
+
+/// The index of a set tells what it is without being kept, wherever it is read from.
+#[test]
+fn an_index_is_told_in_pieces() {
+    struct Far<'a>(&'a [u8]);
+    impl Source for Far<'_> {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+            self.0.read_into(offset, out)
+        }
+    }
+    let names: String = (0..100_000).map(|n| format!(r#","{n:060}":"file-{n:060}""#)).collect();
+    let index = format!(r#"{{"weight_map":{{"a":"b"{names}}}}}"#).into_bytes();
+    let whole = (&index[..], Some(Format::SafetensorsSharded));
+    for (text, expected) in [whole, (&index[..index.len() - 1], None)] {
+        let near = peak(|| Format::detect(&text).unwrap());
+        let far = peak(|| Format::detect(&Far(text)).unwrap());
+        for ((found, held), most) in [(near, 1_000), (far, 100_000)] {
+            assert_eq!(found, expected);
+            assert!((1..most).contains(&held), "{held} bytes for {}", text.len());
+        }
     }
 }
 
@@ -363,11 +388,11 @@ fn page_hashes_are_checked_within_the_bound() {
         sink.into_bytes()
     };
     for page in [1, 100, 200] {
-        let aero = convert(&source, modelfmt::Format::Aero, &[], Some(page));
+        let aero = convert(&source, Format::Aero, &[], Some(page));
         let len = aero.len();
         let model = Model::from_source("m.aero", aero).unwrap();
         for include in [&[][..], &["a"], &["b"]] {
-            let held = peak(|| convert(&model, modelfmt::Format::Safetensors, include, None)).1;
+            let held = peak(|| convert(&model, Format::Safetensors, include, None)).1;
             println!("pages of {page}, {include:?}: {held} bytes held, file of {len}");
             assert!(held <= (2 << 20) + TIMES * len, "pages of {page}, {include:?}: {held} bytes for {len}");
         }
