@@ -1,5 +1,6 @@
 //! Opens APR files: what [`modelfmt_core::Reader`] asks of the format.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::claims::{FileClaims, Wanted};
@@ -104,6 +105,12 @@ impl FileIndex for Index {
         }
         let at = part.offset();
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+    }
+
+    /// Of a file that is compressed as a whole, opening has read everything.
+    fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
+        let (_, extent) = self.placed(position).ok()?;
+        Some(if self.image.is_some() { 0..0 } else { extent.range() })
     }
 
     async fn claims<S: Fetch>(

@@ -186,6 +186,26 @@ impl Compressed<'_> {
         self.decode(&data, first, offset, out, work)
     }
 
+    /// The bytes of the file that hold the blocks of a range of values, which exist. Only headers are read.
+    pub(crate) async fn blocks_of(
+        &self,
+        source: &impl Fetch,
+        starts: &BlockStarts,
+        values: Range<u64>,
+    ) -> Result<Range<u64>> {
+        if values.is_empty() {
+            return Ok(self.stored.offset..self.stored.offset);
+        }
+        let first = values.start / BLOCK;
+        let at = starts.find(self, source, first).await?;
+        let until = values.end.div_ceil(BLOCK);
+        if until == self.count() {
+            return Ok(at..self.stored.end());
+        }
+        let see = |number, at| starts.remember(self, number, at, false);
+        Ok(at..self.walk(source, first, at, until, see).await?)
+    }
+
     /// The stored bytes of some blocks, the first of which begins at byte `at`: in one read where the end is known.
     async fn fetch<'s>(
         &self,

@@ -1,5 +1,6 @@
 //! Opens APR2 and APR1 files: what [`modelfmt_core::Reader`] asks of the format.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::claims::{FileClaims, Wanted};
@@ -64,6 +65,16 @@ impl FileIndex for Index {
         out: &mut [u8],
     ) -> Result<()> {
         self.tensors.read_into(source, position, offset, out).await
+    }
+
+    /// Finds the blocks by their headers.
+    async fn stored_range<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        values: Range<u64>,
+    ) -> Result<Range<u64>> {
+        self.tensors.stored_range(source, position, values).await
     }
 
     async fn claims<S: Fetch>(

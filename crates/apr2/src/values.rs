@@ -1,5 +1,7 @@
 //! The values of tensors, given where they lie: read as they are, or from LZ4 blocks.
 
+use std::ops::Range;
+
 use modelfmt_core::{Bytes, Execution, Fetch, TensorInfo, author::Extent};
 
 use crate::blocks::Compressed;
@@ -60,6 +62,24 @@ impl Tensors {
         }
         let at = stored.offset + offset; // within the file, as the index has checked
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+    }
+
+    /// The bytes of the file that hold a range of the values of a tensor.
+    pub(crate) async fn stored_range(
+        &self,
+        source: &impl Fetch,
+        position: usize,
+        values: Range<u64>,
+    ) -> Result<Range<u64>> {
+        let (info, stored) = self.placed(position)?;
+        let len = values.end.checked_sub(values.start).unwrap_or(u64::MAX);
+        let part = Extent::new(values.start, len, stored.nbytes);
+        let part = part.map_err(|_| Error::out_of_range(&info, values.start, len))?;
+        if stored.compressed {
+            return compressed(position, info, stored).blocks_of(source, &self.starts, part.range()).await;
+        }
+        let at = stored.offset + part.offset(); // within the file, as the index has checked
+        Ok(at..at + part.len())
     }
 
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Stored)> {

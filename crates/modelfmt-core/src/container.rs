@@ -5,8 +5,11 @@ use std::ops::Range;
 use crate::claims::Claims;
 use crate::error::AnyError;
 use crate::execution::Execution;
+use crate::fetch::now;
+use crate::plan::{Slice, TensorSlice, gathered};
 use crate::report::{Report, VerifyLevel};
-use crate::table::Location;
+use crate::source::Source;
+use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 use tensor_core::Bytes;
 use tensor_core::{TensorInfo, TensorView};
@@ -36,6 +39,19 @@ pub trait Container {
     /// # Errors
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn location(&self, tensor: usize) -> Result<Location, AnyError>;
+
+    /// As [`location`](Self::location), with the file as a number.
+    ///
+    /// # Errors
+    /// As [`location`](Self::location).
+    fn stored(&self, tensor: usize) -> Result<Stored, AnyError>;
+
+    /// The bytes of its file that are read for a range of a tensor's values. Of a tensor in LZ4 blocks, the headers of the blocks
+    /// before them may be read to find them.
+    ///
+    /// # Errors
+    /// If there is no such tensor or range, it has no data, or its blocks cannot be found.
+    fn stored_range(&self, tensor: usize, values: Range<u64>) -> Result<Range<u64>, AnyError>;
 
     /// All bytes of the file, if it is one file and in memory.
     fn as_slice(&self) -> Option<&[u8]> {
@@ -74,6 +90,29 @@ pub trait Container {
     /// As [`tensor_at`](Self::tensor_at); [`AnyError::OutOfRange`] if the tensor has fewer bytes.
     fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
 
+    /// A part of a tensor by its positions in each dimension. Where it is in several pieces, those that are near to each other are
+    /// read at once.
+    ///
+    /// # Errors
+    /// As [`read_range_at`](Self::read_range_at); [`AnyError::Slice`] if the slice does not fit the tensor.
+    fn slice_at(&self, tensor: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
+        let Some(info) = self.info(tensor) else {
+            self.location(tensor)?;
+            return Err(AnyError::no_such_position(tensor));
+        };
+        let sliced = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?;
+        let bytes = match sliced.runs.as_range() {
+            Some(range) => self.read_range_at(tensor, range)?,
+            None => {
+                let read = async |at: u64, out: &mut [u8]| self.read_into(tensor, at, out);
+                let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
+                let failed = |source| AnyError::Io { at, len, source };
+                Bytes::Owned(now(gathered(&sliced, read, failed))?)
+            }
+        };
+        Ok(TensorSlice::new(&info, sliced.shape, bytes))
+    }
+
     /// As [`read_range_at`](Self::read_range_at), checked; where the file has digests of pages, by those of the range alone.
     ///
     /// # Errors
@@ -105,6 +144,12 @@ pub trait Container {
     /// # Errors
     /// If there is no such file or range, or it cannot be read.
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError>;
+
+    /// Where the bytes of a file come from; files are numbered as in [`read_file`](Self::read_file).
+    ///
+    /// # Errors
+    /// If there is no such file, or it cannot be opened.
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError>;
 
     /// What the files state of the bytes that are read for these tensors, each by the smallest digest that covers it:
     /// nothing, for formats without digests of values.
@@ -166,6 +211,16 @@ macro_rules! set_container {
             fn location(&self, tensor: usize) -> Result<$crate::Location, $crate::AnyError> {
                 $crate::Container::location(&self.$field, tensor)
             }
+            fn stored(&self, tensor: usize) -> Result<$crate::Stored, $crate::AnyError> {
+                $crate::Container::stored(&self.$field, tensor)
+            }
+            fn stored_range(
+                &self,
+                tensor: usize,
+                values: ::std::ops::Range<u64>,
+            ) -> Result<::std::ops::Range<u64>, $crate::AnyError> {
+                $crate::Container::stored_range(&self.$field, tensor, values)
+            }
             fn tensor_at(&self, tensor: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
                 $crate::Container::tensor_at(&self.$field, tensor)
             }
@@ -200,6 +255,9 @@ macro_rules! set_container {
             }
             fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
                 $crate::Container::read_file(&self.$field, file, at, out)
+            }
+            fn source_of(&self, file: usize) -> Result<&dyn $crate::Source, $crate::AnyError> {
+                $crate::Container::source_of(&self.$field, file)
             }
             fn claims(&self, tensors: &[usize]) -> Result<$crate::claims::Claims, $crate::AnyError> {
                 $crate::Container::claims(&self.$field, tensors)

@@ -7,6 +7,8 @@ use std::io;
 
 use tensor_core::{ShapeError, TensorInfo};
 
+use crate::plan::slice::SliceError;
+
 /// A part of a file, as errors name it: `tensor record 3 "w", numel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
@@ -298,6 +300,17 @@ pub enum Error<F> {
         /// The tensor's length in bytes.
         nbytes: u64,
     },
+    /// A slice of a tensor was asked for that cannot be taken.
+    #[error("tensor {:?}: {fault}", Shortened(name))]
+    Slice {
+        /// The tensor.
+        name: String,
+        /// Why.
+        fault: SliceError,
+    },
+    /// The file was changed or replaced after it had been opened, so what was read of it may belong to two versions.
+    #[error("the file was changed while it was read; open it again when nothing writes to it")]
+    Changed,
     /// The caller's progress callback asked to stop.
     #[error("stopped on request")]
     Cancelled,
@@ -344,6 +357,8 @@ impl<F> Error<F> {
             Self::NoData { name } => Error::NoData { name },
             Self::NoHash { name } => Error::NoHash { name },
             Self::OutOfRange { name, offset, len, nbytes } => Error::OutOfRange { name, offset, len, nbytes },
+            Self::Slice { name, fault } => Error::Slice { name, fault },
+            Self::Changed => Error::Changed,
             Self::Cancelled => Error::Cancelled,
             Self::InFile(Located { path, error }) => {
                 Error::InFile(Located { path, error: Box::new(error.map_fault(map)) })
@@ -414,6 +429,8 @@ impl<F: Clone> Error<F> {
             Self::OutOfRange { name, offset, len, nbytes } => {
                 Self::OutOfRange { name: name.clone(), offset: *offset, len: *len, nbytes: *nbytes }
             }
+            Self::Slice { name, fault } => Self::Slice { name: name.clone(), fault: fault.clone() },
+            Self::Changed => Self::Changed,
             Self::Cancelled => Self::Cancelled,
             Self::InFile(Located { path, error }) => {
                 Self::InFile(Located { path: path.clone(), error: Box::new(error.again()) })
@@ -486,10 +503,17 @@ impl<F> Error<F> {
         Self::OutOfRange { name: tensor.name.to_owned(), offset, len, nbytes: tensor.nbytes }
     }
 
+    /// A slice that cannot be taken of a tensor.
+    #[cold]
+    #[must_use]
+    pub fn slice(tensor: &TensorInfo<'_>, fault: SliceError) -> Self {
+        Self::Slice { name: tensor.name.to_owned(), fault }
+    }
+
     /// Whether the fault lies in the environment (an I/O error), not in the bytes.
     #[must_use]
     pub fn is_io(&self) -> bool {
-        matches!(self.inner(), Self::Io { .. } | Self::Open { .. })
+        matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Changed)
     }
 }
 

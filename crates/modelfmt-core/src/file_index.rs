@@ -140,6 +140,29 @@ pub trait FileIndex: Sized {
         }
     }
 
+    /// The bytes of the file that are read for all values of the tensor at a position; none where opening has read them. `None` if
+    /// there is none there, or it has no data.
+    fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
+        let location = self.location(position)?;
+        let offset = location.offset?;
+        Some(offset..offset.saturating_add(location.stored_nbytes))
+    }
+
+    /// The bytes of the file that are read for a range of the values of the tensor at a position, which has it. Of a compressed
+    /// tensor these are all, unless the format finds the blocks.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NoData`]; if the blocks cannot be found.
+    fn stored_range<S: Fetch>(
+        &self,
+        source: &S,
+        position: usize,
+        values: Range<u64>,
+    ) -> impl Future<Output = Result<Range<u64>, Error<Self::Fault>>> {
+        let _ = source;
+        ready(stored_range(self, position, &values))
+    }
+
     /// Adds what the file states of the bytes that are read for these tensors. Formats without digests of values add nothing.
     ///
     /// # Errors
@@ -218,6 +241,23 @@ fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, E
         Ok(extent) => Ok((info, extent)),
         Err(fault) => Err(placed_badly(&info, offset, fault)),
     }
+}
+
+fn stored_range<I: FileIndex>(
+    index: &I,
+    position: usize,
+    values: &Range<u64>,
+) -> Result<Range<u64>, Error<I::Fault>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    let part = part_of(&info, values)?;
+    let location = index.location(position).ok_or_else(|| Error::no_such_position(position))?;
+    let stored = index.stored_extent(position).ok_or_else(|| Error::NoData { name: info.name.to_owned() })?;
+    if location.encoding.is_compressed() {
+        return Ok(stored);
+    }
+    let at = stored.start.saturating_add(part.offset());
+    let within = Extent::new(at, part.len(), stored.end);
+    within.map(Extent::range).map_err(|fault| placed_badly(&info, at, fault))
 }
 
 /// A range of a tensor's bytes, if the tensor has it.

@@ -13,7 +13,7 @@ use crate::file_index::FileIndex;
 use crate::reader::Reader;
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
-use crate::table::Location;
+use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
 /// The reader of a format: a type over the shared [`Reader`]. [`reader!`](crate::reader) makes one. Each is a [`Container`].
@@ -69,6 +69,19 @@ impl<R: FormatReader> Container for R {
         reader.index().location(tensor).ok_or_else(|| reader.named(Error::no_such_position(tensor)))
     }
 
+    fn stored(&self, tensor: usize) -> Result<Stored, AnyError> {
+        let reader = self.shared();
+        let location = reader.index().location(tensor);
+        let location = location.ok_or_else(|| reader.named(AnyError::no_such_position(tensor)))?;
+        Ok(Stored::of(0, &location))
+    }
+
+    fn stored_range(&self, tensor: usize, values: Range<u64>) -> Result<Range<u64>, AnyError> {
+        let reader = self.shared();
+        now(reader.index().stored_range(reader.source(), tensor, values))
+            .map_err(|error| reader.named(AnyError::from(error)))
+    }
+
     fn as_slice(&self) -> Option<&[u8]> {
         self.shared().source().as_slice()
     }
@@ -114,6 +127,14 @@ impl<R: FormatReader> Container for R {
             other => Err(Error::NotFound { name: format!("file number {other}") }),
         };
         read.map_err(|error| reader.named(error))
+    }
+
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError> {
+        let reader = self.shared();
+        match file {
+            0 => Ok(reader.source()),
+            other => Err(reader.named(Error::NotFound { name: format!("file number {other}") })),
+        }
     }
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {

@@ -109,6 +109,7 @@
 //! - `serde`: [`value::Value`] and [`Report`] from and to what serde knows.
 //! - `json`: [`value::json`], metadata from and to JSON text; switches `serde` on.
 //! - `proof`: `proof`, sources that check what they read against a hash that you know.
+//! - `direct`: on Linux, [`load`] can read past the page cache, and have it forget what was read.
 //! - `crc32`: `crc32`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
@@ -132,16 +133,19 @@ mod fetch;
 mod file_index;
 mod format;
 mod limits;
+pub mod load;
 mod names;
 mod options;
 mod parse;
 mod parts;
+pub mod plan;
 #[cfg(feature = "proof")]
 pub mod proof;
 mod reader;
 mod reader_macro;
 mod report;
 mod set;
+mod slices;
 pub mod source;
 mod steps;
 mod table;
@@ -162,7 +166,7 @@ pub use set::{AsyncSetReader, SetReader};
 pub use source::Mmap;
 pub use source::Source;
 pub use steps::{Fed, Step, Steps};
-pub use table::{Encoding, Location, TensorTable};
+pub use table::{Encoding, Location, Stored, TensorTable};
 pub use tensor_core::{
     ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, Small, TensorInfo,
     TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,

@@ -54,6 +54,28 @@ pub struct Location {
     pub encoding: Encoding,
 }
 
+/// Where the values of a tensor lie, with its file as a number: a [`Location`] without a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The number of the file, as [`Container::read_file`](crate::Container::read_file) has it.
+    pub file: usize,
+    /// Where they begin in that file; `None` for a tensor without data.
+    pub offset: Option<u64>,
+    /// The bytes that they take there.
+    pub nbytes: u64,
+    /// How they are stored.
+    pub encoding: Encoding,
+}
+
+impl Stored {
+    /// A location in the file of that number.
+    #[must_use]
+    pub const fn of(file: usize, location: &Location) -> Self {
+        let &Location { offset, stored_nbytes, encoding, .. } = location;
+        Self { file, offset, nbytes: stored_nbytes, encoding }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     offset: u64,

@@ -6,7 +6,7 @@ use super::lane::MAX_RUNS;
 use super::*;
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
-use crate::table::Location;
+use crate::table::{Location, Stored};
 use crate::value::Value;
 use tensor_core::{TensorInfo, TensorView};
 
@@ -68,6 +68,12 @@ impl Container for File {
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
         Err(Error::no_such_position(tensor))
     }
+    fn stored(&self, tensor: usize) -> Result<Stored, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn stored_range(&self, tensor: usize, _: Range<u64>) -> Result<Range<u64>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
     fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
         Err(Error::no_such_position(tensor))
     }
@@ -89,6 +95,9 @@ impl Container for File {
     fn read_file(&self, _: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
         self.read.fetch_add(out.len() as u64, Ordering::Relaxed);
         self.bytes.read_into(at, out).map_err(|source| Error::Io { at, len: out.len() as u64, source })
+    }
+    fn source_of(&self, _: usize) -> Result<&dyn Source, AnyError> {
+        Ok(&self.bytes)
     }
     fn claims(&self, _: &[usize]) -> Result<Claims, AnyError> {
         Ok(Claims::new())

@@ -15,7 +15,7 @@ use crate::value::{Object, Value};
 /// An open sharded model whose files may have to be waited for. It has the words of [`SetReader`](super::SetReader), as
 /// `async` functions, and runs the same code; your executor drives it.
 #[derive(Debug)]
-pub struct AsyncSetReader<M: ShardMap, F: FetchFiles>(OpenSet<M, F>);
+pub struct AsyncSetReader<M: ShardMap, F: FetchFiles>(pub(super) OpenSet<M, F>);
 
 impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
     /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder of them.

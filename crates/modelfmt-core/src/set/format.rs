@@ -209,6 +209,27 @@ macro_rules! set_reader {
                 self.shared.read_range_at_checked(position, range)
             }
 
+            /// A part of the tensor of that name by its positions in each dimension: borrowed from a source in memory if its values
+            /// stand there one after the other, else read, with little of the rest of the tensor.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor); [`Error::Slice`]($crate::Error::Slice) if the slice does not fit the tensor.
+            pub fn slice(&self, name: &str, slice: &$crate::plan::Slice) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice(name, slice)
+            }
+
+            /// As [`slice`](Self::slice), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`slice`](Self::slice).
+            pub fn slice_at(
+                &self,
+                position: usize,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_at(position, slice)
+            }
+
             /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
             ///
             /// # Errors
@@ -404,6 +425,30 @@ macro_rules! set_reader {
                 range: ::std::ops::Range<u64>,
             ) -> $Result<$crate::Bytes<'_>> {
                 self.shared.read_range_at_checked(position, range).await
+            }
+
+            /// A part of the tensor of that name by its positions in each dimension.
+            ///
+            /// # Errors
+            /// As [`SetReader::slice`].
+            pub async fn slice(
+                &self,
+                name: &str,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice(name, slice).await
+            }
+
+            /// As [`slice`](Self::slice), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`SetReader::slice`].
+            pub async fn slice_at(
+                &self,
+                position: usize,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_at(position, slice).await
             }
 
             /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.

@@ -5,6 +5,7 @@ mod async_reader;
 mod format;
 mod open;
 mod reader;
+mod slices;
 
 use std::borrow::Cow;
 use std::future::{Future, ready};

@@ -12,6 +12,7 @@ use crate::checked::{Checked, part};
 use crate::claims::{Claims, Wanted, Watched};
 use crate::error::{CommonFault, Error};
 use crate::execution::Execution;
+use crate::extent::Extent;
 use crate::fetch::{Fetch, FetchFiles};
 use crate::file_index::FileIndex;
 use crate::options::OpenOptions;
@@ -19,7 +20,7 @@ use crate::parse::{parse_fetched, require_len};
 use crate::parts::Parts;
 use crate::reader::{Reader, view_of_source};
 use crate::report::{Report, VerifyLevel};
-use crate::table::{Encoding, Location, Place};
+use crate::table::{Encoding, Location, Place, Stored};
 use crate::value::{Object, Value};
 
 /// The files of a set, by number.
@@ -397,6 +398,34 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let known = self.known(position).await?;
         let location = Self::location_of(&known).ok_or_else(|| Error::no_such_position(position))?;
         Ok(Location { file: Some(self.path(known.number).to_owned()), ..location })
+    }
+
+    /// The same, with the file as a number.
+    pub(super) async fn stored(&self, position: usize) -> Result<Stored, MapError<M>> {
+        let known = self.known(position).await?;
+        let location = Self::location_of(&known).ok_or_else(|| Error::no_such_position(position))?;
+        Ok(Stored::of(self.one_number(known.number, known.shard), &location))
+    }
+
+    /// The bytes of its file that are read for a range of a tensor's values.
+    pub(super) async fn stored_range(
+        &self,
+        position: usize,
+        values: Range<u64>,
+    ) -> Result<Range<u64>, MapError<M>> {
+        let known = self.known(position).await?;
+        let found = match known.place {
+            Place::Listed(there) => {
+                known.shard.index().stored_range(known.shard.source(), there, values).await
+            }
+            Place::Bytes(extent) => {
+                let info = self.map.info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
+                let len = values.end.saturating_sub(values.start);
+                let part = extent.part(values.start, len);
+                part.map(Extent::range).map_err(|_| Error::out_of_range(&info, values.start, len))
+            }
+        };
+        found.map_err(|error| self.within(known.number, error))
     }
 
     fn location_of(known: &Known<'_, M::Index, F::File>) -> Option<Location> {

@@ -21,7 +21,7 @@ use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::{FileSource, Folder};
 use crate::source::{Files, Source};
-use crate::table::Location;
+use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
 /// An open sharded model. Each format crate has it under its own name, with its own index.
@@ -29,7 +29,7 @@ use crate::value::{Object, Value};
 /// Opening reads the index of the set. A file is opened when one of its tensors is asked for. Where the index says neither
 /// dtypes nor shapes, asking what a tensor is opens its file; [`open_all`](Self::open_all) opens them all.
 #[derive(Debug)]
-pub struct SetReader<M: ShardMap, F: Files>(OpenSet<M, F>);
+pub struct SetReader<M: ShardMap, F: Files>(pub(super) OpenSet<M, F>);
 
 #[cfg(not(target_arch = "wasm32"))]
 impl<M: ShardMap> SetReader<M, Folder> {
@@ -117,7 +117,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     }
 
     /// Opens the file of the tensor at a position. An error is remembered, and whoever reads the tensor gets it.
-    fn prepare(&self, position: usize) {
+    pub(super) fn prepare(&self, position: usize) {
         if let Ok(number) = self.index().shard_of(position) {
             let _ = self.shard(number);
         }
@@ -311,6 +311,16 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         now(self.0.location(tensor)).map_err(AnyError::from)
     }
 
+    fn stored(&self, tensor: usize) -> Result<Stored, AnyError> {
+        self.prepare(tensor);
+        now(self.0.stored(tensor)).map_err(AnyError::from)
+    }
+
+    fn stored_range(&self, tensor: usize, values: Range<u64>) -> Result<Range<u64>, AnyError> {
+        self.prepare(tensor);
+        now(self.0.stored_range(tensor, values)).map_err(AnyError::from)
+    }
+
     fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
         Self::tensor_at(self, tensor).map_err(AnyError::from)
     }
@@ -344,6 +354,10 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
         now(self.0.read_file(file, at, out)).map_err(AnyError::from)
+    }
+
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError> {
+        Ok(self.shard(file).map_err(AnyError::from)?.as_ref().source())
     }
 
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {

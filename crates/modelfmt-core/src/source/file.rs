@@ -6,8 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::pool::{Pool, Pooled};
+#[cfg(all(feature = "direct", target_os = "linux"))]
+use super::direct;
+use super::pool::{Pool, Pooled, Stamp};
 use super::{FileId, Files, Source, check_relative, checked_len};
+#[cfg(all(feature = "direct", target_os = "linux"))]
+use tensor_core::AlignedBuf;
 
 /// A file, read at positions: the safe default. A file that shrinks later gives an error, never a signal.
 #[derive(Debug)]
@@ -19,7 +23,11 @@ pub struct FileSource {
 
 #[derive(Debug)]
 enum Handle {
-    Open(File, Option<PathBuf>),
+    Open {
+        file: File,
+        path: Option<PathBuf>,
+        stamp: Stamp,
+    },
     /// One of many, which is closed when others are read, and opened again.
     Pooled(Pooled),
 }
@@ -47,7 +55,8 @@ impl FileSource {
     fn named(file: File, path: Option<PathBuf>) -> io::Result<Self> {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
-        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Open(file, path) })
+        let (len, id, stamp) = (metadata.len(), FileId::of(&metadata), Stamp::of(&metadata));
+        Ok(Self { len, id, file: Handle::Open { file, path, stamp } })
     }
 
     /// As [`open`](Self::open), with the file in a pool.
@@ -58,6 +67,16 @@ impl FileSource {
         require_file(&metadata)?;
         let pooled = Pooled::new(pool, path, file, &metadata);
         Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Pooled(pooled) })
+    }
+}
+
+impl FileSource {
+    /// Does something with the file, open.
+    fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        match &self.file {
+            Handle::Open { file, .. } => act(file),
+            Handle::Pooled(pooled) => pooled.with(act),
+        }
     }
 }
 
@@ -79,10 +98,37 @@ impl Source for FileSource {
     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         checked_len(&(offset..end), self.len)?;
+        self.with(|file| read_exact_at(file, offset, out))
+    }
+
+    /// Asks the system when the file was changed last, and how long it is.
+    fn is_unchanged(&self) -> bool {
         match &self.file {
-            Handle::Open(file, _) => read_exact_at(file, offset, out),
-            Handle::Pooled(pooled) => pooled.with(|file| read_exact_at(file, offset, out)),
+            Handle::Open { file, stamp, .. } => {
+                file.metadata().is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
+            }
+            Handle::Pooled(pooled) => pooled.is_unchanged(),
         }
+    }
+
+    #[cfg(all(feature = "direct", target_os = "linux"))]
+    fn is_cold(&self) -> bool {
+        self.with(|file| Ok(direct::is_cold(file, self.len))).unwrap_or(false)
+    }
+
+    #[cfg(all(feature = "direct", target_os = "linux"))]
+    fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        checked_len(&(offset..end), self.len)?;
+        self.with(|file| direct::read_exact_at(file, offset, out, scratch))
+    }
+
+    #[cfg(all(feature = "direct", target_os = "linux"))]
+    fn drop_cached(&self) {
+        let _ = self.with(|file| {
+            direct::drop_cached(file);
+            Ok(())
+        });
     }
 
     fn id(&self) -> Option<FileId> {
@@ -96,7 +142,7 @@ impl Source for FileSource {
     /// The path that it was opened by.
     fn name(&self) -> Option<Cow<'_, str>> {
         match &self.file {
-            Handle::Open(_, path) => path.as_ref().map(|path| path.to_string_lossy()),
+            Handle::Open { path, .. } => path.as_ref().map(|path| path.to_string_lossy()),
             Handle::Pooled(pooled) => Some(pooled.path().to_string_lossy()),
         }
     }

@@ -1,5 +1,7 @@
 //! Where bytes come from: memory, files, maps, or whatever answers "give me this range".
 
+#[cfg(all(feature = "direct", target_os = "linux"))]
+mod direct;
 #[cfg(not(target_arch = "wasm32"))]
 mod file;
 mod files;
@@ -71,6 +73,30 @@ pub trait Source {
     fn name(&self) -> Option<Cow<'_, str>> {
         None
     }
+
+    /// Whether it holds what it held when it was made, as far as can be told; a file is asked for its length and when it was
+    /// changed last. Loads ask before and after.
+    fn is_unchanged(&self) -> bool {
+        true
+    }
+
+    /// Whether reading past a cache of the system would be faster, as far as can be told: whether little of it is in the cache.
+    fn is_cold(&self) -> bool {
+        false
+    }
+
+    /// As [`read_into`](Source::read_into), past a cache of the system where there is one; `scratch` is memory that the caller
+    /// keeps from call to call.
+    ///
+    /// # Errors
+    /// As [`read_into`](Source::read_into); also if it cannot be read so.
+    fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
+        let _ = scratch;
+        self.read_into(offset, out)
+    }
+
+    /// Asks a cache of the system to forget the bytes. A wish: nobody says whether it does.
+    fn drop_cached(&self) {}
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
@@ -178,6 +204,12 @@ macro_rules! forward {
             fn shared(&self) -> Option<&(dyn Source + Sync)> { (**self).shared() }
             fn id(&self) -> Option<FileId> { (**self).id() }
             fn name(&self) -> Option<Cow<'_, str>> { (**self).name() }
+            fn is_unchanged(&self) -> bool { (**self).is_unchanged() }
+            fn is_cold(&self) -> bool { (**self).is_cold() }
+            fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
+                (**self).read_uncached(offset, out, scratch)
+            }
+            fn drop_cached(&self) { (**self).drop_cached() }
         }
     )* };
 }

@@ -62,14 +62,14 @@ pub(super) struct Pooled {
 
 /// By what a file is known again.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     id: Option<FileId>,
     len: u64,
     modified: Option<SystemTime>,
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self { id: FileId::of(metadata), len: metadata.len(), modified: metadata.modified().ok() }
     }
 }
@@ -85,6 +85,11 @@ impl Pooled {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file is still what it was.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.with(|file| Ok(Stamp::of(&file.metadata()?) == self.stamp)).unwrap_or(false)
     }
 
     /// Does something with the file, open.

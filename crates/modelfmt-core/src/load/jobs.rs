@@ -1,0 +1,133 @@
+//! What a load has to do, in pieces that threads take one after the other.
+
+use crate::container::Container;
+use crate::error::AnyError;
+use crate::execution::PIECE;
+use crate::plan::{PlanOptions, Runs};
+use crate::table::{Encoding, Stored};
+
+/// The values that one job decodes at a time: not so many that a decoder would use threads of its own.
+const DECODED: u64 = 4 * PIECE;
+
+/// A tensor, or a part of one, and the memory for it.
+pub(super) struct Item<'b> {
+    pub(super) position: usize,
+    pub(super) stored: Stored,
+    /// The bytes of its values.
+    runs: Runs,
+    out: &'b mut [u8],
+}
+
+impl<'b> Item<'b> {
+    /// Checks that the memory is as long as the values, and that they lie where they are stored.
+    pub(super) fn new(
+        container: &(dyn Container + Sync),
+        position: usize,
+        stored: Stored,
+        runs: Runs,
+        out: &'b mut [u8],
+    ) -> Result<Self, AnyError> {
+        let beyond = |len: u64| {
+            let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position));
+            info.map_or_else(|error| error, |info| AnyError::out_of_range(&info, 0, len))
+        };
+        if out.len() as u64 != runs.nbytes() {
+            return Err(beyond(out.len() as u64));
+        }
+        let end = runs.hull().end;
+        let is_as_it_is = !runs.is_empty() && stored.encoding == Encoding::Raw;
+        if is_as_it_is
+            && (end > stored.nbytes || stored.offset.is_none_or(|at| at.checked_add(end).is_none()))
+        {
+            return Err(beyond(end));
+        }
+        Ok(Self { position, stored, runs, out })
+    }
+}
+
+/// A piece of the work.
+pub(super) enum Job<'b> {
+    /// Bytes of a file as they are, ascending and near to each other, and where they go.
+    Bytes { file: usize, parts: Vec<(u64, &'b mut [u8])> },
+    /// Values that are decoded, from this byte of the tensor's on.
+    Values { position: usize, offset: u64, out: &'b mut [u8] },
+    /// Values in several places.
+    Slice { position: usize, runs: Runs, out: &'b mut [u8] },
+}
+
+/// The work, in the order in which it lies in the files.
+pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions) -> Vec<Job<'b>> {
+    items.sort_by_key(|item| (item.stored.file, item.stored.offset, item.runs.offset()));
+    let mut jobs = Jobs { options, done: Vec::new(), open: None };
+    for Item { position, stored, runs, out } in items {
+        if out.is_empty() {
+            continue;
+        }
+        match (runs.as_range(), stored.encoding, stored.offset) {
+            (None, ..) => jobs.push(Job::Slice { position, runs, out }),
+            (Some(range), Encoding::Raw, Some(offset)) => jobs.bytes(stored.file, offset + range.start, out),
+            (Some(range), ..) => jobs.values(position, range.start, out),
+        }
+    }
+    jobs.close();
+    jobs.done
+}
+
+struct Jobs<'b> {
+    options: PlanOptions,
+    done: Vec<Job<'b>>,
+    /// Neighbours that are read together.
+    open: Option<Open<'b>>,
+}
+
+struct Open<'b> {
+    file: usize,
+    start: u64,
+    end: u64,
+    parts: Vec<(u64, &'b mut [u8])>,
+}
+
+impl<'b> Jobs<'b> {
+    fn close(&mut self) {
+        if let Some(Open { file, parts, .. }) = self.open.take() {
+            self.done.push(Job::Bytes { file, parts });
+        }
+    }
+
+    fn push(&mut self, job: Job<'b>) {
+        self.close();
+        self.done.push(job);
+    }
+
+    fn bytes(&mut self, file: usize, at: u64, out: &'b mut [u8]) {
+        let end = at + out.len() as u64; // within the file, as `Item::new` has seen
+        let longest = self.options.max_request.max(1);
+        if let Some(open) = self.open.as_mut().filter(|open| open.file == file)
+            && at <= open.end.saturating_add(self.options.gap)
+            && end.max(open.end) - open.start <= longest
+        {
+            open.end = open.end.max(end);
+            open.parts.push((at, out));
+            return;
+        }
+        self.close();
+        if end - at <= longest {
+            self.open = Some(Open { file, start: at, end, parts: vec![(at, out)] });
+            return;
+        }
+        let size = usize::try_from(longest).unwrap_or(usize::MAX);
+        for (piece, number) in out.chunks_mut(size).zip(0..) {
+            self.done.push(Job::Bytes { file, parts: vec![(at + number * longest, piece)] });
+        }
+    }
+
+    fn values(&mut self, position: usize, mut at: u64, mut out: &'b mut [u8]) {
+        // Pieces that begin at multiples never have a block decoded twice.
+        while !out.is_empty() {
+            let len = usize::try_from(DECODED - at % DECODED).unwrap_or(usize::MAX).min(out.len());
+            let (piece, rest) = out.split_at_mut(len);
+            self.push(Job::Values { position, offset: at, out: piece });
+            (at, out) = (at + len as u64, rest);
+        }
+    }
+}

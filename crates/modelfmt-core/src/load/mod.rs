@@ -1,0 +1,234 @@
+//! Tensors into memory, on several threads: into buffers of the caller, or into our own.
+//!
+//! Threads pull pieces of a few MiB from a counter and read each with a positioned read to where it belongs; small tensors that are
+//! near to each other are read at once. With [`LoadOptions::verify`] the thread that has read a piece hashes it while it is in
+//! the cache, by whatever the file states of it; several threads share the hash of a large tensor.
+//!
+//! ```
+//! use modelfmt_core::load::{LoadOptions, load_into};
+//! # use modelfmt_core::{AnyError, Container, Execution, plan::Pick};
+//! # fn two(model: &(dyn Container + Sync)) -> Result<(), Box<dyn std::error::Error>> {
+//! // Memory of your own: pinned, on a node of your choice, a part of something larger.
+//! let (mut a, mut b) = (vec![0; 4096], vec![0; 64]);
+//! let picks = [Pick::whole(0), Pick::part(1, "::2,0".parse()?)];
+//! load_into(model, &picks, &mut [&mut a, &mut b], &LoadOptions::new().verify(true), &Execution::default())?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod buffer;
+mod jobs;
+mod run;
+
+use std::io;
+
+use tensor_core::{Bytes, DType, TensorView, ViewError};
+
+pub use self::buffer::LoadBuffer;
+use self::jobs::Item;
+use self::run::Loading;
+use crate::claims::{ClaimError, Claims};
+use crate::container::Container;
+use crate::error::AnyError;
+use crate::execution::Execution;
+use crate::plan::{Pick, PlanOptions, Runs};
+use crate::table::Stored;
+
+/// How tensors are loaded.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct LoadOptions {
+    verify: bool,
+    drop_cache: bool,
+    uncached: bool,
+    plan: PlanOptions,
+}
+
+impl LoadOptions {
+    /// Reads through the page cache, checks nothing, and leaves what was read in the cache.
+    pub const fn new() -> Self {
+        let plan = PlanOptions { gap: 64 << 10, max_request: 4 << 20 };
+        Self { verify: false, drop_cache: false, uncached: false, plan }
+    }
+
+    /// Whether values are checked by whatever their files state of them, while they are read. What the files say nothing of is
+    /// not checked; [`Loaded::notes`] says so where a digest is left out.
+    pub const fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Whether the page cache is asked to forget what was read, for a model that nobody reads again. Done on Linux, with the feature
+    /// `direct`.
+    pub const fn drop_cache(mut self, drop_cache: bool) -> Self {
+        self.drop_cache = drop_cache;
+        self
+    }
+
+    /// Whether a file that is not in the page cache may be read past it, which is faster from fast disks. Done on Linux, with the
+    /// feature `direct`; where the file system has no such reads, the usual ones are made.
+    pub const fn uncached(mut self, uncached: bool) -> Self {
+        self.uncached = uncached;
+        self
+    }
+
+    /// How ranges become requests: which gaps are read over, and how long a piece is.
+    pub const fn plan(mut self, plan: PlanOptions) -> Self {
+        self.plan = plan;
+        self
+    }
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a load did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// What was not checked, and why: for the user.
+    pub notes: Vec<String>,
+    /// The bytes that were read past the page cache.
+    pub uncached: u64,
+}
+
+/// A tensor, or a part of one, in memory of its own.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LoadedTensor {
+    /// Its position.
+    pub position: usize,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its dimensions, or those of the part.
+    pub shape: Vec<u64>,
+    /// Its values, little-endian and row-major.
+    pub bytes: LoadBuffer,
+}
+
+impl LoadedTensor {
+    /// It as a tensor of that name.
+    ///
+    /// # Errors
+    /// Never for what was loaded: the bytes are those of its shape.
+    pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, ViewError> {
+        let nbytes = self.bytes.len() as u64;
+        let info = tensor_core::TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
+        TensorView::new(info, Bytes::Borrowed(&self.bytes))
+    }
+}
+
+/// What is loaded of a tensor.
+struct Asked {
+    position: usize,
+    stored: Stored,
+    dtype: DType,
+    shape: Vec<u64>,
+    /// The bytes of its values.
+    runs: Runs,
+}
+
+impl Asked {
+    fn of(container: &(dyn Container + Sync), pick: &Pick) -> Result<Self, AnyError> {
+        let position = pick.position;
+        let stored = container.stored(position)?;
+        let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
+        if stored.offset.is_none() {
+            return Err(AnyError::NoData { name: info.name.to_owned() });
+        }
+        let (shape, runs) = match &pick.slice {
+            None => (info.shape.to_vec(), Runs::of_range(0..info.nbytes)),
+            Some(slice) => {
+                let sliced = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?;
+                (sliced.shape, sliced.runs)
+            }
+        };
+        Ok(Self { position, stored, dtype: info.dtype, shape, runs })
+    }
+}
+
+/// The bytes that a tensor, or a part of it, takes in memory: the length of its buffer.
+///
+/// # Errors
+/// If there is no such tensor, it has no data, or a slice does not fit it.
+pub fn nbytes(container: &(dyn Container + Sync), pick: &Pick) -> Result<u64, AnyError> {
+    Asked::of(container, pick).map(|asked| asked.runs.nbytes())
+}
+
+/// Fills buffers of the caller with tensors or parts of them, in the order of `picks`; each buffer is as long as [`nbytes`] says.
+/// Beside the buffers, memory does not depend on the size of the model.
+///
+/// # Errors
+/// [`ClaimError::Damaged`] if values are not what their file states; [`AnyError::OutOfRange`] for a buffer of another length;
+/// [`AnyError::Changed`] if a file was changed since it was opened; if a tensor cannot be read or decompressed. The buffers may hold
+/// some of the values then, checked or not.
+pub fn load_into(
+    container: &(dyn Container + Sync),
+    picks: &[Pick],
+    buffers: &mut [&mut [u8]],
+    options: &LoadOptions,
+    work: &Execution<'_>,
+) -> Result<Loaded, ClaimError> {
+    let asked = picks.iter().map(|pick| Asked::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
+    if asked.len() != buffers.len() {
+        let text = format!("there are {} buffers for {} tensors", buffers.len(), asked.len());
+        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
+        return Err(AnyError::Io { at: 0, len: 0, source }.into());
+    }
+    let mut items = Vec::with_capacity(asked.len());
+    for (asked, out) in asked.into_iter().zip(buffers) {
+        items.push(Item::new(container, asked.position, asked.stored, asked.runs, out)?);
+    }
+    load_items(container, items, options, work)
+}
+
+/// Loads tensors or parts of them, each into a buffer of its own.
+///
+/// # Errors
+/// As [`load_into`]; also if the memory cannot be had.
+pub fn load(
+    container: &(dyn Container + Sync),
+    picks: &[Pick],
+    options: &LoadOptions,
+    work: &Execution<'_>,
+) -> Result<(Vec<LoadedTensor>, Loaded), ClaimError> {
+    let asked = picks.iter().map(|pick| Asked::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
+    let mut tensors = Vec::with_capacity(asked.len());
+    let mut places = Vec::with_capacity(asked.len());
+    for Asked { position, stored, dtype, shape, runs } in asked {
+        let len = runs.nbytes();
+        let bytes = LoadBuffer::zeroed(len).map_err(|source| AnyError::Io { at: 0, len, source })?;
+        tensors.push(LoadedTensor { position, dtype, shape, bytes });
+        places.push((stored, runs));
+    }
+    let mut items = Vec::with_capacity(tensors.len());
+    for (tensor, (stored, runs)) in tensors.iter_mut().zip(places) {
+        items.push(Item::new(container, tensor.position, stored, runs, &mut tensor.bytes)?);
+    }
+    let loaded = load_items(container, items, options, work)?;
+    Ok((tensors, loaded))
+}
+
+fn load_items(
+    container: &(dyn Container + Sync),
+    items: Vec<Item<'_>>,
+    options: &LoadOptions,
+    work: &Execution<'_>,
+) -> Result<Loaded, ClaimError> {
+    let mut files: Vec<usize> = items.iter().map(|item| item.stored.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    let loading = Loading::new(container, options, &files)?;
+    let claims = if options.verify {
+        let mut positions: Vec<usize> = items.iter().map(|item| item.position).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        container.claims(&positions).map_err(ClaimError::Damaged)?
+    } else {
+        Claims::new()
+    };
+    loading.run(items, &claims, work)
+}

@@ -1,0 +1,203 @@
+//! Does the work of a load, on several threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tensor_core::AlignedBuf;
+
+use super::jobs::{Item, Job, jobs};
+use super::{LoadOptions, Loaded};
+use crate::claims::{ClaimError, Claims};
+use crate::container::Container;
+use crate::error::AnyError;
+use crate::execution::{Execution, PIECE};
+use crate::fetch::now;
+use crate::plan::gather;
+
+/// Tensors below this are read with their neighbours, and copied from there.
+const SMALL: usize = 64 << 10;
+
+/// A load from some files.
+pub(super) struct Loading<'a> {
+    container: &'a (dyn Container + Sync),
+    options: LoadOptions,
+    files: &'a [usize],
+    /// Those that are read past the page cache.
+    uncached: Vec<usize>,
+    past_cache: AtomicU64,
+}
+
+/// What a thread keeps from piece to piece.
+#[derive(Default)]
+struct Scratch {
+    /// Small tensors with their neighbours.
+    bytes: AlignedBuf,
+    /// What is read past the page cache.
+    uncached: AlignedBuf,
+}
+
+impl<'a> Loading<'a> {
+    /// A load from these files, none of which has changed since it was opened.
+    pub(super) fn new(
+        container: &'a (dyn Container + Sync),
+        options: &LoadOptions,
+        files: &'a [usize],
+    ) -> Result<Self, AnyError> {
+        let mut loading =
+            Self { container, options: *options, files, uncached: Vec::new(), past_cache: AtomicU64::new(0) };
+        loading.check_unchanged()?;
+        if options.uncached {
+            for &file in files {
+                if container.source_of(file)?.is_cold() {
+                    loading.uncached.push(file);
+                }
+            }
+        }
+        Ok(loading)
+    }
+
+    /// That no file has changed, or what was read of it belongs to two versions.
+    fn check_unchanged(&self) -> Result<(), AnyError> {
+        for &file in self.files {
+            let source = self.container.source_of(file)?;
+            if !source.is_unchanged() {
+                return Err(AnyError::Changed.in_source(source.name()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn run(
+        &self,
+        items: Vec<Item<'_>>,
+        claims: &Claims,
+        work: &Execution<'_>,
+    ) -> Result<Loaded, ClaimError> {
+        let jobs: Vec<_> =
+            jobs(items, self.options.plan).into_iter().map(|job| Mutex::new(Some(job))).collect();
+        let one = |scratch: &mut Scratch, number: u64| -> Result<(), ClaimError> {
+            let slot = usize::try_from(number).ok().and_then(|number| jobs.get(number));
+            let job = slot.and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let Some(job) = job else { return Ok(()) };
+            let done = self.job(job, claims, scratch);
+            // What cannot be decoded may be what is damaged, and then the digest says more.
+            if let Some(failure) = claims.failure() {
+                return Err(ClaimError::Damaged(failure));
+            }
+            if work.advance(done?).is_break() { Err(AnyError::Cancelled.into()) } else { Ok(()) }
+        };
+        let done = work.each(jobs.len() as u64, Scratch::default, one, Ok);
+        let done = done.and_then(|()| claims.finish(self.container, work));
+        if self.options.drop_cache {
+            for &file in self.files {
+                self.container.source_of(file)?.drop_cached();
+            }
+        }
+        // A file that was changed explains whatever went wrong.
+        if !matches!(done, Err(ClaimError::Other(AnyError::Cancelled))) {
+            self.check_unchanged()?;
+        }
+        done?;
+        Ok(Loaded { notes: claims.notes().to_vec(), uncached: self.past_cache.load(Ordering::Relaxed) })
+    }
+
+    /// Does one piece, and says how many bytes it has filled.
+    fn job(&self, job: Job<'_>, claims: &Claims, scratch: &mut Scratch) -> Result<u64, AnyError> {
+        match job {
+            Job::Bytes { file, parts } => self.parts(file, parts, claims, scratch),
+            Job::Values { position, offset, out } => {
+                self.values(position, offset, out, claims)?;
+                Ok(out.len() as u64)
+            }
+            Job::Slice { position, runs, out } => {
+                let read = async |at: u64, out: &mut [u8]| self.values(position, at, out, claims);
+                let (at, len) = (runs.offset(), runs.nbytes());
+                let failed = |source| AnyError::Io { at, len, source };
+                now(gather(&runs, self.options.plan, out, read, failed))?;
+                Ok(len)
+            }
+        }
+    }
+
+    fn values(&self, position: usize, at: u64, out: &mut [u8], claims: &Claims) -> Result<(), AnyError> {
+        if claims.is_empty() {
+            return self.container.read_into(position, at, out);
+        }
+        self.container.read_into_checked(position, at, out, claims)
+    }
+
+    /// Bytes as they are: large tensors to where they belong, small ones together.
+    fn parts(
+        &self,
+        file: usize,
+        mut parts: Vec<(u64, &mut [u8])>,
+        claims: &Claims,
+        scratch: &mut Scratch,
+    ) -> Result<u64, AnyError> {
+        let mut filled = 0;
+        for group in parts.chunk_by_mut(|a, b| a.1.len() < SMALL && b.1.len() < SMALL) {
+            filled += group.iter().map(|(_, out)| out.len() as u64).sum::<u64>();
+            match group {
+                [(at, out)] => self.one(file, *at, out, claims, &mut scratch.uncached)?,
+                several => self.together(file, several, claims, scratch)?,
+            }
+        }
+        Ok(filled)
+    }
+
+    fn one(
+        &self,
+        file: usize,
+        mut at: u64,
+        out: &mut [u8],
+        claims: &Claims,
+        uncached: &mut AlignedBuf,
+    ) -> Result<(), AnyError> {
+        if claims.is_empty() {
+            return self.read(file, at, out, uncached);
+        }
+        let piece = usize::try_from(PIECE).unwrap_or(usize::MAX);
+        for out in out.chunks_mut(piece) {
+            self.read(file, at, out, uncached)?;
+            claims.saw(file, at, out);
+            at += out.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn together(
+        &self,
+        file: usize,
+        parts: &mut [(u64, &mut [u8])],
+        claims: &Claims,
+        scratch: &mut Scratch,
+    ) -> Result<(), AnyError> {
+        let start = parts.first().map_or(0, |(at, _)| *at);
+        let end = parts.iter().map(|(at, out)| at + out.len() as u64).max().unwrap_or(start);
+        let Scratch { bytes, uncached } = scratch;
+        let len = end - start;
+        let out_of_memory =
+            || AnyError::Io { at: start, len, source: std::io::ErrorKind::OutOfMemory.into() };
+        bytes.resize(usize::try_from(len).map_err(|_| out_of_memory())?).map_err(|_| out_of_memory())?;
+        self.one(file, start, bytes, claims, uncached)?;
+        for (at, out) in parts {
+            let begin = usize::try_from(*at - start).unwrap_or(usize::MAX);
+            if let Some(found) = bytes.get(begin..).and_then(|rest| rest.get(..out.len())) {
+                out.copy_from_slice(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, file: usize, at: u64, out: &mut [u8], uncached: &mut AlignedBuf) -> Result<(), AnyError> {
+        if self.uncached.binary_search(&file).is_ok() {
+            let source = self.container.source_of(file)?;
+            // Where that does not go, or says that something is wrong, the usual way tells.
+            if source.read_uncached(at, out, uncached).is_ok() {
+                self.past_cache.fetch_add(out.len() as u64, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
+        self.container.read_file(file, at, out)
+    }
+}

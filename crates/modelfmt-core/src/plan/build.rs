@@ -1,0 +1,110 @@
+//! Ranges in any order become a plan.
+
+use super::runs::Runs;
+use super::{PlanOptions, PlannedRange, ReadPlan};
+
+/// Takes ranges in any order; they may overlap.
+#[derive(Clone, Debug)]
+pub struct PlanBuilder {
+    options: PlanOptions,
+    ranges: Vec<PlannedRange>,
+}
+
+impl PlanBuilder {
+    pub(super) const fn new(options: PlanOptions) -> Self {
+        Self { options, ranges: Vec::new() }
+    }
+
+    /// How ranges become requests.
+    #[must_use]
+    pub const fn options(&self) -> PlanOptions {
+        self.options
+    }
+
+    /// Adds bytes of the file of that number, all of which are wanted.
+    pub fn add(&mut self, file: usize, runs: Runs) {
+        let wanted = runs.nbytes();
+        if wanted == 0 {
+            return;
+        }
+        let runs = runs.joined(self.options.gap);
+        // What follows the last one is met often: the tensors of a file in its order.
+        if let Some(last) = self.ranges.last_mut()
+            && last.file == file
+            && let (Some(before), Some(range)) = (last.runs.as_range(), runs.as_range())
+            && before.end == range.start
+            && last.wanted == last.runs.len()
+            && wanted == runs.len()
+        {
+            last.wanted += wanted;
+            last.runs = Runs::of_range(before.start..range.end);
+            return;
+        }
+        self.ranges.push(PlannedRange { file, runs, wanted });
+    }
+
+    /// As [`add`](Self::add), of each that there is.
+    pub fn extend(&mut self, file: usize, runs: impl IntoIterator<Item = Runs>) {
+        runs.into_iter().for_each(|runs| self.add(file, runs));
+    }
+
+    /// The plan, over files of these names.
+    #[must_use]
+    pub fn finish(self, files: Vec<Option<String>>) -> ReadPlan {
+        let Self { options, mut ranges } = self;
+        ranges.sort_by(|a, b| {
+            let key = |range: &PlannedRange| (range.file, range.runs.offset(), range.runs.hull().end);
+            key(a).cmp(&key(b))
+        });
+        let mut sweep = Sweep { gap: options.gap, done: Vec::new(), current: None, covered: 0 };
+        ranges.into_iter().for_each(|range| sweep.take(range));
+        let mut ranges = sweep.finish();
+        ranges.sort_by_key(|range| (range.file, range.runs.offset()));
+        ReadPlan { files, ranges, proofs: Vec::new(), options }
+    }
+}
+
+/// Goes through ranges by their beginnings and merges those that are near.
+struct Sweep {
+    gap: u64,
+    done: Vec<PlannedRange>,
+    /// The single range that grows.
+    current: Option<PlannedRange>,
+    /// Where the values end that were counted as wanted.
+    covered: u64,
+}
+
+impl Sweep {
+    fn take(&mut self, next: PlannedRange) {
+        let hull = next.runs.hull();
+        let current = self.current.as_ref().filter(|current| current.file == next.file);
+        let reach = current.map_or(0, |current| current.runs.hull().end);
+        if next.runs.as_range().is_none() {
+            // Several runs stay as they are, unless the range has them all, or they are there already.
+            let is_read = current.is_some() && hull.end <= reach;
+            if !is_read && self.done.last() != Some(&next) {
+                self.done.push(next);
+            }
+            return;
+        }
+        let is_near = current.is_some() && hull.start <= reach.saturating_add(self.gap);
+        match self.current.as_mut().filter(|_| is_near) {
+            Some(current) => {
+                // Bytes that several tensors share are wanted once.
+                let again = self.covered.saturating_sub(hull.start).min(next.wanted);
+                current.runs = Runs::of_range(current.runs.offset()..reach.max(hull.end));
+                current.wanted = (current.wanted + next.wanted - again).min(current.runs.len());
+                self.covered = self.covered.max(hull.end);
+            }
+            None => {
+                self.done.extend(self.current.replace(next));
+                self.covered = hull.end;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<PlannedRange> {
+        self.done.extend(self.current.take());
+        self.done
+    }
+}

@@ -1,0 +1,236 @@
+//! What is going to be read, as data: which tensors or parts of tensors, which ranges of which files that takes, in which
+//! requests, and what verifies each.
+//!
+//! A plan is made of an index and reads no values. The same plan is printed, driven over an object store with many requests in
+//! flight, or read into memory.
+//!
+//! ```
+//! use modelfmt_core::plan::{PlanOptions, ReadPlan, Runs, Stride};
+//!
+//! // Two tensors that are near to each other, and every tenth row of a third.
+//! let mut plan = ReadPlan::builder(PlanOptions { gap: 64, max_request: 4096 });
+//! plan.add(0, Runs::of_range(0..1000));
+//! plan.add(0, Runs::of_range(1024..3000));
+//! plan.extend(1, Runs::new(0, 100, [Stride { count: 5, bytes: 1000 }]));
+//! let plan = plan.finish(vec![None]);
+//!
+//! let totals = plan.totals();
+//! assert_eq!((totals.requests, totals.wanted, totals.read, totals.overhead()), (6, 3476, 3500, 24));
+//! let requests: Vec<_> = plan.requests().map(|request| request.range).collect();
+//! assert_eq!(requests[..3], [0..3000, 0..100, 1000..1100]);
+//! ```
+
+mod build;
+mod gather;
+mod of;
+mod runs;
+#[cfg(feature = "serde")]
+mod serde;
+pub(crate) mod slice;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+pub use self::build::PlanBuilder;
+pub use self::gather::TensorSlice;
+pub(crate) use self::gather::{gather, gathered};
+pub use self::runs::{Runs, RunsIter, Stride};
+pub use self::slice::{Slice, SliceError, Sliced, Span};
+
+/// How ranges become requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// Ranges with at most so many bytes between them become one.
+    pub gap: u64,
+    /// No request is longer.
+    pub max_request: u64,
+}
+
+impl PlanOptions {
+    /// For files of this machine: gaps of 64 KiB, requests of 8 MiB.
+    #[must_use]
+    pub const fn local() -> Self {
+        Self { gap: 64 << 10, max_request: 8 << 20 }
+    }
+
+    /// For files that are far away, where a request takes as long as a mebibyte: gaps of 1 MiB, requests of 16 MiB.
+    #[must_use]
+    pub const fn remote() -> Self {
+        Self { gap: 1 << 20, max_request: 16 << 20 }
+    }
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self::local()
+    }
+}
+
+/// A tensor of which values are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// Its position.
+    pub position: usize,
+    /// Which part of it; `None` for all.
+    pub slice: Option<Slice>,
+}
+
+impl Pick {
+    /// All values of the tensor at a position.
+    #[must_use]
+    pub const fn whole(position: usize) -> Self {
+        Self { position, slice: None }
+    }
+
+    /// A part of the tensor at a position.
+    #[must_use]
+    pub const fn part(position: usize, slice: Slice) -> Self {
+        Self { position, slice: Some(slice) }
+    }
+}
+
+/// Bytes of a file that are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRange {
+    /// The number of the file, as [`Container::read_file`](crate::Container::read_file) has it.
+    pub file: usize,
+    /// The bytes: one range, or several at regular distances.
+    pub runs: Runs,
+    /// How many of them are values that are wanted, as they are stored.
+    pub wanted: u64,
+}
+
+/// What verifies bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The number of the file.
+    pub file: usize,
+    /// The bytes that have to be read to check any of them.
+    pub range: Range<u64>,
+    /// What they are checked by: `blake3`, `crc32`, …
+    pub by: &'static str,
+}
+
+/// One range of a file that is asked for at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The number of the file.
+    pub file: usize,
+    /// The bytes.
+    pub range: Range<u64>,
+}
+
+/// How much a plan reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The number of requests.
+    pub requests: u64,
+    /// The bytes that are wanted, as they are stored.
+    pub wanted: u64,
+    /// The bytes that are read.
+    pub read: u64,
+}
+
+impl Totals {
+    /// The bytes that are read and that nobody wanted.
+    #[must_use]
+    pub const fn overhead(&self) -> u64 {
+        self.read.saturating_sub(self.wanted)
+    }
+}
+
+/// What is going to be read: ranges of files, ordered by file and place.
+///
+/// It holds an entry for each range at most, however many requests that takes, and less where ranges are near to each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadPlan {
+    files: Vec<Option<String>>,
+    ranges: Vec<PlannedRange>,
+    proofs: Vec<Proof>,
+    options: PlanOptions,
+}
+
+impl ReadPlan {
+    /// A plan to which ranges are added.
+    #[must_use]
+    pub const fn builder(options: PlanOptions) -> PlanBuilder {
+        PlanBuilder::new(options)
+    }
+
+    /// The files of a set, as its index names them; of a file that stands alone, one without a name.
+    #[must_use]
+    pub fn files(&self) -> &[Option<String>] {
+        &self.files
+    }
+
+    /// The name of the file of that number; `None` if it stands alone.
+    #[must_use]
+    pub fn file(&self, number: usize) -> Option<&str> {
+        self.files.get(number)?.as_deref()
+    }
+
+    /// What is read, ordered by file and place.
+    #[must_use]
+    pub fn ranges(&self) -> &[PlannedRange] {
+        &self.ranges
+    }
+
+    /// How it becomes requests.
+    #[must_use]
+    pub const fn options(&self) -> PlanOptions {
+        self.options
+    }
+
+    /// What verifies the ranges, ordered by file and place.
+    #[must_use]
+    pub fn proofs(&self) -> &[Proof] {
+        &self.proofs
+    }
+
+    /// The same plan with what verifies its ranges.
+    #[must_use]
+    pub fn with_proofs(mut self, mut proofs: Vec<Proof>) -> Self {
+        proofs.sort_by_key(|proof| (proof.file, proof.range.start, proof.range.end));
+        self.proofs = proofs;
+        self
+    }
+
+    /// What verifies bytes of a range.
+    pub fn proofs_of(&self, range: &PlannedRange) -> impl Iterator<Item = &Proof> {
+        let (file, hull) = (range.file, range.runs.hull());
+        let (start, end) = (hull.start, hull.end);
+        let first = self.proofs.partition_point(|proof| proof.file < file);
+        let of_file = self.proofs.iter().skip(first).take_while(move |proof| proof.file == file);
+        of_file.take_while(move |proof| proof.range.start < end).filter(move |proof| proof.range.end > start)
+    }
+
+    /// The requests in order, none longer than [`PlanOptions::max_request`].
+    pub fn requests(&self) -> impl Iterator<Item = Request> {
+        let longest = self.options.max_request.max(1);
+        self.ranges.iter().flat_map(move |range| {
+            let cut = move |run: Range<u64>| {
+                let count = (run.end - run.start).div_ceil(longest);
+                (0..count).map(move |number| {
+                    let start = run.start + number * longest;
+                    start..run.end.min(start.saturating_add(longest))
+                })
+            };
+            range.runs.iter().flat_map(cut).map(|part| Request { file: range.file, range: part })
+        })
+    }
+
+    /// How much is read. Takes a step for each range, not for each request.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let longest = self.options.max_request.max(1);
+        let add = |sum: Totals, range: &PlannedRange| Totals {
+            requests: sum
+                .requests
+                .saturating_add(range.runs.count().saturating_mul(range.runs.len().div_ceil(longest))),
+            wanted: sum.wanted.saturating_add(range.wanted),
+            read: sum.read.saturating_add(range.runs.nbytes()),
+        };
+        self.ranges.iter().fold(Totals::default(), add)
+    }
+}

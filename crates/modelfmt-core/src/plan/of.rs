@@ -1,0 +1,98 @@
+//! Plans of tensors: of an index alone, or of an open model.
+
+use std::ops::Range;
+
+use tensor_core::TensorInfo;
+
+use super::runs::Runs;
+use super::{Pick, PlanBuilder, PlanOptions, ReadPlan};
+use crate::container::Container;
+use crate::error::{AnyError, Error};
+use crate::file_index::FileIndex;
+use crate::table::Stored;
+
+/// Parts of a compressed tensor that are planned one by one. More of them are planned as one range.
+const MAX_PARTS: u64 = 1 << 16;
+
+impl ReadPlan {
+    /// What reading these tensors takes. No values are read; of compressed tensors of which a part is wanted, the headers of the
+    /// blocks before it are. Tensors that are declared without data take nothing.
+    ///
+    /// # Errors
+    /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor.
+    pub fn of(
+        container: &(impl Container + ?Sized),
+        picks: &[Pick],
+        options: PlanOptions,
+    ) -> Result<Self, AnyError> {
+        let mut plan = Self::builder(options);
+        for pick in picks {
+            let stored = container.stored(pick.position)?;
+            let info = container.info(pick.position);
+            let info = info.ok_or_else(|| AnyError::no_such_position(pick.position))?;
+            let part = |range| container.stored_range(pick.position, range);
+            add(&mut plan, pick, &info, stored, &part)?;
+        }
+        let mut files: Vec<Option<String>> = container.file_paths().into_iter().map(Some).collect();
+        if files.is_empty() {
+            files.push(None);
+        }
+        Ok(plan.finish(files))
+    }
+
+    /// What reading these tensors of a file takes, as far as its index says: a part of a compressed tensor counts as all of it.
+    /// Nothing is read.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn of_index<I: FileIndex>(
+        index: &I,
+        picks: &[Pick],
+        options: PlanOptions,
+    ) -> Result<Self, Error<I::Fault>> {
+        let mut plan = Self::builder(options);
+        for pick in picks {
+            let absent = || Error::no_such_position(pick.position);
+            let info = index.tensors().info(pick.position).ok_or_else(absent)?;
+            let location = index.location(pick.position).ok_or_else(absent)?;
+            let part = |_| index.stored_extent(pick.position).ok_or_else(absent);
+            add(&mut plan, pick, &info, Stored::of(0, &location), &part)?;
+        }
+        Ok(plan.finish(vec![None]))
+    }
+}
+
+/// Says which bytes of the file are read for a range of a tensor's values.
+type PartOf<'p, F> = &'p dyn Fn(Range<u64>) -> Result<Range<u64>, Error<F>>;
+
+fn add<F>(
+    plan: &mut PlanBuilder,
+    pick: &Pick,
+    info: &TensorInfo<'_>,
+    stored: Stored,
+    part: PartOf<'_, F>,
+) -> Result<(), Error<F>> {
+    let Stored { file, offset: Some(offset), nbytes, encoding } = stored else { return Ok(()) };
+    let runs = match &pick.slice {
+        None => Runs::of_range(0..info.nbytes),
+        Some(slice) => slice.of(info).map_err(|fault| Error::slice(info, fault))?.runs,
+    };
+    if runs.is_empty() {
+        return Ok(());
+    }
+    if !encoding.is_compressed() {
+        let end = runs.hull().end;
+        let placed = runs.moved(offset).filter(|_| end <= nbytes);
+        plan.add(file, placed.ok_or_else(|| Error::out_of_range(info, 0, end))?);
+        return Ok(());
+    }
+    let joined = runs.joined(plan.options().gap);
+    if joined.count() > MAX_PARTS {
+        plan.add(file, Runs::of_range(part(joined.hull())?));
+        return Ok(());
+    }
+    for run in &joined {
+        plan.add(file, Runs::of_range(part(run)?));
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Bytes at regular distances, told by a few numbers however many runs there are.
+
+use std::ops::Range;
+
+/// One dimension of [`Runs`]: what lies within is there `count` times, `bytes` apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stride {
+    /// How often.
+    pub count: u64,
+    /// From the beginning of one to that of the next.
+    pub bytes: u64,
+}
+
+/// Runs of bytes of equal length at regular distances: a range, or the rows of a slice that takes every second of them.
+///
+/// They ascend and share no bytes. A run of every second element of a tensor of 10^12 takes no more memory than a range.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Runs {
+    offset: u64,
+    len: u64,
+    /// The outermost first.
+    strides: Vec<Stride>,
+}
+
+impl Runs {
+    /// One run. A range that ends before it begins has no bytes.
+    #[must_use]
+    pub const fn of_range(range: Range<u64>) -> Self {
+        Self { offset: range.start, len: range.end.saturating_sub(range.start), strides: Vec::new() }
+    }
+
+    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would share
+    /// bytes or not ascend, or end beyond 2^64.
+    #[must_use]
+    pub fn new(offset: u64, len: u64, strides: impl Into<Vec<Stride>>) -> Option<Self> {
+        let mut strides: Vec<Stride> = strides.into();
+        if len == 0 || strides.iter().any(|stride| stride.count == 0) {
+            return Some(Self::of_range(offset..offset));
+        }
+        strides.retain(|stride| stride.count > 1);
+        let mut extent = len;
+        for stride in strides.iter().rev() {
+            if stride.bytes < extent {
+                return None;
+            }
+            extent = (stride.count - 1).checked_mul(stride.bytes)?.checked_add(extent)?;
+        }
+        offset.checked_add(extent)?;
+        Some(Self { offset, len, strides }.joined(0))
+    }
+
+    /// Where the first run begins.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length of each run.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The distances, the outermost first; none for a single run.
+    #[must_use]
+    pub fn strides(&self) -> &[Stride] {
+        &self.strides
+    }
+
+    /// The number of runs; none of them is empty.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        if self.is_empty() { 0 } else { self.strides.iter().map(|stride| stride.count).product() }
+    }
+
+    /// The bytes of all runs.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        self.count() * self.len // they share no bytes and end below 2^64
+    }
+
+    /// From the first byte to the last.
+    #[must_use]
+    pub fn hull(&self) -> Range<u64> {
+        let extent =
+            self.strides.iter().fold(self.len, |sum, stride| sum + (stride.count - 1) * stride.bytes);
+        self.offset..self.offset + extent
+    }
+
+    /// The range, if there is one run or none.
+    #[must_use]
+    pub fn as_range(&self) -> Option<Range<u64>> {
+        self.strides.is_empty().then(|| self.hull())
+    }
+
+    /// The same runs `by` bytes further on; `None` if they would end beyond 2^64.
+    #[must_use]
+    pub fn moved(mut self, by: u64) -> Option<Self> {
+        self.hull().end.checked_add(by)?;
+        self.offset += by;
+        Some(self)
+    }
+
+    /// Runs that hold these, where those are one that have at most `gap` bytes between them.
+    #[must_use]
+    pub fn joined(mut self, gap: u64) -> Self {
+        while let Some(&Stride { count, bytes }) = self.strides.last()
+            && bytes - self.len <= gap
+        {
+            self.len += (count - 1) * bytes;
+            self.strides.pop();
+        }
+        // Strides that go on evenly are one.
+        let mut kept: Vec<Stride> = Vec::with_capacity(self.strides.len());
+        for &outer in self.strides.iter().rev() {
+            match kept.last_mut() {
+                Some(inner) if inner.count.checked_mul(inner.bytes) == Some(outer.bytes) => {
+                    inner.count *= outer.count; // no more than there are bytes below 2^64
+                }
+                _ => kept.push(outer),
+            }
+        }
+        kept.reverse();
+        Self { strides: kept, ..self }
+    }
+
+    /// The runs, ascending.
+    #[must_use]
+    pub fn iter(&self) -> RunsIter<'_> {
+        RunsIter { runs: self, left: self.count(), at: self.offset, counts: vec![0; self.strides.len()] }
+    }
+}
+
+impl<'a> IntoIterator for &'a Runs {
+    type Item = Range<u64>;
+    type IntoIter = RunsIter<'a>;
+
+    fn into_iter(self) -> RunsIter<'a> {
+        self.iter()
+    }
+}
+
+/// The runs of [`Runs`], ascending.
+#[derive(Clone, Debug)]
+pub struct RunsIter<'a> {
+    runs: &'a Runs,
+    left: u64,
+    at: u64,
+    /// For each stride, how many have been passed.
+    counts: Vec<u64>,
+}
+
+impl Iterator for RunsIter<'_> {
+    type Item = Range<u64>;
+
+    fn next(&mut self) -> Option<Range<u64>> {
+        self.left = self.left.checked_sub(1)?;
+        let range = self.at..self.at + self.runs.len;
+        if self.left > 0 {
+            for (stride, passed) in self.runs.strides.iter().zip(&mut self.counts).rev() {
+                if *passed + 1 < stride.count {
+                    *passed += 1;
+                    self.at += stride.bytes;
+                    break;
+                }
+                self.at -= *passed * stride.bytes;
+                *passed = 0;
+            }
+        }
+        Some(range)
+    }
+}

@@ -1,0 +1,68 @@
+//! Parts of tensors by their positions in each dimension, for the readers of sets.
+
+use tensor_core::Bytes;
+
+use super::{AsyncSetReader, MapError, OpenSet, SetReader, ShardMap};
+use crate::error::Error;
+use crate::fetch::{FetchFiles, now};
+use crate::plan::{Slice, TensorSlice, gathered};
+use crate::source::Files;
+
+impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
+    /// A part of the tensor at a position.
+    pub(super) async fn slice_at(
+        &self,
+        position: usize,
+        slice: &Slice,
+    ) -> Result<TensorSlice<'_>, MapError<M>> {
+        let info = self.info(position).await?;
+        let sliced = slice.of(&info).map_err(|fault| self.named(Error::slice(&info, fault)))?;
+        let bytes = match sliced.runs.as_range() {
+            Some(range) => self.read_range(position, range).await?,
+            None => {
+                let read = async |at: u64, out: &mut [u8]| self.read_into(position, at, out).await;
+                let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
+                let failed = |source| self.named(Error::Io { at, len, source });
+                Bytes::Owned(gathered(&sliced, read, failed).await?)
+            }
+        };
+        Ok(TensorSlice::new(&info, sliced.shape, bytes))
+    }
+}
+
+impl<M: ShardMap, F: Files> SetReader<M, F> {
+    /// A part of the tensor of that name: as [`Reader::slice`](crate::Reader::slice).
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.
+    pub fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.slice_at(self.0.position(name)?, slice)
+    }
+
+    /// A part of the tensor at a position.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.prepare(position);
+        now(self.0.slice_at(position, slice))
+    }
+}
+
+impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
+    /// A part of the tensor of that name: as [`SetReader::slice`].
+    ///
+    /// # Errors
+    /// As [`SetReader::slice`].
+    pub async fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.0.slice_at(self.0.position(name)?, slice).await
+    }
+
+    /// A part of the tensor at a position.
+    ///
+    /// # Errors
+    /// As [`SetReader::slice`].
+    pub async fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.0.slice_at(position, slice).await
+    }
+}
