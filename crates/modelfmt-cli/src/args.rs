@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Convert(Box<Convert>),
     Extract(Extract),
     Diff(Diff),
+    Plan(Plan),
     Completions(Completions),
     Man(Man),
 }
@@ -55,6 +56,7 @@ impl Command {
             Self::Inspect(args) => args.json,
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
+            Self::Plan(args) => args.json,
             Self::Show(_) | Self::Convert(_) | Self::Extract(_) | Self::Completions(_) | Self::Man(_) => {
                 false
             }
@@ -301,6 +303,27 @@ pub(crate) struct Diff {
     /// The second model
     #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
     pub(crate) b: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the ranges of a file that reading tensors takes: near ones are one request, long ones several. No values are read
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt plan model.safetensors
+  modelfmt plan model.aero 'layers.0.*' head.weight
+  modelfmt plan model.safetensors.index.json 'embed.*' --json | jq '.ranges[]'
+
+The ranges hold the values; what is read to open the file and to verify it is not
+among them. Gaps of up to 64 KiB between tensors are read over, and count as overhead.")]
+pub(crate) struct Plan {
+    /// A model file, the index of a set, or a folder with one of them
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, if none is named
+    #[arg(value_name = "GLOB")]
+    pub(crate) tensors: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => commands::convert::run(&args, quiet),
         Command::Extract(args) => commands::extract::run(&args, quiet),
         Command::Diff(args) => commands::diff::run(&args, quiet),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(_) => commands::completions::man(),
     };

@@ -178,6 +178,7 @@
 //! | `all-formats` | the seven above | |
 //! | `mmap` | [`modelfmt_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
+//! | `direct` | on Linux, [`Model::load`] can read past the page cache and have it forget what was read | rustix |
 //! | `npy` | [`ExtractAs::Npy`] | npyz |
 //!
 //! A format that is switched off is still told ([`Error::NotEnabled`]). The formats have features of their own, of
@@ -199,6 +200,7 @@ mod globs;
 mod inspect;
 mod model;
 mod open;
+mod plan;
 mod presets;
 mod printable;
 mod quant;

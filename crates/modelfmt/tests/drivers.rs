@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, Reader, Step, Steps, author::FileIndex};
 use modelfmt::{Execution, VerifyLevel};
 use testkit::reference;
@@ -22,6 +23,8 @@ struct Seen {
     values: Vec<Result<Vec<u8>, String>>,
     /// A few bytes from the middle of each tensor.
     slices: Vec<Result<Vec<u8>, String>>,
+    /// Every second row, of which the first column is left out; and from the end.
+    parts: Vec<Result<Vec<u8>, String>>,
     report: Vec<String>,
 }
 
@@ -29,6 +32,12 @@ type Outcome = Result<Seen, String>;
 
 fn middle(nbytes: u64) -> (u64, usize) {
     (nbytes / 3, usize::try_from(nbytes / 2).unwrap().min(100_000))
+}
+
+/// Parts of a tensor of that shape that lie in several places.
+fn parts_of(shape: &[u64]) -> Vec<Slice> {
+    let texts: &[&str] = if shape.len() > 1 { &["::2,1:", "-2:,::3"] } else { &["1::2"] };
+    texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
@@ -42,8 +51,16 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
         assert_eq!(range.map_err(text), slice);
         slice
     };
+    let parts = |position: usize| {
+        let reader = &reader;
+        let slices = parts_of(reader.tensors().info(position).unwrap().shape).into_iter();
+        slices.map(move |slice| {
+            reader.slice_at(position, &slice).map(|part| part.bytes().to_vec()).map_err(text)
+        })
+    };
     Ok(Seen {
         tensors: reader.tensors().iter().map(|info| format!("{info:?}")).collect(),
+        parts: positions.clone().flat_map(parts).collect(),
         values: positions
             .clone()
             .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(text))
@@ -55,7 +72,7 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
 
 async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
     let reader = AsyncReader::<I, _>::from_source(source).await.map_err(text)?;
-    let (mut values, mut slices) = (Vec::new(), Vec::new());
+    let (mut values, mut slices, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for position in 0..reader.tensors().len() {
         values.push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
@@ -67,9 +84,13 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
             assert_eq!(range.map(|bytes| bytes.to_vec()).map_err(text), slice);
         }
         slices.push(slice);
+        for slice in parts_of(reader.tensors().info(position).unwrap().shape) {
+            let part = reader.slice_at(position, &slice).await;
+            parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+        }
     }
     let tensors = reader.tensors().iter().map(|info| format!("{info:?}")).collect();
-    Ok(Seen { tensors, values, slices, report: report(&reader.verify(VerifyLevel::Full).await) })
+    Ok(Seen { tensors, values, slices, parts, report: report(&reader.verify(VerifyLevel::Full).await) })
 }
 
 /// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.

@@ -10,10 +10,8 @@ use std::io::{self, Write};
 use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo};
 use tensor_stats::{Histogram, Stats};
 
-use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::format_g::G6;
-use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 use crate::printable::Printable;
 use crate::ties::Ties;
@@ -49,7 +47,7 @@ pub fn show_tensors(
 ) -> Result<()> {
     let mut positions = Vec::new();
     for name in names {
-        named(model, name.as_ref(), &mut positions)?;
+        model.named(name.as_ref(), &mut positions)?;
     }
     let mut shown = HashSet::new();
     let mut sections = Sections { out, begun: false };
@@ -87,21 +85,6 @@ impl Known {
         self.stats.insert(group, stats.clone());
         Ok(stats)
     }
-}
-
-/// The tensor of that name, or those whose names match.
-fn named(model: &Model, name: &str, positions: &mut Vec<usize>) -> Result<()> {
-    if !is_glob(name) || model.container().find(name).is_some() {
-        positions.push(model.find(name)?);
-        return Ok(());
-    }
-    let wrong = |error: GlobError| Error::usage(Choice::Names, error.to_string());
-    let globs = Globs::new([name]).map_err(wrong)?;
-    model.open_all()?;
-    let before = positions.len();
-    positions
-        .extend(model.tensors().enumerate().filter(|(_, info)| globs.is_match(info.name)).map(|(p, _)| p));
-    if positions.len() > before { Ok(()) } else { Err(model.nothing_selected(&[], Some(globs.to_string()))) }
 }
 
 /// Statistics of a tensor's values; blocks are decoded first.

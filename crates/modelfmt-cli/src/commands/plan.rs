@@ -1,0 +1,40 @@
+//! `modelfmt plan`
+
+use std::io::Write;
+
+use modelfmt::Printable;
+use modelfmt::modelfmt_core::plan::{PlanOptions, ReadPlan, Request};
+
+use crate::args::Plan;
+use crate::failure::Result;
+use crate::json::EscapedJson;
+use crate::streams;
+use crate::units::{count, size};
+
+pub(crate) fn run(args: &Plan) -> Result {
+    let model = streams::open(&args.file)?;
+    let picks = model.picks(&args.tensors)?;
+    let plan = model.plan(&picks, PlanOptions::local())?;
+    super::print(|out| {
+        if args.json {
+            serde_json::to_writer(EscapedJson(&mut *out), &plan).map_err(std::io::Error::from)?;
+            return Ok(writeln!(out)?);
+        }
+        text(&plan, out)
+    })
+}
+
+/// A line for each request, and one for all.
+fn text(plan: &ReadPlan, out: &mut dyn Write) -> Result {
+    for Request { file, range } in plan.requests() {
+        write!(out, "{}+{}", range.start, range.end - range.start)?;
+        match plan.file(file) {
+            Some(name) => writeln!(out, " {}", Printable(name))?,
+            None => writeln!(out)?,
+        }
+    }
+    let totals = plan.totals();
+    let s = if totals.requests == 1 { "" } else { "s" };
+    let (requests, read, overhead) = (count(totals.requests), size(totals.read), size(totals.overhead()));
+    Ok(writeln!(out, "{requests} request{s}, {read}, {overhead} of them overhead")?)
+}

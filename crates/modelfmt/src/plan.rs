@@ -1,0 +1,139 @@
+//! Parts of tensors, what reading them takes, and loading them into memory.
+
+use std::collections::HashSet;
+
+use modelfmt_core::Execution;
+use modelfmt_core::claims::ClaimError;
+use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
+use modelfmt_core::plan::{Pick, PlanOptions, ReadPlan, Slice, TensorSlice};
+
+use crate::choice::Choice;
+use crate::error::{Error, Result};
+use crate::globs::{GlobError, Globs, is_glob};
+use crate::model::Model;
+
+impl Model {
+    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed where its values are in memory one
+    /// after the other, else read. Pieces that are near to each other are read at once; of a compressed tensor, the blocks that hold
+    /// some of it are read and decompressed.
+    ///
+    /// ```
+    /// use modelfmt::modelfmt_core::plan::Slice;
+    /// use modelfmt::{Model, View};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// let values: Vec<u8> = (0..12).collect();
+    /// modelfmt::save(&path, [("w", View::new(&values, [3, 4])?)], &Default::default())?;
+    /// let model = Model::open(&path)?;
+    /// let last_two_rows = model.slice("w", &Slice::rows(-2..))?;
+    /// assert_eq!((last_two_rows.shape(), last_two_rows.bytes()), (&[2, 4][..], &[4, 5, 6, 7, 8, 9, 10, 11][..]));
+    /// let column = model.slice("w", &"::2, 1".parse()?)?;
+    /// assert_eq!((column.shape(), column.bytes()), (&[2][..], &[1, 9][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::File`] with [`AnyError::Slice`](modelfmt_core::AnyError::Slice) if the slice does not fit the tensor.
+    pub fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.find(name)?;
+        self.container().slice_at(position, slice).map_err(|error| self.failed(error))
+    }
+
+    /// The tensors of these names, or whose names match these patterns, each once; all that have data if there are none. A name that
+    /// a tensor has is no pattern.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for what is no pattern; if a
+    /// file of a set is missing.
+    pub fn picks<N: AsRef<str>>(&self, names: &[N]) -> Result<Vec<Pick>> {
+        self.expect_tensors()?;
+        let mut positions = Vec::new();
+        if names.is_empty() {
+            self.open_all()?;
+            let has_data =
+                |position: &usize| self.container().info(*position).is_some_and(|info| info.has_data);
+            positions.extend((0..self.tensor_count()).filter(has_data));
+        }
+        for name in names {
+            self.named(name.as_ref(), &mut positions)?;
+        }
+        let mut picked = HashSet::with_capacity(positions.len());
+        positions.retain(|&position| picked.insert(position));
+        Ok(positions.into_iter().map(Pick::whole).collect())
+    }
+
+    /// The position of the tensor of that name, or those of the tensors whose names match.
+    pub(crate) fn named(&self, name: &str, positions: &mut Vec<usize>) -> Result<()> {
+        if !is_glob(name) || self.container().find(name).is_some() {
+            positions.push(self.find(name)?);
+            return Ok(());
+        }
+        let wrong = |error: GlobError| Error::usage(Choice::Names, error.to_string());
+        let globs = Globs::new([name]).map_err(wrong)?;
+        self.open_all()?;
+        let before = positions.len();
+        let matching = self.tensors().enumerate().filter(|(_, info)| globs.is_match(info.name));
+        positions.extend(matching.map(|(position, _)| position));
+        if positions.len() > before {
+            Ok(())
+        } else {
+            Err(self.nothing_selected(&[], Some(globs.to_string())))
+        }
+    }
+
+    /// What reading these tensors, or parts of them, takes: which ranges of which files, in how many requests. Reads no values.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no such tensor, a slice does not fit it, or a file of a set is missing.
+    pub fn plan(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
+        ReadPlan::of(self.container(), picks, options).map_err(|error| self.failed(error))
+    }
+
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, on as many threads as `work` says; each
+    /// buffer is as long as [`load::nbytes`] says. See [`load`](mod@load).
+    ///
+    /// # Errors
+    /// [`Error::File`] if a tensor cannot be read or decompressed, or is not what its file says of it and that is checked; for a buffer of
+    /// another length; with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
+    pub fn load_into(
+        &self,
+        picks: &[Pick],
+        buffers: &mut [&mut [u8]],
+        options: &LoadOptions,
+        work: &Execution<'_>,
+    ) -> Result<Loaded> {
+        load::load_into(self.container(), picks, buffers, options, work)
+            .map_err(|error| self.not_loaded(error))
+    }
+
+    /// Loads tensors or parts of them, each into a buffer of its own, in huge pages where the system gives them.
+    ///
+    /// ```no_run
+    /// use modelfmt::modelfmt_core::load::LoadOptions;
+    /// use modelfmt::{Execution, Model};
+    ///
+    /// let model = Model::open("model.safetensors")?;
+    /// let picks = model.picks(&["layers.0.*"])?;
+    /// let (tensors, _) = model.load(&picks, &LoadOptions::new(), &Execution::default())?;
+    /// println!("{} bytes", tensors[0].bytes.len());
+    /// # Ok::<(), modelfmt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`load_into`](Self::load_into); also if the memory cannot be had.
+    pub fn load(
+        &self,
+        picks: &[Pick],
+        options: &LoadOptions,
+        work: &Execution<'_>,
+    ) -> Result<(Vec<LoadedTensor>, Loaded)> {
+        load::load(self.container(), picks, options, work).map_err(|error| self.not_loaded(error))
+    }
+
+    fn not_loaded(&self, error: ClaimError) -> Error {
+        match error {
+            ClaimError::Damaged(error) | ClaimError::Other(error) => self.failed(error),
+        }
+    }
+}
