@@ -172,7 +172,7 @@ pub(crate) struct Convert {
     ))]
     pub(crate) output: PathBuf,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
-        "The format to write, if OUT's ending does not say it: {}; mag@0.3 for magnetron 0.2",
+        "The format to write, if OUT's ending does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
         formats::names(Format::is_writable)
     ))]
     pub(crate) to: Option<Target>,
@@ -191,7 +191,8 @@ pub(crate) struct Convert {
     /// be repeated: the last match wins, for these three options. DTYPE is written as anywhere: f16, fp16, float16, half
     #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
     pub(crate) cast: Vec<TypeRule>,
-    /// Decode block-quantized tensors to f32, f16 or bf16, and multiply weights of 8 bits and fewer by the scales beside them
+    /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits and fewer by the scales beside them, and
+    /// apply the scales and zero points of OINF 2
     #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
     pub(crate) dequantize: Vec<TypeRule>,
     /// For --dequantize: the tensor with the scales of a weight, where its name does not tell; a * in both names stands for the
@@ -212,6 +213,9 @@ pub(crate) struct Convert {
     /// Write tensors that share their bytes separately, however large that makes OUT
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_ties: bool,
+    /// OINF 1: write bf16, f8_e5m2 and packed integers too, which its document lacks and the published package reads
+    #[arg(long, help_heading = "Values")]
+    pub(crate) allow_extended_types: bool,
 
     /// Drop metadata that the target cannot hold, listing each
     #[arg(long, help_heading = "Metadata")]

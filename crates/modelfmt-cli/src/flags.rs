@@ -32,6 +32,7 @@ impl Words for Flags {
             Choice::Compress => "--compress",
             Choice::Align => "--align",
             Choice::Checksum => "--checksum",
+            Choice::ExtendedTypes => "--allow-extended-types",
             other => other.name(),
         }
     }
@@ -90,6 +91,7 @@ mod tests {
             Choice::Compress,
             Choice::Align,
             Choice::Checksum,
+            Choice::ExtendedTypes,
         ];
         for choice in choices {
             assert!(known.contains(Flags.choice(choice)), "{choice}");

@@ -54,6 +54,8 @@ pub enum Choice {
     Align,
     /// [`ConvertOptions::checksum`](crate::ConvertOptions::checksum).
     Checksum,
+    /// [`ConvertOptions::allow_extended_types`](crate::ConvertOptions::allow_extended_types).
+    ExtendedTypes,
 }
 
 impl Choice {
@@ -85,6 +87,7 @@ impl Choice {
             Self::Compress => "compress",
             Self::Align => "align",
             Self::Checksum => "checksum",
+            Self::ExtendedTypes => "allow_extended_types",
         }
     }
 }

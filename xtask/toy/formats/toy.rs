@@ -24,6 +24,7 @@ pub(super) static TOY: Entry = Entry {
         max_rank: 255,
         names: Names::Any,
         declared: false,
+        quants: false,
         metadata: Metadata::ReadOnly,
         access: Access::ReadOnly(None),
     },

@@ -116,6 +116,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.no_verify = args.no_verify;
     options.lossy = args.lossy;
     options.allow_ties = args.allow_ties;
+    options.allow_extended_types = args.allow_extended_types;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
     options.sizevars = sizevars(&args.sizevar)?;
     options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;

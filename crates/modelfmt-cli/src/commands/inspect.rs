@@ -186,6 +186,10 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     } else if tensor.location.stored_nbytes != info.nbytes && info.has_data {
         notes.push(format!("{} as {}", size(tensor.location.stored_nbytes), tensor.location.encoding.name()));
     }
+    notes.extend(tensor.quant.as_ref().map(|quant| match quant {
+        Ok(quant) => format!("quant {quant}"),
+        Err(why) => format!("quant: {}", Printable(why).cut(LONGEST)),
+    }));
     notes.extend(tensor.location.file.as_deref().map(name));
     notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
     let shape = Printable(&modelfmt::modelfmt_core::DisplayShape(info.shape).to_string()).cut(LONGEST);

@@ -6,7 +6,9 @@ use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{Container, DType};
 
 use super::options::Declared;
+use super::quants::Affine;
 use super::scaling::Scaling;
+use crate::quant::Quant;
 
 /// Where a tensor comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,24 @@ pub(crate) struct Item {
     /// The type that it gets.
     pub(crate) to: DType,
     pub(crate) shape: Shape,
-    /// The number of the scales by which its values are multiplied, among those of [`Tensors`].
+    /// The number of what makes values of its numbers, among the scalings of [`Tensors`].
     pub(crate) scaling: Option<usize>,
+}
+
+impl Item {
+    /// Whether its values are written as they are.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.from == self.to && self.scaling.is_none()
+    }
+}
+
+/// What makes values of the numbers of a tensor that is dequantized.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scales {
+    /// Another tensor.
+    Tensor(Scaling),
+    /// What its file has beside them.
+    Quant(Affine),
 }
 
 /// What becomes of a shape.
@@ -55,7 +73,9 @@ pub(crate) struct Tensors {
     /// Names of scalars that are written as `[1]`.
     pub(crate) scalars: Vec<String>,
     /// The scales that [`Item::scaling`] numbers.
-    pub(crate) scalings: Vec<Scaling>,
+    pub(crate) scalings: Vec<Scales>,
+    /// Scales and zero points that stay beside the values, by the names of their tensors.
+    pub(crate) quants: Vec<(String, Quant)>,
     /// Where the target sorts: by their order here, the positions that the tensors will have; none if they are sorted.
     pub(crate) order: Vec<u64>,
     /// The elements that are written as blocks of each type.

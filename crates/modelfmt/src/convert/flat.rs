@@ -59,6 +59,9 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
         for (name, value) in &reserved.sizevars {
             keys.insert_beside("sizevars.", name, value.clone());
         }
+        for (name, quant) in &reserved.quants {
+            keys.insert_beside("quants.", name, quant.to_value());
+        }
     }
     let stem = names::stem(model.path()).to_owned();
     Ok((keys, Said { own: said, config, stem }))

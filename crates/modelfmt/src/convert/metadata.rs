@@ -18,6 +18,8 @@ use super::reserved::{Changes, KEY, Reserved};
 use super::source::Content;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
+use crate::quant::Quant;
+use crate::words::Remedy;
 
 /// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was.
 pub(super) struct Mapper<'a> {
@@ -31,7 +33,7 @@ impl Mapper<'_> {
     pub(crate) fn map(&self, content: Content, tensors: &Tensors) -> Metadata {
         match self.target.metadata {
             Kind::Json => self.json(content, tensors),
-            _ => self.plain(content),
+            _ => self.plain(content, tensors),
         }
     }
 
@@ -109,6 +111,7 @@ impl Mapper<'_> {
         self.quantization(&mut keys, tensors, &mut notes);
         reserved.declared.clone_from(&tensors.listed);
         reserved.shapes.clone_from(&tensors.scalars);
+        reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
         self.set_aside(&mut keys, &mut reserved, is_turned, &mut notes);
         let architecture = asked.architecture(&keys);
@@ -179,7 +182,7 @@ impl Mapper<'_> {
     }
 
     /// For a target whose metadata is a list of keys with values of its own kinds.
-    fn plain(&self, content: Content) -> Metadata {
+    fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
         let Content { mut keys, reserved, losses, own, own_set, notes, .. } = content;
         let mut metadata = Metadata {
             keys: Object::new(),
@@ -192,6 +195,7 @@ impl Mapper<'_> {
             architecture: String::new(),
         };
         metadata.losses.extend(own.into_iter().chain(own_set));
+        metadata.losses.extend(self.lost_quants(tensors));
         // All keys, and those whose values may be in the form `{"type", "value"}`.
         let (mut all, mut typed) = (Object::new(), HashSet::new());
         if let Some(reserved) = reserved {
@@ -235,6 +239,20 @@ impl Mapper<'_> {
         }
         self.map_sizevars(&mut metadata);
         metadata
+    }
+
+    /// Scales and zero points that stay beside numbers, for a target that has none.
+    fn lost_quants(&self, tensors: &Tensors) -> Vec<Unsupported> {
+        let quants = if self.target.quants { &[][..] } else { &tensors.quants };
+        let loss = |(name, _): &(String, Quant)| {
+            let why = format!(
+                "{} has no scales beside values, and without them its numbers are others",
+                self.target.format
+            );
+            let remedy = Some(Remedy::Dequantize(DType::F32));
+            Unsupported { remedy, ..Unsupported::loss(super::quants::SUBJECT, name, why) }
+        };
+        quants.iter().map(loss).collect()
     }
 
     fn map_sizevars(&self, metadata: &mut Metadata) {
@@ -289,7 +307,7 @@ impl Mapper<'_> {
             _ if !typed && value.as_object().is_some() => {
                 Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
             }
-            _ => super::write::own_value(self.target.format, key, value),
+            _ => super::write::own_value(self.target, key, value),
         }
     }
 }
@@ -322,6 +340,9 @@ impl Metadata {
         }
         for name in &reserved.shapes {
             self.losses.push(Unsupported::loss("the shape [] of tensor", name, taken()));
+        }
+        for (name, _) in &reserved.quants {
+            self.losses.push(Unsupported::loss(super::quants::SUBJECT, name, taken()));
         }
         let keys = reserved.metadata.keys().chain(reserved.sizevars.keys()).chain(reserved.aside.keys());
         for key in keys {

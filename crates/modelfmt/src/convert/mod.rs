@@ -62,6 +62,7 @@ pub(crate) mod options;
 mod output;
 mod plain;
 mod quantize;
+mod quants;
 mod reserved;
 mod rules;
 #[cfg(not(target_arch = "wasm32"))]
@@ -177,7 +178,8 @@ impl<'a> Conversion<'a> {
             let version = version.unwrap_or_default().to_owned();
             Error::usage(Choice::Target, UnknownTarget::Version { format: target, version }.to_string())
         };
-        let capabilities = target.capabilities_of(version).ok_or_else(unwritten)?;
+        let extended = options.allow_extended_types;
+        let capabilities = target.capabilities_with(version, extended).ok_or_else(unwritten)?;
         let never = match capabilities.access {
             Access::ReadWrite => None,
             Access::ReadOnly(instead) => Some(instead),
@@ -195,6 +197,7 @@ impl<'a> Conversion<'a> {
         let choice = Chooser::new(model, capabilities, options)?.choose(&content)?;
         let mapper = Mapper { target: capabilities, options, stem: names::stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);
+        metadata.losses.extend(choice.losses);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
         if options.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;

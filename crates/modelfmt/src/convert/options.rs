@@ -82,6 +82,9 @@ pub struct ConvertOptions {
     pub version: Option<String>,
     /// MAG 1: which checksum. CRC-32, if not given.
     pub checksum: Option<MagChecksum>,
+    /// OINF 1: value types that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers. Version 2
+    /// has them in any case.
+    pub allow_extended_types: bool,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,
     /// Files that no output replaces, besides those of the model: others that were read for this conversion.
@@ -240,6 +243,7 @@ impl ConvertOptions {
             (Choice::Compress, self.compress.is_some()),
             (Choice::Align, self.align.is_some()),
             (Choice::Checksum, self.checksum.is_some()),
+            (Choice::ExtendedTypes, self.allow_extended_types),
         ];
         choices.into_iter().filter(|(_, is_chosen)| *is_chosen).map(|(choice, _)| choice)
     }

@@ -5,7 +5,9 @@ use modelfmt_core::value::{List, Object, Value};
 
 use super::fit::Unsupported;
 use super::options::Declared;
+use super::quants;
 use crate::formats::Format;
+use crate::quant::Quant;
 
 /// The key.
 pub(super) const KEY: &str = "modelfmt";
@@ -27,6 +29,8 @@ pub(super) struct Reserved {
     pub(super) declared: Vec<(u64, Declared)>,
     /// Names of tensors that are scalars and are written as `[1]`.
     pub(super) shapes: Vec<String>,
+    /// Scales and zero points of tensors, by their names.
+    pub(super) quants: Vec<(String, Quant)>,
     /// Keys that the files of a set have and its index does not.
     pub(super) files: Vec<String>,
     /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
@@ -116,6 +120,7 @@ impl Reserved {
             sizevars: Object::new(),
             declared: Vec::new(),
             shapes: Vec::new(),
+            quants: Vec::new(),
             files: Vec::new(),
             given: Vec::new(),
             aside: Object::new(),
@@ -142,6 +147,9 @@ impl Reserved {
         let sizevars = object(other.remove("sizevars"))?;
         let declared = list(other.remove("declared"), declared)?;
         let shapes = object(other.remove("shapes"))?;
+        let quants = object(other.remove("quants"))?;
+        let quant = |(name, quant): (&str, &Value)| Some((name.to_owned(), quants::parse(quant)?));
+        let quants = quants.iter().map(quant).collect::<Option<_>>()?;
         let files = list(other.remove("files"), text)?;
         let given = list(other.remove("given"), text)?;
         let aside = object(other.remove("aside"))?;
@@ -160,6 +168,7 @@ impl Reserved {
             sizevars,
             declared,
             shapes,
+            quants,
             files,
             given,
             aside,
@@ -178,6 +187,7 @@ impl Reserved {
         (!self.is_object || self.format == Format::Mag)
             && (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
+            && (self.quants.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
             && (self.given.is_empty() || self.has_all_metadata())
             && self.changes.are_plausible()
@@ -232,6 +242,10 @@ impl Reserved {
         part("shapes", self.shapes.is_empty(), &|| {
             let scalar = |name: &String| (name.clone(), Value::Array(List::new()));
             Value::Object(self.shapes.iter().map(scalar).collect())
+        });
+        part("quants", self.quants.is_empty(), &|| {
+            let quant = |(name, quant): &(String, Quant)| (name.clone(), quants::to_value(quant));
+            Value::Object(self.quants.iter().map(quant).collect())
         });
         part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
         part("given", self.given.is_empty(), &|| self.given.iter().map(String::as_str).collect());
@@ -319,6 +333,8 @@ mod tests {
         reserved.sizevars.insert("D", 128);
         reserved.declared.push((2, Declared { name: "y".to_owned(), dtype: DType::I16, shape: vec![2, 3] }));
         reserved.shapes.push("x".to_owned());
+        let quant = Quant { axis: Some(0), scales: vec![0.5, f32::INFINITY], zero_points: Some(vec![3, -4]) };
+        reserved.quants.push(("w".to_owned(), quant));
         let mut keys = Object::from_iter([("architecture", "llama")]);
         reserved.changes.set(&mut keys, "model_name", "m".into());
         reserved.changes.set(&mut keys, "architecture", Object::new().into());
@@ -329,6 +345,7 @@ mod tests {
         let expected = concat!(
             r#"{"version":1,"format":"oinf","metadata":{"k":1},"sizevars":{"D":128},"#,
             r#""declared":[{"index":2,"name":"y","dtype":"i16","shape":[2,3]}],"shapes":{"x":[]},"#,
+            r#""quants":{"w":{"scheme":"asymmetric","axis":0,"scales":[0.5,{"type":"f32","bits":"7f800000"}],"zero_points":[3,-4]}},"#,
             r#""added":["model_name"],"replaced":{"architecture":"llama"},"via":[{"format":"aero","added":["apr_version"]}]}"#
         );
         assert_eq!(text, expected);
@@ -350,6 +367,8 @@ mod tests {
             r#"{"version":1,"format":"aero","metadata":{"k":1}}"#,
             r#"{"version":1,"format":"mag","sizevars":{"D":1}}"#,
             r#"{"version":1,"format":"safetensors","files":["k"]}"#,
+            r#"{"version":1,"format":"oinf","quants":{"w":{}}}"#,
+            r#"{"version":1,"format":"mag","quants":{"w":{"scheme":"symmetric","axis":null,"scales":[1.0],"zero_points":null}}}"#,
             r#"{"version":1,"format":"safetensors","added":["license"]}"#,
             r#"{"version":1,"format":"safetensors","replaced":{"license":"none"}}"#,
             r#"{"version":1,"format":"safetensors","via":[{"format":"aero","added":["license"]}]}"#,

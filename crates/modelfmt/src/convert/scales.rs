@@ -8,6 +8,7 @@ use super::scaling::Scaling;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::quant::Quant;
 
 /// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
@@ -26,13 +27,15 @@ fn scale_of(rule: &ScaleRule, name: &str) -> Option<String> {
 }
 
 /// What is known of the scales of a tensor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Scaled {
     /// None: its numbers stand for themselves.
     #[default]
     No,
-    /// They are known.
+    /// They are another tensor.
     By(Scaling),
+    /// Its file has them beside its values.
+    Quant(Quant),
     /// There are scales, and why it is not clear what they are for.
     Unclear(String),
 }

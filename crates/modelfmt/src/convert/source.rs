@@ -76,12 +76,6 @@ impl Content {
             reserved.is_object = true;
             content.reserved = Some(reserved);
         }
-        for (position, info) in model.tensors().enumerate() {
-            if model.quant(position)?.is_some() {
-                let why = "conversions leave quant payloads out, so its numbers would be others";
-                content.losses.push(Unsupported::loss("quant payload", info.name, why));
-            }
-        }
         content.take_reserved();
         content.name_itself();
         #[cfg(not(target_arch = "wasm32"))]
@@ -283,6 +277,7 @@ fn native(model: &Model) -> Result<Reserved> {
     if let Some(Value::Object(sizevars)) = model.details()?.into_object().remove("sizevars") {
         reserved.sizevars = sizevars;
     }
+    reserved.quants = super::quants::read(model)?;
     Ok(reserved)
 }
 

@@ -1,22 +1,25 @@
 //! Which tensors are written, in which order, and as what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::cast::is_number;
-use super::chosen::{Item, Origin, Shape, Tensors};
+use super::chosen::{self, Item, Origin, Shape, Tensors};
 use super::fit::{Examples, Unsupported};
 use super::options::{ConvertOptions, Declared};
 use super::quantize::Quantizer;
+use super::quants::{self, Affine};
+use super::reserved::Reserved;
 use super::rules::{Filter, Rules};
 use super::scales::{Scaled, Scales, is_weight};
 use super::source::Content;
 use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::Format;
-use crate::formats::capabilities::{Capabilities, Metadata};
+use crate::formats::capabilities::{Capabilities, Metadata, holds_every_value};
 use crate::model::Model;
+use crate::quant::Quant;
 use crate::words::{Note, Remedy};
 
 /// Chooses tensors for a target.
@@ -34,6 +37,12 @@ pub(super) struct Chooser<'a> {
     scaled: BTreeMap<usize, Scaled>,
     /// The positions of scales that their weights are multiplied by.
     used_scales: BTreeSet<usize>,
+    /// Scales and zero points of tensors without values that the reserved key of the source lists, by their names.
+    declared_quants: HashMap<String, Quant>,
+    /// How many tensors become values by their own scales and zero points.
+    applied_quants: u64,
+    /// What of the source is lost whatever the target.
+    losses: Vec<Unsupported>,
     /// How many tensors change from one type to another.
     changes: BTreeMap<(DType, DType), u64>,
     /// The number of tensors so far, also those that are only listed.
@@ -44,6 +53,8 @@ pub(super) struct Chooser<'a> {
 pub(super) struct Found {
     pub(crate) tensors: Tensors,
     pub(crate) unsupported: Vec<Unsupported>,
+    /// What is lost unless it may be.
+    pub(crate) losses: Vec<Unsupported>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -65,6 +76,9 @@ impl<'a> Chooser<'a> {
             unsupported: Vec::new(),
             scaled: BTreeMap::new(),
             used_scales: BTreeSet::new(),
+            declared_quants: HashMap::new(),
+            applied_quants: 0,
+            losses: Vec::new(),
             changes: BTreeMap::new(),
             place: 0,
         })
@@ -74,6 +88,7 @@ impl<'a> Chooser<'a> {
     pub(crate) fn choose(mut self, content: &Content) -> Result<Found> {
         let reserved = content.reserved.as_ref();
         self.check_types();
+        self.find_quants(reserved);
         self.find_scales()?;
         self.plan_presets(content.architecture(self.options));
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
@@ -103,7 +118,28 @@ impl<'a> Chooser<'a> {
         self.unsupported.extend(self.quantizer.unsupported());
         self.chosen.order = self.sorted();
         let notes = self.notes();
-        Ok(Found { tensors: self.chosen, unsupported: self.unsupported, notes })
+        Ok(Found { tensors: self.chosen, unsupported: self.unsupported, losses: self.losses, notes })
+    }
+
+    /// Finds the tensors that have scales and zero points beside their values: in the file, or under its reserved key.
+    fn find_quants(&mut self, reserved: Option<&Reserved>) {
+        let Some(Reserved { quants, declared, .. }) = reserved else { return };
+        let declared: HashMap<&str, &Declared> =
+            declared.iter().map(|(_, declared)| (&*declared.name, declared)).collect();
+        let quants::Found { of_tensors, others } = quants::find(self.model, quants);
+        self.scaled.extend(of_tensors.into_iter().map(|(position, quant)| (position, Scaled::Quant(quant))));
+        for (name, quant) in others {
+            match declared.get(&*name) {
+                Some(declared) if quant.fits(&declared.shape) => {
+                    self.declared_quants.insert(name, quant);
+                }
+                _ if !self.filter.would_take(&name) => {}
+                _ => {
+                    let why = "there is no tensor of that name which they fit";
+                    self.losses.push(Unsupported::loss(quants::SUBJECT, &name, why));
+                }
+            }
+        }
     }
 
     /// Finds the scales of all weights, and which of them are not written because their weights are multiplied by them.
@@ -114,7 +150,14 @@ impl<'a> Chooser<'a> {
         }
         let mut scales = Scales::new(model, &self.options.scales)?;
         for (position, info) in model.tensors().enumerate() {
-            let scaled = scales.of(&info);
+            let mut scaled = scales.of(&info);
+            if self.scaled.contains_key(&position) {
+                if scaled == Scaled::No {
+                    continue;
+                }
+                let why = "its file has scales of its own for it, and there are others beside it";
+                scaled = Scaled::Unclear(why.to_owned());
+            }
             if let Scaled::By(scaling) = &scaled
                 && self.dequantize.find(info.name, true).is_some()
                 && self.filter.would_take(info.name)
@@ -196,7 +239,9 @@ impl<'a> Chooser<'a> {
         let mut said = Vec::new();
         for (choice, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
             if !said.contains(&(choice, dtype)) {
-                let why = format!("{} has no {dtype}", self.target.format);
+                let other = self.target.format.version_with(dtype);
+                let other = other.map_or_else(String::new, |other| format!(", but {other} has"));
+                let why = format!("{} has no {dtype}{other}", self.target.format);
                 self.unsupported.push(Unsupported::choice(choice, dtype, why, None));
                 said.push((choice, dtype));
             }
@@ -207,22 +252,39 @@ impl<'a> Chooser<'a> {
         if !self.filter.takes(info.name) || self.used_scales.contains(&position) {
             return;
         }
+        let scaled = self.scaled.remove(&position).unwrap_or_default();
         if !info.has_data && !self.target.declared {
+            self.keep_quant(info.name, scaled);
             self.list(Declared { name: info.name.to_owned(), dtype: info.dtype, shape: info.shape.to_vec() });
             return;
         }
         let shape = self.check(info.name, info.shape, was_scalar);
-        let scaled = self.scaled.remove(&position).unwrap_or_default();
         let to = self.dtype(info.name, info.dtype, info.shape, &scaled);
         self.check_rows(&info, to);
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
-        if let Scaled::By(scaling) = scaled
-            && to != info.dtype
-        {
+        let scales = match scaled {
+            Scaled::By(scaling) if to != info.dtype => Some(chosen::Scales::Tensor(scaling)),
+            Scaled::Quant(quant) if self.dequantize.find(info.name, true).is_some() => {
+                self.applied_quants += 1;
+                info.has_data.then(|| chosen::Scales::Quant(Affine::new(quant, info.shape)))
+            }
+            other => {
+                self.keep_quant(info.name, other);
+                None
+            }
+        };
+        if let Some(scales) = scales {
             item.scaling = Some(self.chosen.scalings.len());
-            self.chosen.scalings.push(scaling);
+            self.chosen.scalings.push(scales);
         }
         self.push(item, info.name, info.shape);
+    }
+
+    /// Keeps scales and zero points beside the values of a tensor.
+    fn keep_quant(&mut self, name: &str, scaled: Scaled) {
+        if let Scaled::Quant(quant) = scaled {
+            self.chosen.quants.push((name.to_owned(), quant));
+        }
     }
 
     /// Blocks that are copied must lie as the target has them: in APR each row of a matrix of q4_k is filled up to whole blocks,
@@ -259,6 +321,9 @@ impl<'a> Chooser<'a> {
     fn declare(&mut self, declared: &Declared) {
         if !self.filter.takes(&declared.name) {
             return;
+        }
+        if let Some(quant) = self.declared_quants.remove(&declared.name) {
+            self.keep_quant(&declared.name, Scaled::Quant(quant));
         }
         if self.target.declared {
             self.declare_new(declared);
@@ -320,7 +385,9 @@ impl<'a> Chooser<'a> {
         let known = self.unsupported.len();
         let to = self.chosen_dtype(name, from_float, shape, decoded);
         let is_kept = to == from && self.unsupported.len() == known;
-        if !is_kept && from_float == from && *scaled != Scaled::No {
+        // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
+        let is_same = matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
+        if !is_kept && !is_same && from_float == from && *scaled != Scaled::No && decoded.is_none() {
             let why = format!("its numbers of {from} count only with the scales beside it");
             self.unsupported.truncate(known);
             self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::BF16))));
@@ -353,11 +420,18 @@ impl<'a> Chooser<'a> {
             _ if self.target.has(dtype) => dtype,
             Some(wide) if self.options.widen => wide,
             _ => {
-                let why = format!("{}'s {dtype} is not in {}", self.model.format(), self.target.format);
+                let source = self.model.format();
+                let why =
+                    format!("{source}'s {dtype} is not in {}{}", self.target.format, self.elsewhere(dtype));
                 self.unsupported.push(Unsupported::tensor(name, why, self.remedy(dtype, widened)));
                 from
             }
         }
+    }
+
+    /// Which other version of the target has the type.
+    fn elsewhere(&self, dtype: DType) -> String {
+        self.target.format.version_with(dtype).map_or_else(String::new, |other| format!(", but in {other}"))
     }
 
     /// What would make a type fit.
@@ -398,8 +472,17 @@ impl<'a> Chooser<'a> {
                 format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
             notes.push(text.into());
         }
+        if self.applied_quants > 0 {
+            let count = self.applied_quants;
+            let text = format!(
+                "{count} {} of numbers with scales: values are scale × (number − zero point)",
+                plural(count)
+            );
+            notes.push(text.into());
+        }
         if !self.dequantize.is_empty()
             && self.chosen.scalings.is_empty()
+            && self.applied_quants == 0
             && !self.changes.keys().any(|(from, _)| from.is_quantized())
         {
             notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
@@ -433,7 +516,7 @@ impl<'a> Chooser<'a> {
 fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
     match (decoded, scaled) {
         (None, _) => Ok(from),
-        (Some(float), Scaled::By(_)) => Ok(float),
+        (Some(float), Scaled::By(_) | Scaled::Quant(_)) => Ok(float),
         (Some(_), Scaled::Unclear(why)) => Err(why.clone()),
         (Some(_), Scaled::No) if is_weight(from) => {
             Err(format!("no scales of this {from} are known; if it has none, cast it instead"))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::chosen::{Item, Origin, Tensors};
+use super::chosen::{Origin, Scales, Tensors};
 use super::fit::Unsupported;
 use super::options::ConvertOptions;
 
@@ -40,9 +40,12 @@ impl Tied {
         let mut firsts = HashMap::new();
         for (&(number, item, _, shape), &group) in items.iter().zip(&ties.groups) {
             // What is made of the values may depend on the shape.
-            let Item { from, to, scaling, .. } = *item;
-            let scaling = scaling.and_then(|number| tensors.scalings.get(number));
-            let made = (group, to, (from != to).then_some(shape), scaling);
+            let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
+            let scales = scales.map(|(number, scales)| match scales {
+                Scales::Tensor(scaling) => (None, Some(scaling)),
+                Scales::Quant(_) => (Some(number), None),
+            });
+            let made = (group, item.to, (!item.is_copied()).then_some(shape), scales);
             let first = *firsts.entry(made).or_insert(number);
             if first != number && target == Format::Aero {
                 kept.insert(number, first);

@@ -9,7 +9,8 @@ use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, Small, TensorInfo};
 
 use super::cast::{NotANumber, cast};
-use super::chosen::{Item, Origin, Tensors};
+use super::chosen::{Item, Origin, Scales, Tensors};
+use super::quants::Affine;
 use super::scaling::Scaling;
 use crate::checked::{Checked, Kept};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ use crate::quantized::{self, Failed};
 pub(super) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
-    scalings: &'a [Scaling],
+    scalings: &'a [Scales],
     /// For each item, whether a value was beyond the range of its new type.
     clipped: Vec<AtomicBool>,
 }
@@ -36,9 +37,13 @@ impl<'a> Values<'a> {
         let positions = items.iter().filter_map(position);
         let has_data = |&position: &usize| model.container().info(position).is_some_and(|info| info.has_data);
         let mut positions: Vec<usize> = positions.filter(has_data).collect();
-        positions.extend(scalings.iter().map(|scaling| scaling.position).collect::<BTreeSet<_>>());
+        let scale_tensors = scalings.iter().filter_map(|scales| match scales {
+            Scales::Tensor(scaling) => Some(scaling.position),
+            Scales::Quant(_) => None,
+        });
+        positions.extend(scale_tensors.collect::<BTreeSet<_>>());
         let source = Checked::new(model, &positions, verify)?;
-        let count = if items.iter().any(|item| item.from != item.to) { items.len() } else { 0 };
+        let count = if items.iter().all(Item::is_copied) { 0 } else { items.len() };
         Ok(Self { source, items, scalings, clipped: (0..count).map(|_| AtomicBool::new(false)).collect() })
     }
 
@@ -79,9 +84,10 @@ impl<'a> Values<'a> {
     }
 
     fn converted(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<(), ValueError> {
-        let (Item { from, to, scaling, .. }, position) = self.item(number)?;
-        let scaling = scaling.and_then(|number| self.scalings.get(number));
-        if from == to {
+        let (item, position) = self.item(number)?;
+        let Item { from, to, scaling, .. } = item;
+        let scales = scaling.and_then(|number| self.scalings.get(number));
+        if item.is_copied() {
             return Ok(self.source.read_into(position, offset, out)?);
         }
         // What is not in proportion to its bytes is decoded first, and then converted as f32.
@@ -108,10 +114,15 @@ impl<'a> Values<'a> {
                 let out = scratch.source.get_mut(..there).unwrap_or_default();
                 self.source.read_into(position, begin, out)?;
             }
-            let from = match scaling {
-                Some(scaling) => {
+            let from = match scales {
+                Some(Scales::Tensor(scaling)) => {
                     self.multiply(scaling, from, first, &mut scratch)?;
                     DType::F32
+                }
+                Some(Scales::Quant(affine)) => {
+                    let there = size(info.elements().saturating_sub(first))?;
+                    scratch.dequantize(affine, from, first, there).map_err(|fault| fault.at(first, to))?;
+                    DType::F64
                 }
                 None => from,
             };
@@ -202,8 +213,8 @@ impl TensorData for Values<'_> {
     }
 
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
-        let (Item { from, to, .. }, position) = self.item(tensor).ok()?;
-        if from == to { self.source.borrow(position, range) } else { None }
+        let (item, position) = self.item(tensor).ok()?;
+        if item.is_copied() { self.source.borrow(position, range) } else { None }
     }
 }
 
@@ -236,6 +247,26 @@ struct Scratch {
 }
 
 impl Scratch {
+    /// Makes f64 of the elements in `source`, of which `first` is the first, by their scales and zero points. Behind the first
+    /// `there` the tensor has no more elements, and zeros stay zeros.
+    fn dequantize(&mut self, affine: &Affine, from: DType, first: u64, there: usize) -> Result<(), Fault> {
+        let Self { source, middle, .. } = self;
+        middle.clear();
+        middle.resize(elements_in(from, source.len()) * 8, 0);
+        if from == DType::F64 {
+            middle.copy_from_slice(source);
+        } else {
+            cast(from, DType::F64, source, middle)?;
+        }
+        let words = middle.as_chunks::<8>().0.iter();
+        let mut numbers: Vec<f64> = words.map(|word| f64::from_le_bytes(*word)).collect();
+        let there = there.min(numbers.len());
+        affine.apply(first, numbers.get_mut(..there).unwrap_or_default());
+        source.clear();
+        source.extend(numbers.iter().flat_map(|x| x.to_le_bytes()));
+        Ok(())
+    }
+
     /// Converts the whole blocks in `source`; says whether a value was beyond the range of `to`.
     fn convert(&mut self, from: DType, to: DType, out: &mut [u8]) -> Result<bool, Fault> {
         let Self { source, middle, floats } = self;

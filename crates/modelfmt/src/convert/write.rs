@@ -11,6 +11,7 @@ use super::fit::Unsupported;
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
+use crate::formats::capabilities::Capabilities;
 use crate::formats::entry::{JobError, Write};
 use crate::model::Model;
 
@@ -78,9 +79,9 @@ pub(super) fn losses(model: &Model, own: &mut Vec<Unsupported>, lost: &mut Vec<U
 }
 
 /// A metadata value in the form that a format with types of its own takes, or why there is none.
-pub(super) fn own_value(target: Format, key: &str, value: Value) -> Result<Value, String> {
-    match target.driver().and_then(|driver| driver.value) {
-        Some(own) => own(key, value),
-        None => Err(format!("{target} is not written")),
+pub(super) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
+    match target.format.driver().and_then(|driver| driver.value) {
+        Some(own) => own(target, key, value),
+        None => Err(format!("{} is not written", target.format)),
     }
 }

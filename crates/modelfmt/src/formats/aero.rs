@@ -57,6 +57,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_rank: 255,
     names: Names::Any,
     declared: false,
+    quants: false,
     metadata: Metadata::Json,
     access: Access::ReadWrite,
 };

@@ -25,6 +25,7 @@ pub(super) static APR: Entry = Entry {
         max_rank: 8,
         names: Names::UpTo256Bytes,
         declared: false,
+        quants: false,
         metadata: Metadata::Json,
         access: Access::ReadWrite,
     },
@@ -55,6 +56,7 @@ pub(super) static APRN: Entry = Entry {
         max_rank: 0,
         names: Names::Any,
         declared: false,
+        quants: false,
         metadata: Metadata::ReadOnly,
         access: Access::NoTensors(
             "a model of aprender's first generation (APRN) is one structure of a Rust program and has no list of tensors; load it with aprender, and save its weights as safetensors",

@@ -66,6 +66,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_rank: 8,
     names: Names::UpTo65535Bytes,
     declared: false,
+    quants: false,
     metadata: Metadata::Json,
     access: Access::ReadWrite,
 };

@@ -29,6 +29,8 @@ pub struct Capabilities {
     pub names: Names,
     /// Whether a tensor can be declared without values.
     pub declared: bool,
+    /// Whether a tensor can have scales and zero points beside its values, as [`Quant`](crate::Quant) has them.
+    pub quants: bool,
     /// What metadata it holds.
     pub metadata: Metadata,
     /// Whether it is written.
@@ -241,6 +243,13 @@ mod tests {
             assert_eq!(has(Format::Apr2), apr2::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Mag), mag::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Oinf), oinf::can_hold(oinf::Version::V1, dtype), "{dtype}");
+            for (version, extended) in
+                [(Some("2"), false), (Some("2"), true), (Some("1"), true), (None, true)]
+            {
+                let more = Format::Oinf.capabilities_with(version, extended).unwrap();
+                assert_eq!(more.has(dtype), oinf::can_hold(oinf::Version::V2, dtype), "{dtype}");
+                assert_eq!(more.quants, version == Some("2"));
+            }
         }
     }
 }

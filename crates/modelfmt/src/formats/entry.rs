@@ -49,12 +49,14 @@ pub(crate) struct Version {
     pub(crate) names: &'static [&'static str],
     /// What it can hold, if that is not what the version of the document can.
     pub(crate) capabilities: Option<&'static Capabilities>,
+    /// What it can hold with [`ConvertOptions::allow_extended_types`], if that is more.
+    pub(crate) extended: Option<&'static Capabilities>,
 }
 
 impl Version {
     /// One that can hold what the entry says.
     pub(crate) const fn only(names: &'static [&'static str]) -> Self {
-        Self { names, capabilities: None }
+        Self { names, capabilities: None, extended: None }
     }
 }
 
@@ -118,8 +120,8 @@ impl Driver {
 pub(crate) type Losses =
     fn(&dyn Opened, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<(), AnyError>;
 
-/// The form of a value under a key, or why there is none.
-type OwnValue = fn(&str, Value) -> Result<Value, String>;
+/// The form of a value under a key in a version that can hold this, or why there is none.
+type OwnValue = fn(&Capabilities, &str, Value) -> Result<Value, String>;
 
 /// Scales and zero points of the tensor at a position, if it has them.
 type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;

@@ -43,6 +43,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_rank: 4,
     names: Names::Any,
     declared: false,
+    quants: false,
     metadata: Metadata::ReadOnly,
     access: Access::ReadOnly(None),
 };

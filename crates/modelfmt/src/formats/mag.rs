@@ -25,6 +25,7 @@ pub(super) static MAG: Entry = Entry {
         max_rank: 255,
         names: Names::UpTo65535Bytes,
         declared: false,
+        quants: false,
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
     },
@@ -33,10 +34,8 @@ pub(super) static MAG: Entry = Entry {
 };
 
 /// The versions that are written.
-const VERSIONS: &[Version] = &[
-    Version { names: &["1"], capabilities: None },
-    Version { names: V0_3, capabilities: Some(&CAPABILITIES_0_3) },
-];
+const VERSIONS: &[Version] =
+    &[Version::only(&["1"]), Version { names: V0_3, capabilities: Some(&CAPABILITIES_0_3), extended: None }];
 
 /// The names of version 0.3, which magnetron 0.2 reads.
 const V0_3: &[&str] = &["0.3", "0.3.0"];
@@ -51,6 +50,7 @@ static CAPABILITIES_0_3: Capabilities = Capabilities {
     max_rank: 16,
     names: Names::UpTo65535Bytes,
     declared: false,
+    quants: false,
     metadata: Metadata::Object,
     access: Access::ReadWrite,
 };

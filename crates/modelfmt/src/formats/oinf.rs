@@ -1,6 +1,9 @@
-//! OINF: typed values and size variables as metadata.
+//! OINF: typed values and size variables as metadata; in version 2 also scales and zero points of tensors.
 
-use modelfmt_core::DType::{self, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+use modelfmt_core::DType::{
+    self, BF16, Bool, F8E5M2, F16, F32, F64, I1, I2, I4, I8, I16, I32, I64, T1, T2, U1, U2, U4, U8, U16, U32,
+    U64,
+};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
@@ -14,10 +17,28 @@ pub(super) static OINF: Entry = Entry {
     ending: Some(".oinf"),
     sharded: None,
     is_set: false,
-    versions: &[Version::only(&["1"])],
-    capabilities: Capabilities {
+    versions: VERSIONS,
+    capabilities: of_version(NUMBERS, false),
+    choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
+    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant)),
+};
+
+/// The versions that are written.
+const VERSIONS: &[Version] = &[
+    Version { names: &["1"], capabilities: None, extended: Some(&EXTENDED) },
+    Version { names: V2, capabilities: Some(&CAPABILITIES_2), extended: None },
+];
+
+/// The names of version 2.
+const V2: &[&str] = &["2"];
+
+static EXTENDED: Capabilities = of_version(ALL_NUMBERS, false);
+static CAPABILITIES_2: Capabilities = of_version(ALL_NUMBERS, true);
+
+const fn of_version(numbers: &'static [DType], quants: bool) -> Capabilities {
+    Capabilities {
         format: Format::Oinf,
-        numbers: NUMBERS,
+        numbers,
         blocks: Blocks::None,
         complex: false,
         packed: false,
@@ -25,14 +46,19 @@ pub(super) static OINF: Entry = Entry {
         max_rank: 255,
         names: Names::Plain,
         declared: true,
+        quants,
         metadata: Metadata::Typed,
         access: Access::ReadWrite,
-    },
-    choices: &[Choice::Sizevars, Choice::Declare],
-    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant)),
-};
+    }
+}
 
+/// Value types 1 to 12 of the document.
 const NUMBERS: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64];
+
+/// Those, and 16 to 25.
+const ALL_NUMBERS: &[DType] = &[
+    Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64, BF16, F8E5M2, I4, I2, I1, U4, U2, U1, T2, T1,
+];
 
 #[cfg(feature = "oinf")]
 mod on {
@@ -40,9 +66,9 @@ mod on {
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
-    use oinf::{MetaValue, Metadata, Plan, WriteOptions};
+    use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 
-    use crate::formats::capabilities::plain_fault;
+    use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
     use crate::quant::Quant;
 
@@ -69,8 +95,21 @@ mod on {
             let value = MetaValue::from_value(value).map_err(unfit)?;
             metadata.values.push((key.into(), value));
         }
-        let plan = Plan::new(job.specs(), &metadata, &WriteOptions::new());
+        let plan = Plan::new(job.specs(), &metadata, &options(job));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    fn options(job: &Job<'_>) -> WriteOptions {
+        let options = WriteOptions::new().extended_types(job.options.allow_extended_types);
+        if !job.options.version.as_deref().is_some_and(|version| super::V2.contains(&version)) {
+            return options;
+        }
+        let quants = job.tensors.quants.iter().cloned();
+        quants.fold(options.version(Version::V2), |options, (name, quant)| {
+            let Quant { axis, scales, zero_points } = quant;
+            let scheme = if zero_points.is_some() { Scheme::Asymmetric } else { Scheme::Symmetric };
+            options.quant(name, oinf::Quant { scheme, axis, scales, zero_points })
+        })
     }
 
     /// The quant payload of a tensor.
@@ -80,12 +119,18 @@ mod on {
         Ok(quant.map(|oinf::Quant { axis, scales, zero_points, .. }| Quant { axis, scales, zero_points }))
     }
 
-    /// The value, if OINF can hold it under that key; else why not.
-    pub(super) fn value(key: &str, value: Value) -> Result<Value, String> {
+    /// The value, if that version of OINF can hold it under that key; else why not.
+    pub(super) fn value(version: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
         if let Some(why) = plain_fault(key) {
             return Err(why);
         }
         let read = MetaValue::from_value(&value).map_err(|error| error.to_string())?;
+        if let Some(dtype) = read.types().filter_map(|of| of.dtype()).find(|&dtype| !version.has(dtype)) {
+            let format = version.format;
+            let elsewhere =
+                format.version_with(dtype).map_or_else(String::new, |other| format!(", but in {other}"));
+            return Err(format!("{dtype} is not in {format}{elsewhere}"));
+        }
         match read.as_str().and_then(plain_fault) {
             Some(why) => Err(why),
             None => Ok(value),

@@ -72,6 +72,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_rank: 255,
     names: Names::AnyBut("__metadata__"),
     declared: false,
+    quants: false,
     metadata: Metadata::Strings,
     access: Access::ReadWrite,
 };

@@ -3,9 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use modelfmt_core::DType;
+
 use super::Format;
 use super::UnknownFormat;
 use super::capabilities::Capabilities;
+use super::entry::Version;
 
 impl Format {
     /// What a version can hold; without a version, that of the document. `None` if it is not written.
@@ -14,6 +17,25 @@ impl Format {
         let Some(name) = version else { return Some(self.capabilities()) };
         let version = self.versions().iter().find(|version| version.names.contains(&name))?;
         Some(version.capabilities.unwrap_or(self.capabilities()))
+    }
+
+    /// The same with or without [`ConvertOptions::allow_extended_types`](crate::ConvertOptions::allow_extended_types).
+    pub(crate) fn capabilities_with(
+        self,
+        version: Option<&str>,
+        extended: bool,
+    ) -> Option<&'static Capabilities> {
+        let plain = self.capabilities_of(version)?;
+        let is_meant = |own: &&Version| version.is_none_or(|name| own.names.contains(&name));
+        let more = self.versions().iter().find(is_meant).and_then(|own| own.extended);
+        Some(more.filter(|_| extended).unwrap_or(plain))
+    }
+
+    /// The first version, as it is asked for, that has tensors of a dtype.
+    pub(crate) fn version_with(self, dtype: DType) -> Option<String> {
+        let has = |own: &&Version| own.capabilities.unwrap_or(self.capabilities()).has(dtype);
+        let name = self.versions().iter().find(has)?.names.first()?;
+        Some(format!("{self}@{name}"))
     }
 }
 
@@ -93,7 +115,12 @@ mod tests {
         assert_eq!(says("mag@0.2"), "mag is not written in version \"0.2\"; there are mag@1, mag@0.3");
         assert_eq!(says("safetensors@1"), "safetensors is not written in version \"1\"");
         assert!(says("zip@1").contains("no format is named"));
-        let holds = |version| Format::Mag.capabilities_of(version).unwrap().has(modelfmt_core::DType::BF16);
+        let oinf = |version: &str| target(&format!("oinf@{version}")).map(|(format, _)| format);
+        assert_eq!((oinf("1"), oinf("2")), (Ok(Format::Oinf), Ok(Format::Oinf)));
+        assert!(oinf("3").is_err());
+        assert_eq!(Format::Oinf.version_with(DType::I4).as_deref(), Some("oinf@2"));
+        assert_eq!(Format::Mag.version_with(DType::F64), None);
+        let holds = |version| Format::Mag.capabilities_of(version).unwrap().has(DType::BF16);
         assert!(!holds(None) && !holds(Some("1")) && holds(Some("0.3")));
     }
 }

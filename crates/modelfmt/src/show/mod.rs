@@ -7,7 +7,7 @@ mod preview;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo};
+use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo, author::with_causes};
 use tensor_stats::{Histogram, Stats};
 
 use crate::error::{Error, Result};
@@ -139,6 +139,22 @@ fn output(source: io::Error) -> Error {
 }
 
 fn show_tensor(
+    model: &Model,
+    position: usize,
+    out: &mut dyn Write,
+    known: &mut Known,
+    work: &Execution<'_>,
+) -> Result<()> {
+    show_numbers(model, position, out, known, work)?;
+    // Scales and zero points, which make values of the numbers above.
+    match model.quant(position) {
+        Ok(None) => Ok(()),
+        Ok(Some(quant)) => writeln!(out, "- quant: {quant}").map_err(output),
+        Err(error) => writeln!(out, "- quant: {}", Printable(&with_causes(&error))).map_err(output),
+    }
+}
+
+fn show_numbers(
     model: &Model,
     position: usize,
     out: &mut dyn Write,

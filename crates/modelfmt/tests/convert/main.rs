@@ -21,6 +21,7 @@ mod kept;
 mod metadata;
 mod pairs;
 mod presets;
+mod quants;
 mod scales;
 mod sets;
 mod small;

@@ -14,7 +14,7 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             tensor("w", DType::BF16, &[1]),
             Format::Mag,
             nothing,
-            "tensor \"w\": safetensors's bf16 is not in mag (widen, which makes it f32)",
+            "tensor \"w\": safetensors's bf16 is not in mag, but in mag@0.3 (widen, which makes it f32)",
         ),
         (
             tensor("w", DType::F64, &[1]),
@@ -52,7 +52,7 @@ fn each_tensor_that_does_not_fit_is_listed_with_what_helps() {
             tensor("w", DType::F32, &[1]),
             Format::Mag,
             |o| o.cast = vec![DType::BF16.into()],
-            "cast bf16: mag has no bf16",
+            "cast bf16: mag has no bf16, but mag@0.3 has",
         ),
         (
             tensor("w", DType::F32, &[1]),

@@ -267,7 +267,7 @@ impl<'a> MetaValue<'a> {
     }
 
     /// The types that a file must have for it: its own, and that of its elements.
-    pub(crate) fn types(&self) -> impl Iterator<Item = ValueType> {
+    pub fn types(&self) -> impl Iterator<Item = ValueType> {
         let elements = if let Self::Ndarray(array) = self { ValueType::of(array.dtype) } else { None };
         [self.value_type()].into_iter().chain(elements)
     }

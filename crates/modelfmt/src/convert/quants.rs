@@ -1,0 +1,239 @@
+//! Scales and zero points beside the values of a tensor: value = scale × (number − zero point).
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::value::{Object, Value};
+
+use super::cast::is_number;
+use crate::error::Result;
+use crate::model::Model;
+use crate::quant::Quant;
+
+/// What stands under the reserved key: what `inspect --json` prints, with the bits of scales that JSON lacks.
+pub(super) fn to_value(quant: &Quant) -> Value {
+    let mut value = quant.to_value();
+    let exact = |&scale: &f32| {
+        if scale.is_finite() {
+            return Value::Float(scale.into());
+        }
+        let bits = format!("{:08x}", scale.to_bits());
+        Object::from_iter([("type", Value::from("f32")), ("bits", bits.into())]).into()
+    };
+    if let Value::Object(object) = &mut value {
+        object.insert("scales", quant.scales.iter().map(exact).collect::<Value>());
+    }
+    value
+}
+
+/// Reads what [`to_value`] has made; `None` if it is anything else.
+pub(super) fn parse(value: &Value) -> Option<Quant> {
+    let object = value.as_object().filter(|object| object.len() == 4)?;
+    let axis = match object.get("axis")? {
+        Value::Null => None,
+        axis => Some(axis.as_u64()?),
+    };
+    let scales =
+        object.get("scales")?.as_array()?.iter().map(|scale| scale_of(&scale)).collect::<Option<_>>()?;
+    let zero_points = match object.get("zero_points")? {
+        Value::Null => None,
+        zeros => {
+            let zero = |zero: Value| i32::try_from(zero.as_i64()?).ok();
+            Some(zeros.as_array()?.iter().map(zero).collect::<Option<_>>()?)
+        }
+    };
+    let quant = Quant { axis, scales, zero_points };
+    (object.get("scheme")?.as_str()? == quant.scheme()).then_some(quant)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "only what is an f32 is taken")]
+fn scale_of(value: &Value) -> Option<f32> {
+    let number = value.to_plain().as_f64()?;
+    let scale = number as f32;
+    (scale.is_nan() || f64::from(scale) == number).then_some(scale)
+}
+
+/// What a conversion calls scales and zero points, where they are lost.
+pub(super) const SUBJECT: &str = "quant payload";
+
+/// The scales and zero points that tensors of a model have.
+#[derive(Default)]
+pub(super) struct Found {
+    /// By the position of the tensor.
+    pub(super) of_tensors: BTreeMap<usize, Quant>,
+    /// Those that fit no tensor with values, by name.
+    pub(super) others: Vec<(String, Quant)>,
+}
+
+/// Reads those that the file of a model has beside the values of its tensors.
+pub(super) fn read(model: &Model) -> Result<Vec<(String, Quant)>> {
+    let mut quants = Vec::new();
+    for (position, info) in model.tensors().enumerate() {
+        if let Some(quant) = model.quant(position)? {
+            quants.push((info.name.to_owned(), quant));
+        }
+    }
+    Ok(quants)
+}
+
+/// Finds the tensors of what a file, or its reserved key, has by name.
+pub(super) fn find(model: &Model, stated: &[(String, Quant)]) -> Found {
+    let mut found = Found::default();
+    let container = model.container();
+    for (name, quant) in stated {
+        let position = container.find(name).filter(|&position| {
+            container.info(position).is_some_and(|info| is_number(info.dtype) && quant.fits(info.shape))
+        });
+        match position {
+            Some(position) => _ = found.of_tensors.insert(position, quant.clone()),
+            None => found.others.push((name.clone(), quant.clone())),
+        }
+    }
+    found
+}
+
+/// The scales and zero points of a tensor, element by element.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Affine {
+    scales: Vec<f32>,
+    zero_points: Vec<i32>,
+    /// How many elements with the same scale follow each other.
+    stride: u64,
+}
+
+impl Affine {
+    /// Those of a tensor of that shape, which they fit.
+    pub(super) fn new(quant: Quant, shape: &[u64]) -> Self {
+        let Quant { axis, scales, zero_points } = quant;
+        let inner = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?.checked_add(1)?..));
+        let stride = inner.map_or(u64::MAX, |dims| dims.iter().copied().fold(1, u64::saturating_mul));
+        Self { scales, zero_points: zero_points.unwrap_or_default(), stride: stride.max(1) }
+    }
+
+    /// Makes values of numbers, which are the tensor's elements from `first` on.
+    pub(super) fn apply(&self, first: u64, numbers: &mut [f64]) {
+        // The channel of an element is its number / stride % channels.
+        let channels = (self.scales.len() as u64).max(1);
+        let (mut at, mut rest) = (first, numbers);
+        while !rest.is_empty() {
+            let left = self.stride - at % self.stride;
+            let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+            let channel = usize::try_from(at / self.stride % channels).unwrap_or(usize::MAX);
+            let scale = self.scales.get(channel).map_or(f64::NAN, |&scale| scale.into());
+            let zero = self.zero_points.get(channel).map_or(0.0, |&zero| zero.into());
+            let (head, tail) = rest.split_at_mut(run);
+            head.iter_mut().for_each(|number| *number = scale * (*number - zero));
+            (at, rest) = (at + run as u64, tail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modelfmt_core::value::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let scales = vec![0.1, -0.0, f32::MIN_POSITIVE / 2.0, 3.0, f32::INFINITY];
+        let zeros = Some(vec![i32::MIN, -1, 0, 1, i32::MAX]);
+        for quant in [
+            Quant { axis: Some(1), scales: scales.clone(), zero_points: zeros },
+            Quant { axis: Some(0), scales, zero_points: None },
+            Quant { axis: None, scales: vec![0.5], zero_points: Some(vec![-7]) },
+            Quant { axis: Some(0), scales: Vec::new(), zero_points: None },
+        ] {
+            let text = json::to_string(&to_value(&quant)).unwrap();
+            let again = parse(&json::parse(text.as_bytes()).unwrap()).unwrap();
+            assert_eq!(again, quant);
+            let bits = |quant: &Quant| quant.scales.iter().map(|scale| scale.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&again), bits(&quant));
+        }
+        let nan = Quant { axis: None, scales: vec![f32::from_bits(0x7fc0_1234)], zero_points: None };
+        let text = json::to_string(&to_value(&nan)).unwrap();
+        assert!(text.contains(r#"[{"type":"f32","bits":"7fc01234"}]"#), "{text}");
+        assert!(parse(&json::parse(text.as_bytes()).unwrap()).unwrap().scales[0].is_nan());
+    }
+
+    #[test]
+    fn what_no_conversion_writes_is_not_read() {
+        let good = r#"{"scheme":"asymmetric","axis":null,"scales":[1.0],"zero_points":[1]}"#;
+        assert!(parse(&json::parse(good.as_bytes()).unwrap()).is_some());
+        for (from, to) in [
+            ("asymmetric", "symmetric"),
+            ("asymmetric", "other"),
+            ("null", "-1"),
+            ("null", "1.5"),
+            ("[1.0]", "1.0"),
+            ("[1.0]", "[0.1]"), // no f32
+            ("[1.0]", r#"["NaN"]"#),
+            ("[1]", "[2147483648]"),
+            ("[1]", "[0.5]"),
+            ("[1]", "null"),
+            (r#""axis""#, r#""axes""#),
+            ("}", r#","more":1}"#),
+        ] {
+            let text = good.replace(from, to);
+            assert!(parse(&json::parse(text.as_bytes()).unwrap()).is_none(), "{text}");
+        }
+    }
+
+    /// Every element by the formula, in pieces of any length.
+    #[test]
+    fn every_element_has_the_scale_of_its_channel() {
+        for (shape, axis) in [
+            (&[][..], None),
+            (&[7], None),
+            (&[7], Some(0)),
+            (&[3, 5], Some(0)),
+            (&[3, 5], Some(1)),
+            (&[2, 3, 4], Some(1)),
+            (&[2, 3, 1, 5], Some(2)),
+            (&[4, 1, 1], Some(0)),
+            (&[1, 2, 300], Some(1)),
+        ] {
+            let count: u64 = shape.iter().product();
+            let channels = axis.map_or(1, |axis: usize| shape[axis]);
+            for has_zeros in [false, true] {
+                let scale = |channel: u64| (channel as f32 + 1.3) * -0.7;
+                let zero = |channel: u64| if has_zeros { i32::try_from(channel).unwrap() * 3 - 4 } else { 0 };
+                let quant = Quant {
+                    axis: axis.map(|axis| axis as u64),
+                    scales: (0..channels).map(scale).collect(),
+                    zero_points: has_zeros.then(|| (0..channels).map(zero).collect()),
+                };
+                assert!(quant.fits(shape));
+                let affine = Affine::new(quant, shape);
+                let channel_of = |element: u64| match axis {
+                    None => 0,
+                    Some(axis) => {
+                        let mut rest = element;
+                        shape[axis + 1..].iter().rev().for_each(|dim| rest /= dim);
+                        rest % shape[axis]
+                    }
+                };
+                for piece in [1, 2, 7, 64, count] {
+                    let mut first = 0;
+                    while first < count {
+                        let len = piece.min(count - first);
+                        let mut numbers: Vec<f64> = (first..first + len).map(|n| n as f64 - 9.0).collect();
+                        affine.apply(first, &mut numbers);
+                        for (element, found) in (first..).zip(numbers) {
+                            let channel = channel_of(element);
+                            let number = element as f64 - 9.0;
+                            let expected = f64::from(scale(channel)) * (number - f64::from(zero(channel)));
+                            assert_eq!(found, expected, "{shape:?} axis {axis:?}, element {element}");
+                        }
+                        first += len;
+                    }
+                }
+            }
+        }
+        let quant = |axis, scales: usize| Quant { axis, scales: vec![1.0; scales], zero_points: None };
+        assert!(
+            !quant(Some(2), 3).fits(&[3, 3]) && !quant(Some(0), 2).fits(&[3]) && !quant(None, 0).fits(&[3])
+        );
+        assert!(!Quant { zero_points: Some(vec![]), ..quant(None, 1) }.fits(&[3]));
+        assert!(quant(Some(1), 0).fits(&[3, 0]));
+    }
+}
