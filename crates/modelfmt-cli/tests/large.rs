@@ -63,6 +63,7 @@ fn memory_does_not_grow_with_the_model() {
         "verify large.apr",
         "convert large.safetensors q.apr --quantize q4_0 --compress lz4 --include t0",
         "convert small.safetensors small.mag",
+        "extract small.safetensors t0 -o t0.npy --cast f16",
         "convert small.safetensors small.aero --tensor-hashes --page-hashes --control-hash --force",
         "verify small.aero",
     ] {

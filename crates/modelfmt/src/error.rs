@@ -268,7 +268,7 @@ impl Error {
                 format!("{path}: {error}; nothing was written. {remedy} takes values as they are")
             }
             Self::NotExtractable { path, name, why, remedy: help } => {
-                let first = help.map_or_else(String::new, |_| format!(", or convert with {remedy} first"));
+                let first = help.map_or_else(String::new, |_| format!(", or with {remedy}"));
                 let name = Shortened(name);
                 format!("{}: tensor {name:?} cannot be extracted: {why}{first}", path.display())
             }

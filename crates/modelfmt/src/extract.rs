@@ -1,22 +1,23 @@
-//! One tensor into a file of its own: `.npy`, or its bytes as they are.
+//! One tensor into a file of its own: `.npy`, or its bytes, as they are or in another type.
 
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::write::{
-    BoxError, FillError, InputFiles, Output, Overwrite, Region, Segment, Sink, TensorData,
+use modelfmt_core::write::{FillError, InputFiles, Output, Overwrite, Region, Segment, Sink};
+use modelfmt_core::{
+    AnyError, CommonFault, DType, Execution, Part,
+    author::{Extent, Shortened},
 };
-use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::Extent};
 #[cfg(feature = "npy")]
-use modelfmt_core::{DType, Kind};
+use modelfmt_core::{Kind, Small};
 
-use crate::checked::Checked;
 use crate::convert::guard::Guard;
+use crate::convert::single::Single;
+use crate::convert::transform::Values;
+use crate::convert::{ConvertOptions, ScaleRule, TypeRule};
 use crate::error::{Error, Result};
 use crate::model::Model;
-#[cfg(feature = "npy")]
-use crate::words::Remedy;
+use crate::words::{Note, Remedy};
 
 /// What a tensor is extracted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,10 +43,18 @@ impl ExtractAs {
     }
 }
 
-/// How a tensor is extracted. The default replaces no file, and checks what it reads.
+/// How a tensor is extracted. The default changes no value, replaces no file, and checks what it reads.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExtractOptions {
+    /// The type that it gets, whatever numbers it holds; blocks are decoded first. "Casts" on the page of
+    /// [`convert`](mod@crate::convert) says what that does to values.
+    pub cast: Option<DType>,
+    /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
+    /// that its file has for it, as [`ConvertOptions::dequantize`] does.
+    pub dequantize: Option<DType>,
+    /// Which tensor holds the scales, where the names do not tell.
+    pub scales: Vec<ScaleRule>,
     /// Whether a file that exists is replaced.
     pub overwrite: Overwrite,
     /// Takes values as they are, without checking them by the hashes and checksums of their own file.
@@ -58,16 +67,19 @@ pub struct ExtractOptions {
 pub struct Extracted {
     /// The size of what was written, in bytes.
     pub nbytes: u64,
-    /// What was not checked, and why: for standard error.
-    pub notes: Vec<String>,
+    /// What was not checked, and what became of values: for standard error.
+    pub notes: Vec<Note>,
+    /// That values are beyond the range of the type which they were cast to, and became its end or an infinity.
+    pub clipped: Option<String>,
 }
 
 /// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values are what the hashes
 /// and checksums of their own file say of them.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, or numpy has no such type; [`Error::Exists`] and
-/// [`Error::Write`] if it cannot be written; [`Error::Damaged`]; [`Error::File`] if it cannot be read.
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, numpy has no such type, or it cannot be cast or
+/// dequantized; [`Error::Usage`] for a type that values cannot have; [`Error::Values`] for values that cannot be converted;
+/// [`Error::Exists`] and [`Error::Write`] if it cannot be written; [`Error::Damaged`]; [`Error::File`] if it cannot be read.
 pub fn extract(
     model: &Model,
     name: &str,
@@ -81,10 +93,10 @@ pub fn extract(
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
         _ => Error::Write { path: path.to_owned(), source },
     };
-    let header = header(model, model.find(name)?, kind)?;
+    let prepared = Prepared::new(model, name, kind, options)?;
     let inputs = InputFiles::new(model.input_paths());
     let file = Guard::new(path, options.overwrite, inputs).create().map_err(write)?;
-    let extracted = write_tensor(model, name, &header, &file, options, work)?;
+    let extracted = prepared.write(&file, options, work)?;
     file.commit().map_err(write)?;
     Ok(extracted)
 }
@@ -101,38 +113,83 @@ pub fn extract_to_sink(
     options: &ExtractOptions,
     work: &Execution<'_>,
 ) -> Result<Extracted> {
-    let header = header(model, model.find(name)?, kind)?;
-    write_tensor(model, name, &header, &sink, options, work)
+    Prepared::new(model, name, kind, options)?.write(&sink, options, work)
 }
 
-fn write_tensor(
-    model: &Model,
-    name: &str,
-    header: &[u8],
-    sink: &impl Sink,
-    options: &ExtractOptions,
-    work: &Execution<'_>,
-) -> Result<Extracted> {
-    let write = |source| Error::Write { path: PathBuf::from(sink.name()), source };
-    let position = model.find(name)?;
-    let values = Checked::new(model, &[position], !options.no_verify)?;
-    sink.write_at(0, header).map_err(write)?;
-    let (begin, nbytes) =
-        (header.len() as u64, model.container().info(position).map_or(0, |info| info.nbytes));
-    let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
-    let segments = [Segment { tensor: position, extent }];
-    let region = Region { extent, fill: 0, segments: &segments };
-    let done = region.write(&Values(&values), sink, work, |_, _| (), drop);
-    done.map_err(|error| match (values.kept(), error) {
-        (Some(reading), _) => reading,
-        (None, FillError::Write { source, .. }) => write(source),
-        (None, FillError::Cancelled) => model.failed(AnyError::Cancelled),
-        (None, FillError::Data { source, .. }) => {
-            Error::Values { path: model.path().to_owned(), tensor: name.to_owned(), source }
+/// A tensor that can be extracted: everything is chosen and checked, and nothing is written.
+struct Prepared<'a> {
+    model: &'a Model,
+    name: &'a str,
+    /// What stands before the values.
+    header: Vec<u8>,
+    /// The bytes of the values.
+    nbytes: u64,
+    single: Single,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(model: &'a Model, name: &'a str, kind: ExtractAs, options: &ExtractOptions) -> Result<Self> {
+        let position = model.find(name)?;
+        let info = model.info(position)?;
+        let refused = |why: String, remedy: Option<Remedy>| Error::NotExtractable {
+            path: model.path().to_owned(),
+            name: name.to_owned(),
+            why,
+            remedy,
+        };
+        if !info.has_data {
+            return Err(refused("it is declared without data".to_owned(), None));
         }
-    })?;
-    values.finish(work)?;
-    Ok(Extracted { nbytes: begin.saturating_add(nbytes), notes: values.notes().to_vec() })
+        let mut conversion = ConvertOptions::default();
+        conversion.cast.extend(options.cast.map(TypeRule::from));
+        conversion.dequantize.extend(options.dequantize.map(TypeRule::from));
+        conversion.scales.clone_from(&options.scales);
+        let single = Single::new(model, position, &conversion)?;
+        let single = single.map_err(|unsupported| refused(unsupported.why, unsupported.remedy))?;
+        let header = match kind {
+            ExtractAs::Bin => Vec::new(),
+            #[cfg(feature = "npy")]
+            ExtractAs::Npy => {
+                let Some(code) = npy_type(single.dtype) else {
+                    let why = format!("numpy has no type {}; extract to .bin", single.dtype);
+                    return Err(refused(why, npy_remedy(single.dtype)));
+                };
+                npy_header(code, info.shape).map_err(|error| refused(error.to_string(), None))?
+            }
+        };
+        // Rows that are filled up to whole blocks have a length that dtype and shape do not say.
+        let own =
+            if single.dtype == info.dtype { Some(info.nbytes) } else { single.dtype.nbytes(info.shape) };
+        Ok(Self { model, name, header, nbytes: own.unwrap_or_default(), single })
+    }
+
+    fn write(self, sink: &impl Sink, options: &ExtractOptions, work: &Execution<'_>) -> Result<Extracted> {
+        let Self { model, name, header, nbytes, single } = self;
+        let write = |source| Error::Write { path: PathBuf::from(sink.name()), source };
+        let values = Values::new(model, &single.tensors, !options.no_verify)?;
+        sink.write_at(0, &header).map_err(write)?;
+        let begin = header.len() as u64;
+        let extent = Extent::new(begin, nbytes, u64::MAX).map_err(|fault| no_room(model, fault))?;
+        let segments = [Segment { tensor: 0, extent }];
+        let region = Region { extent, fill: 0, segments: &segments };
+        let done = region.write(&values, sink, work, |_, _| (), drop);
+        done.map_err(|error| match (values.kept(), error) {
+            (Some(reading), _) => reading,
+            (None, FillError::Write { source, .. }) => write(source),
+            (None, FillError::Cancelled) => model.failed(AnyError::Cancelled),
+            (None, FillError::Data { source, .. }) => {
+                Error::Values { path: model.path().to_owned(), tensor: name.to_owned(), source }
+            }
+        })?;
+        values.finish(work)?;
+        let beyond =
+            |_| format!("tensor {:?} has values beyond the range of {}", Shortened(name), single.dtype);
+        Ok(Extracted {
+            nbytes: begin.saturating_add(nbytes),
+            clipped: values.clipped().next().map(beyond),
+            notes: single.notes.into_iter().chain(values.notes().iter().cloned().map(Note::from)).collect(),
+        })
+    }
 }
 
 fn no_room(model: &Model, fault: CommonFault) -> Error {
@@ -140,46 +197,16 @@ fn no_room(model: &Model, fault: CommonFault) -> Error {
     model.failed(modelfmt_core::Error::<CommonFault>::from(basic))
 }
 
-/// A model's tensors as they are, for writers.
-struct Values<'a>(&'a Checked<'a>);
-
-impl TensorData for Values<'_> {
-    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        self.0.read_into(tensor, offset, out).map_err(|error| self.0.keep(error).into())
-    }
-
-    fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
-        self.0.borrow(tensor, range)
-    }
-}
-
-fn header(model: &Model, position: usize, kind: ExtractAs) -> Result<Vec<u8>> {
-    let info = model.info(position)?;
-    let refused = |why: String, remedy| Error::NotExtractable {
-        path: model.path().to_owned(),
-        name: info.name.to_owned(),
-        why,
-        remedy,
-    };
-    if !info.has_data {
-        return Err(refused("it is declared without data".to_owned(), None));
-    }
-    match kind {
-        ExtractAs::Bin => Ok(Vec::new()),
-        #[cfg(feature = "npy")]
-        ExtractAs::Npy => {
-            let Some(code) = npy_type(info.dtype) else {
-                let remedy = match info.dtype.kind() {
-                    Kind::Quantized if ggml_quant::can_decode(info.dtype) => {
-                        Some(Remedy::Dequantize(DType::F32))
-                    }
-                    Kind::Float => Some(Remedy::Cast { to: DType::F32, by_name: false }),
-                    _ => None,
-                };
-                return Err(refused(format!("numpy has no type {}; extract to .bin", info.dtype), remedy));
-            };
-            npy_header(code, info.shape).map_err(|error| refused(error.to_string(), None))
-        }
+/// What makes a type one that numpy has.
+#[cfg(feature = "npy")]
+fn npy_remedy(dtype: DType) -> Option<Remedy> {
+    let cast = |to| Some(Remedy::Cast { to, by_name: false });
+    match dtype.kind() {
+        Kind::Quantized if ggml_quant::can_decode(dtype) => Some(Remedy::Dequantize(DType::F32)),
+        Kind::Float => cast(DType::F32),
+        Kind::Int if Small::of(dtype).is_some() => cast(DType::I8),
+        Kind::UInt if Small::of(dtype).is_some() => cast(DType::U8),
+        _ => None,
     }
 }
 

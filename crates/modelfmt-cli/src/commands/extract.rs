@@ -6,6 +6,7 @@ use modelfmt::{ExtractAs, ExtractOptions, Overwrite, Printable};
 
 use crate::args::Extract;
 use crate::failure::{Failure, Result, say};
+use crate::flags::Flags;
 use crate::progress::Progress;
 use crate::streams;
 
@@ -24,6 +25,8 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let mut options = ExtractOptions::default();
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     options.no_verify = args.no_verify;
+    (options.cast, options.dequantize) = (args.cast, args.dequantize);
+    options.scales.clone_from(&args.scale);
     let bar = Progress::new("extracting", nbytes, quiet);
     let (tensor, written) = (&args.tensor, if to_stdout { "to standard output" } else { &output });
     let extracted = if to_stdout {
@@ -34,7 +37,14 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
         bar.run(|work| modelfmt::extract(&model, tensor, &args.output, kind, &options, work))?
     };
     if !quiet {
-        extracted.notes.iter().for_each(|note| say(format_args!("note: {}", Printable(note))));
+        for note in &extracted.notes {
+            say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
+        }
+    }
+    if let Some(clipped) = &extracted.clipped {
+        say(format_args!("warning: {}", Printable(clipped)));
+    }
+    if !quiet {
         super::say_written(written, 1, extracted.nbytes, begun);
     }
     Ok(())

@@ -18,13 +18,7 @@ impl ConvertOptions {
             let why = format!("{target} has no such choice; it is for {}", List(&is_for, "and"));
             return Err(Error::usage(choice, why));
         }
-        self.check_types()?;
-        if !self.scales.is_empty() && self.dequantize.is_empty() {
-            return Err(Error::usage(
-                Choice::Scales,
-                "scales are for weights that are dequantized, and none is to be",
-            ));
-        }
+        self.check_values()?;
         if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
             let why = format!("tensors are aligned to 32 or 64 bytes, not to {align}");
             return Err(Error::usage(Choice::Align, why));
@@ -38,8 +32,14 @@ impl ConvertOptions {
         Ok(())
     }
 
-    /// Refuses types that values cannot be changed to.
-    fn check_types(&self) -> Result<()> {
+    /// Refuses types that values cannot be changed to, and scales that nothing asks for.
+    pub(super) fn check_values(&self) -> Result<()> {
+        if !self.scales.is_empty() && self.dequantize.is_empty() {
+            return Err(Error::usage(
+                Choice::Scales,
+                "scales are for weights that are dequantized, and none is to be",
+            ));
+        }
         let first = |rules: &[TypeRule], is_good: fn(DType) -> bool| {
             rules.iter().map(|rule| rule.dtype).find(|&dtype| !is_good(dtype))
         };

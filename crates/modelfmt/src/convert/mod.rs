@@ -69,10 +69,12 @@ mod rules;
 mod save;
 mod scales;
 mod scaling;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod single;
 mod source;
 mod tensors;
 mod tied;
-mod transform;
+pub(crate) mod transform;
 mod write;
 
 use std::collections::BTreeMap;

@@ -55,6 +55,9 @@ fn scale_of(value: &Value) -> Option<f32> {
 /// What a conversion calls scales and zero points, where they are lost.
 pub(super) const SUBJECT: &str = "quant payload";
 
+/// Why it is not clear which scales are a tensor's.
+pub(super) const TWICE: &str = "its file has scales of its own for it, and there are others beside it";
+
 /// The scales and zero points that tensors of a model have.
 #[derive(Default)]
 pub(super) struct Found {

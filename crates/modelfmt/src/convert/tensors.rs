@@ -155,8 +155,7 @@ impl<'a> Chooser<'a> {
                 if scaled == Scaled::No {
                     continue;
                 }
-                let why = "its file has scales of its own for it, and there are others beside it";
-                scaled = Scaled::Unclear(why.to_owned());
+                scaled = Scaled::Unclear(quants::TWICE.to_owned());
             }
             if let Scaled::By(scaling) = &scaled
                 && self.dequantize.find(info.name, true).is_some()
@@ -513,7 +512,7 @@ impl<'a> Chooser<'a> {
 }
 
 /// The type of a tensor after it has been multiplied by its scales, if it is dequantized; else why not.
-fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
+pub(super) fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
     match (decoded, scaled) {
         (None, _) => Ok(from),
         (Some(float), Scaled::By(_) | Scaled::Quant(_)) => Ok(float),

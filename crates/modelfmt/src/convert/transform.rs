@@ -18,7 +18,7 @@ use crate::model::Model;
 use crate::quantized::{self, Failed};
 
 /// Values of a model, converted while they are read. Memory does not depend on the tensors' size.
-pub(super) struct Values<'a> {
+pub(crate) struct Values<'a> {
     source: Checked<'a>,
     items: &'a [Item],
     scalings: &'a [Scales],
@@ -28,7 +28,7 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Checked while they are read, if `verify` says so.
-    pub(super) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
+    pub(crate) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
         let Tensors { items, scalings, .. } = tensors;
         let position = |item: &Item| match item.origin {
             Origin::Model(position) => Some(position),
@@ -48,12 +48,12 @@ impl<'a> Values<'a> {
     }
 
     /// What is not checked, and why.
-    pub(super) fn notes(&self) -> &[String] {
+    pub(crate) fn notes(&self) -> &[String] {
         self.source.notes()
     }
 
     /// Says whether what was read is what its file says of it. Nothing that was written may appear before.
-    pub(super) fn finish(&self, work: &Execution<'_>) -> Result<()> {
+    pub(crate) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
     }
 
@@ -63,12 +63,12 @@ impl<'a> Values<'a> {
     }
 
     /// Why values could not be read, where that has ended a writer.
-    pub(super) fn kept(&self) -> Option<Error> {
+    pub(crate) fn kept(&self) -> Option<Error> {
         self.source.kept()
     }
 
     /// The numbers of the items some of whose values were beyond the range of their new type.
-    pub(super) fn clipped(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn clipped(&self) -> impl Iterator<Item = usize> {
         let flags = self.clipped.iter().enumerate();
         flags.filter(|(_, flag)| flag.load(Ordering::Relaxed)).map(|(number, _)| number)
     }

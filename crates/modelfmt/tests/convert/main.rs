@@ -16,6 +16,7 @@ mod claims;
 mod common;
 mod config;
 mod damage;
+mod extracted;
 mod files;
 mod kept;
 mod metadata;

@@ -15,7 +15,7 @@ fn oinf_quant(quant: &Quant) -> oinf::Quant {
 }
 
 /// A file of OINF 2 in memory; a tensor without bytes is declared.
-fn oinf_2(tensors: &[T], quants: &[(&str, oinf::Quant)]) -> Model {
+pub fn oinf_2(tensors: &[T], quants: &[(&str, oinf::Quant)]) -> Model {
     let options = oinf::WriteOptions::new().version(oinf::Version::V2);
     let options = quants.iter().cloned().fold(options, |options, (name, quant)| options.quant(name, quant));
     let spec = |t: &T| match t.bytes.is_empty() && t.dtype.nbytes(&t.shape) != Some(0) {
@@ -42,7 +42,7 @@ fn i4() -> T {
     T { name: "i4", dtype: DType::I4, shape: vec![5], bytes: vec![0x21, 0xf8, 0x07] }
 }
 
-fn whole() -> oinf::Quant {
+pub fn whole() -> oinf::Quant {
     oinf::Quant { scheme: oinf::Scheme::Symmetric, axis: None, scales: vec![0.25], zero_points: None }
 }
 

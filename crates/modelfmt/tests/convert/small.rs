@@ -169,10 +169,7 @@ fn numpy_has_none_of_them() {
         modelfmt::extract(&model, "w", &path, ExtractAs::Npy, &options, &Execution::default()).unwrap_err();
     assert!(matches!(error, Error::NotExtractable { .. }) && !path.exists());
     let text = error.to_string();
-    assert!(
-        text.contains("numpy has no type f8_e4m3; extract to .bin, or convert with cast to f32 first"),
-        "{text}"
-    );
+    assert!(text.contains("numpy has no type f8_e4m3; extract to .bin, or with cast to f32"), "{text}");
     let path = path.with_extension("bin");
     modelfmt::extract(&model, "w", &path, ExtractAs::Bin, &options, &Execution::default()).unwrap();
     assert_eq!(std::fs::read(path).unwrap(), model.tensor("w").unwrap().bytes());
