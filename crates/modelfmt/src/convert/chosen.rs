@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use modelfmt_core::write::TensorSpec;
 use modelfmt_core::{Container, DType};
 
+use super::affine::Affine;
 use super::options::Declared;
-use super::quants::Affine;
 use super::scaling::Scaling;
 use crate::quant::Quant;
 

@@ -44,6 +44,7 @@
 //! layers and experts there are, the tensors say. Of the architecture (the source's own word, else a config.json beside the file)
 //! only few have rules of their own, so it may be missing. `docs/PRESETS.md` of the repository has all rules.
 
+mod affine;
 mod cast;
 mod check;
 pub(crate) mod chosen;

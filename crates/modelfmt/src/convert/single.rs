@@ -2,11 +2,12 @@
 
 use modelfmt_core::{DType, TensorInfo};
 
+use super::affine::Affine;
 use super::cast::is_number;
 use super::chosen::{self, Item, Origin, Shape, Tensors};
 use super::fit::Unsupported;
 use super::options::{ConvertOptions, ScaleRule, TypeRule};
-use super::quants::{self, Affine};
+use super::quants;
 use super::scales::{Scaled, Scales, is_weight};
 use super::source::Content;
 use super::tensors::scaled_dtype;

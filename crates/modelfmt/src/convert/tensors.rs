@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
+use super::affine::Affine;
 use super::cast::is_number;
 use super::chosen::{self, Item, Origin, Shape, Tensors};
 use super::fit::{Examples, Unsupported};
 use super::options::{ConvertOptions, Declared};
 use super::quantize::Quantizer;
-use super::quants::{self, Affine};
+use super::quants;
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules};
 use super::scales::{Scaled, Scales, is_weight};

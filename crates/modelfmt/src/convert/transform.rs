@@ -8,9 +8,9 @@ use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
 use modelfmt_core::{DType, Execution, Small, TensorInfo};
 
+use super::affine::Affine;
 use super::cast::{NotANumber, cast};
 use super::chosen::{Item, Origin, Scales, Tensors};
-use super::quants::Affine;
 use super::scaling::Scaling;
 use crate::checked::{Checked, Kept};
 use crate::error::{Error, Result};
