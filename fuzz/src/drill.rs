@@ -15,7 +15,7 @@ use testkit::peak;
 const MAX_READ: u64 = 4 << 20;
 /// Statistics take MiBs for their counters, so that only the first tensors have theirs computed.
 const MAX_STATS: usize = 2;
-/// One input of so many goes through the whole drill: the rest of it is dear, and rarely sees anything new.
+/// One input of so many goes through the whole drill: the rest of it is slow, and rarely sees anything new.
 const WHOLE_DRILL: u32 = 16;
 
 /// How much of the drill is done.

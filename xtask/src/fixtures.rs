@@ -6,7 +6,7 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "fixtures are small, and made by whoever runs this"
+    reason = "fixtures are small, and the developer makes them"
 )]
 
 mod aero;

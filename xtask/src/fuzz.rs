@@ -257,7 +257,7 @@ struct Row {
     target: String,
     executions: u64,
     per_second: u64,
-    /// Edges covered by the inputs that were there before, and in the end.
+    /// Edges covered by the inputs that were there before, and at the end.
     edges: (u64, u64),
     /// Where the input that failed is kept.
     finding: Option<String>,

@@ -1,4 +1,4 @@
-//! Writes chunks, for whoever adds some of their own: places, hashes and compresses them, and writes header and TOC.
+//! Writes chunks, for callers that add their own: places, hashes and compresses them, and writes header and TOC.
 
 use modelfmt_core::write::Sink;
 use modelfmt_core::{Part, author::align_up};

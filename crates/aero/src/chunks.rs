@@ -50,7 +50,7 @@ impl Chunk<'_> {
         Error::Malformed { part: self.part(), at: self.offset, fault: fault.into() }
     }
 
-    /// What hinders reading its content, before any of it is read.
+    /// The reason why its content cannot be read, found before any of it is read.
     pub(crate) fn check_readable(&self, limits: &Limits) -> Result<usize> {
         self.check_budget(limits, &mut Expansion::default())
     }
@@ -95,7 +95,7 @@ impl Chunk<'_> {
     }
 
     /// Whether the TOC has a hash of the content. A published writer leaves that of the first chunk, which is metadata, zero. Zeros
-    /// over weights are a wrong hash: nobody writes them, and else damage could be hidden by them
+    /// over weights are a wrong hash: no writer writes them, and otherwise they could hide damage
     /// (docs/formats/aero.md#hash-not-recorded).
     pub(crate) fn has_hash(&self) -> bool {
         self.fourcc == FourCC::WTSH || self.blake3 != [0; 32]
@@ -125,7 +125,7 @@ impl Expansion {
     /// Beyond what is stored times [`Limits::expansion`].
     const FREE: u64 = 1 << 20;
 
-    /// That of one of `count` files of a set, which have the constant together.
+    /// The share of one of `count` files of a set, which have the constant together.
     pub(crate) const fn of_one_in(count: u64) -> Self {
         let own = Self::FREE / if count == 0 { 1 } else { count };
         Self { stored: 0, claimed: Self::FREE - own }

@@ -49,7 +49,7 @@ pub(crate) struct Asked {
     pub(crate) shard: usize,
     /// Its bytes in the file, with the padding behind its values.
     pub(crate) extent: Extent,
-    /// Those of them that are wanted.
+    /// The wanted ones among them.
     pub(crate) read: Extent,
     /// What the file says of it, and what the index of a set says.
     pub(crate) hashes: [Option<[u8; 32]>; 2],

@@ -96,7 +96,7 @@ pub enum Fault {
     /// The content is not what was hashed.
     #[error("has BLAKE3 {found}, but the {stated} says {expected}: the content is damaged")]
     Hash {
-        /// Who states the hash.
+        /// What states the hash.
         stated: &'static str,
         /// What the bytes give.
         found: Hex,

@@ -28,7 +28,7 @@ pub struct Plan {
     /// Offsets are within the shard.
     pub(crate) tensors: TensorTable,
     pub(crate) shards: Vec<Shard>,
-    /// The number of the first tensor, for who supplies the values.
+    /// The number of the first tensor, for the caller who supplies the values.
     pub(crate) first_tensor: usize,
     pub(crate) ties: Ties,
     /// Everything is placed but an index that states hashes.

@@ -107,7 +107,7 @@ impl Findings {
         *count += 1;
     }
 
-    /// What `chunk-hashes` looked at. Whoever changes a chunk can zero its hash, so these chunks are not among what is good.
+    /// What `chunk-hashes` looked at. An attacker who changes a chunk can zero its hash, so these chunks do not count as good.
     fn looked_at(&self, level: VerifyLevel) -> String {
         let which = if level >= VerifyLevel::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
         let (chunks, count) = &self.unhashed;

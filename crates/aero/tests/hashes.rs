@@ -183,7 +183,7 @@ fn a_hash_of_zeros_is_one_that_was_not_recorded() {
     let report = open(&both).unwrap().verify(VerifyLevel::Full);
     let check = report.check("chunk-hashes").unwrap();
     assert!(check.detail.contains("MJSN chunk \"meta.json\", MMSG chunk \"manifest\""), "{check:?}");
-    // Somebody who changes a chunk and zeroes its hash is not told that all is well.
+    // An attacker who changes a chunk and zeroes its hash does not get a clean report.
     let json = number(&mjsn, toc(0) + 8) as usize;
     let changed = patched(&mjsn, json + 2, b"A");
     assert!(open(&changed).unwrap().metadata().unwrap().contains_key("Architecture"));

@@ -105,7 +105,7 @@ fn a_part_is_verified_by_the_pages_that_it_touches() {
     reader.source().reset();
     assert_eq!(reader.tensor_checked("t1").unwrap().bytes(), noise(len, 1));
     assert_eq!((reader.source().reads(), reader.source().nbytes()), (1, len as u64));
-    // A damaged byte is noticed by who touches its page, and by nobody else.
+    // A damaged byte is noticed only by a read that touches its page.
     let mut damaged = file;
     damaged[start + 500_000] ^= 1;
     for reader in [&Reader::from_source(damaged.clone()).unwrap() as &dyn Ranges, &open(damaged)] {

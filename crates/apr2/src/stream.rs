@@ -17,7 +17,7 @@ use crate::prefetch::Prefetched;
 use crate::reader::OpenOptions;
 use crate::wire::Footer;
 
-/// Loads parts of a file when they are asked for, and keeps them: for browsers and other places where a read is dear.
+/// Loads parts of a file when they are asked for, and keeps them: for browsers and other places where a read is slow.
 ///
 /// ```
 /// # let plan = apr2::Plan::new([apr2::TensorSpec::new("w", apr2::DType::U8, vec![3])],

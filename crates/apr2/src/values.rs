@@ -92,7 +92,7 @@ const fn compressed(number: usize, info: TensorInfo<'_>, stored: Stored) -> Comp
     Compressed { number, name: info.name, stored }
 }
 
-/// All cores for what is large. Asking how many there are is dear, so it is not done for what is small.
+/// All cores for what is large. Asking how many there are takes long, so it is not done for small tensors.
 fn default_threads(nbytes: u64) -> usize {
     if nbytes >= PARALLEL { Execution::default().threads } else { 1 }
 }

@@ -1,5 +1,5 @@
 //! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent one of the values of both its halves, and the one at the top is
-//! the hash that `b3sum` prints. Who keeps the parents can prove a part of a file without the rest of it.
+//! the hash that `b3sum` prints. If you keep the parents, you can prove a part of a file without the rest of it.
 //!
 //! This crate makes and checks **outboards**, files that hold the parents of another file: `FILE.obao4` beside `FILE`, which
 //! stays as it is. It has no I/O of its own: it says which bytes it needs.
@@ -30,7 +30,7 @@
 //! use blake3_tree::{GROUP, Verifier};
 //!
 //! let file: Vec<u8> = (0..1_000_000u64).map(|i| (i * i >> 3) as u8).collect();
-//! let (hash, outboard) = blake3_tree::outboard(&file); // the hash from somebody you trust, the outboard from anywhere
+//! let (hash, outboard) = blake3_tree::outboard(&file); // the hash from a source that you trust, the outboard from anywhere
 //!
 //! let verifier = Verifier::new(hash, file.len() as u64);
 //! verifier.check_len(outboard.len() as u64)?;

@@ -26,7 +26,7 @@ pub enum Fault {
         "the file is big-endian, and blocks of {0} have no big-endian form; convert it with gguf's gguf-convert-endian"
     )]
     BigEndianBlocks(DType),
-    /// The first version of the format, which nobody writes any more.
+    /// The first version of the format, which is no longer written.
     #[error("GGUF version 1 is not supported, versions 2 and 3 are; convert the model again")]
     Version1,
     /// A version that this library does not know.

@@ -56,7 +56,7 @@ impl Failure {
         status
     }
 
-    /// What there is to say; nothing if it has been said, or if whoever reads has enough, as with `| head`: that is no error.
+    /// What there is to say; nothing if it has been said, or if the reader of standard output has gone, as with `| head`: that is no error.
     fn message(&self) -> Option<Message> {
         let message = |code, text| Some(Message { code, text, hint: "", causes: Vec::new() });
         match self {
@@ -130,12 +130,12 @@ impl Message {
     }
 }
 
-/// Whether whoever reads standard output has had enough.
+/// Whether the reader of standard output has gone.
 pub(crate) fn is_reader_gone(printed: &Result) -> bool {
     matches!(printed, Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints a line to standard error. If that takes no more, there is nobody to tell: the work and its exit status are what
+/// Prints a line to standard error. If that fails, there is nowhere left to report: the work and its exit status are what
 /// they are.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(anstream::stderr(), "{line}");

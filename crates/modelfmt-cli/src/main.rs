@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // What went wrong went wrong because of the stop, and whoever asked for it knows.
+        // What went wrong went wrong because of the stop, and the user asked for it.
         Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
     }
 }

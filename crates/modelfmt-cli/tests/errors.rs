@@ -367,7 +367,7 @@ fn what_is_not_a_file_is_not_replaced_even_with_force() {
     assert!(fs::symlink_metadata(folder.path().join("link.mag")).unwrap().is_symlink());
 }
 
-/// The answer of `verify` and `diff` is their exit status, whoever stops reading.
+/// The answer of `verify` and `diff` is their exit status, even if the reader has gone.
 #[cfg(unix)]
 #[test]
 fn the_status_of_a_check_survives_a_reader_that_stops() {

@@ -18,7 +18,7 @@ const AHEAD: u64 = 4;
 /// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// How heavy work is done: on how many threads, and who is told of it.
+/// How heavy work is done: on how many threads, with which progress callback.
 #[derive(Clone, Copy)]
 pub struct Execution<'a> {
     /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
@@ -28,7 +28,7 @@ pub struct Execution<'a> {
 }
 
 impl Default for Execution<'_> {
-    /// All cores, at most 8, and nobody is told.
+    /// Up to 8 threads, no progress callback.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self { threads: cores.min(8), progress: None }
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Execution<'_> {
 }
 
 impl Execution<'_> {
-    /// On the calling thread, and nobody is told.
+    /// On the calling thread, no progress callback.
     #[must_use]
     pub const fn sequential() -> Self {
         Self { threads: 1, progress: None }
@@ -57,7 +57,7 @@ impl Execution<'_> {
     /// such as a buffer. After an error no new piece begins; the error of the smallest number is returned.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// The errors of `run`.
     pub fn map<S, T: Send, E: Send>(
         &self,
         count: u64,
@@ -77,7 +77,7 @@ impl Execution<'_> {
     /// is ever more than a few pieces ahead, so memory does not grow with `count`.
     ///
     /// # Errors
-    /// Those of `run` and of `take`.
+    /// The errors of `run` and of `take`.
     pub fn each<S, T: Send, E: Send>(
         &self,
         count: u64,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::CommonFault;
 
-/// A byte range that lies within a file. There is no other way to make one, so nobody can forget the check.
+/// A byte range that lies within a file. There is no other way to make one, so the check cannot be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     offset: u64,
@@ -71,7 +71,7 @@ pub struct Overlap {
     pub second: usize,
 }
 
-/// Finds extents that overlap in part. The same extent twice (tied weights) is legal, and an empty one meets nobody.
+/// Finds extents that overlap in part. The same extent twice (tied weights) is legal, and an empty one overlaps nothing.
 ///
 /// Takes O(n log n). Each extent that begins inside an earlier one is reported once, with the one that reaches furthest.
 #[must_use]

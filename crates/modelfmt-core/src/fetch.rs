@@ -109,7 +109,7 @@ pub trait Fetch {
     }
 }
 
-/// Goes through one source. Its bytes are not counted as progress: whoever verifies counts them in another pass.
+/// Goes through one source. Its bytes are not counted as progress: another pass of the verification counts them.
 async fn whole<H>(
     source: &(impl Fetch + ?Sized),
     mut state: H,
@@ -314,7 +314,7 @@ fn one_piece<C: Scan>(
 /// Runs a future that never waits, as any over a [`Source`] is.
 ///
 /// # Errors
-/// Those of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits all the same.
+/// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits all the same.
 pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T, Error<F>> {
     match poll_once(future) {
         Some(result) => result,

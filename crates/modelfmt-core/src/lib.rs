@@ -43,7 +43,7 @@
 //!     }
 //!     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
 //!         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
-//!         checked_len(&(offset..end), self.len)?; // a range past the end is an error before anybody is asked
+//!         checked_len(&(offset..end), self.len)?; // a range past the end is an error before the server is asked
 //!         get(&self.url, offset, out) // GET with `Range: bytes=offset-…`
 //!     }
 //! }

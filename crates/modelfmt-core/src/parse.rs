@@ -1,4 +1,4 @@
-//! Parsing without I/O: a parser says which bytes it needs, and whoever drives it fetches them.
+//! Parsing without I/O: a parser says which bytes it needs, and its driver fetches them.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub trait Parser: Sized {
 /// the parser asks for.
 ///
 /// # Errors
-/// Those of the parser, and of the source.
+/// The errors of the parser, and of the source.
 pub async fn parse_fetched<P: Parser>(
     mut parser: P,
     source: &(impl Fetch + ?Sized),

@@ -36,7 +36,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     /// The reader of a file; `open` is called if it was not before.
     ///
     /// # Errors
-    /// That of `open`, each time; [`Error::NotFound`] if there is no such file.
+    /// The error of `open`, each time; [`Error::NotFound`] if there is no such file.
     pub(crate) fn get(
         &self,
         number: usize,

@@ -1,4 +1,4 @@
-//! Reading driven from outside: a task says which ranges it needs, and whoever drives it feeds their bytes.
+//! Reading driven from outside: a task says which ranges it needs, and its driver feeds their bytes.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

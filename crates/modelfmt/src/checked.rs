@@ -10,7 +10,7 @@ use modelfmt_core::{Execution, TensorInfo};
 use crate::error::{Error, Result};
 use crate::model::Model;
 
-/// A model whose values are checked while they are read. Whoever writes them asks [`finish`](Self::finish) before what is
+/// A model whose values are checked while they are read. The code that writes them calls [`finish`](Self::finish) before what is
 /// written appears, or damaged bytes would get a good hash.
 pub(crate) struct Checked<'a> {
     model: &'a Model,
@@ -36,7 +36,7 @@ impl<'a> Checked<'a> {
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
     }
 
-    /// Keeps an error, for whoever asked the writer.
+    /// Keeps an error, for the caller of the writer.
     pub(crate) fn keep(&self, error: Error) -> Kept {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         Kept

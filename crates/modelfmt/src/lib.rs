@@ -269,7 +269,7 @@ pub use words::{Note, Remedy, Words};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// That of the repository's README.
+/// The example of the repository's README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;

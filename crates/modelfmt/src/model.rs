@@ -248,7 +248,7 @@ impl Model {
         Tensors { container: self.container(), positions: 0..self.tensor_count() }
     }
 
-    /// Refuses a model whose tensors cannot be listed, so that nobody takes it for one that has none.
+    /// Refuses a model whose tensors cannot be listed, so that it is not taken for one that has none.
     pub(crate) fn expect_tensors(&self) -> Result<()> {
         match self.format().capabilities().access {
             Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),

@@ -48,7 +48,7 @@ pub struct IndexParser {
     /// Where payloads lie, once the tables have been read.
     spans: Vec<Extent>,
     index: Index,
-    /// Padding that is not zero, if anybody asks.
+    /// Padding that is not zero, if the caller asks for it.
     notes: Option<Vec<Error>>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Version {
-    /// That of the document.
+    /// The document's version.
     #[default]
     V1,
     /// Tensors may have a quant payload.
@@ -158,7 +158,7 @@ impl<'a> Text<'a> {
     const MIN_LEN: u64 = 8;
 
     /// A string of at most `max` bytes, without its padding.
-    #[inline(always)] // by the million; returned in memory it stalls whoever reads it
+    #[inline(always)] // called by the million; a result in memory stalls the caller
     pub(crate) fn decode(c: &mut Cursor<'a>, field: &'static str, max: u64) -> Result<Self> {
         let len = u64::from(c.u32(field)?);
         Limits::check("the length of a string", len, max)?;

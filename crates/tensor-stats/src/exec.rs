@@ -36,7 +36,7 @@ pub(super) enum Shared<'a> {
     Read(&'a SharedRead<'a>),
 }
 
-/// Who reads the values.
+/// What reads the values.
 pub(super) enum Exec<'a> {
     Alone(&'a mut Read<'a>),
     Together(Shared<'a>, usize),

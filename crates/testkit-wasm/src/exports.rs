@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn file_len(name: *const u8, name_len: usize) -> i64;
     /// Fills `out` with a file's bytes from `offset` on; returns whether it did.
     fn read_range(name: *const u8, name_len: usize, offset: u64, out: *mut u8, out_len: usize) -> i32;
-    /// Takes a message for whoever watches.
+    /// Takes a message for the host.
     fn say(text: *const u8, text_len: usize);
 }
 

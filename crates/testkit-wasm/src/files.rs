@@ -35,7 +35,7 @@ pub fn open(name: &str, files: &SharedFiles) -> Box<dyn Container> {
 /// Opens a file that `source` gives, as if it were the one of that name in `files`.
 ///
 /// # Errors
-/// Those of the format's reader.
+/// The errors of the format's reader.
 pub fn open_source(
     name: &str,
     source: BoxSource,
@@ -120,7 +120,7 @@ fn open_as(
 /// The files of one folder among others.
 #[derive(Clone, Debug)]
 pub struct Below<F> {
-    /// Those of all folders.
+    /// The files of all folders.
     pub files: F,
     /// The folder's path, without a slash at its end.
     pub folder: String,

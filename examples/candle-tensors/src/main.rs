@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All tensors by name; what candle cannot hold is told and left out.
+/// All tensors by name; what candle cannot hold is printed and left out.
 fn load(model: &Model, device: &Device) -> Result<BTreeMap<String, Tensor>, Box<dyn Error>> {
     let mut tensors = BTreeMap::new();
     for info in model.tensors().filter(|tensor| tensor.has_data) {

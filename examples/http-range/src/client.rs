@@ -77,7 +77,7 @@ impl Source for HttpSource {
 
     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset.checked_add(out.len() as u64).ok_or(ErrorKind::UnexpectedEof)?;
-        checked_len(&(offset..end), self.len)?; // a range past the end is an error before anybody is asked
+        checked_len(&(offset..end), self.len)?; // a range past the end is an error before the server is asked
         let Some(last) = end.checked_sub(1).filter(|_| !out.is_empty()) else { return Ok(()) };
         let mut headers = format!("Range: bytes={offset}-{last}\r\n");
         if let Some(etag) = &self.etag {

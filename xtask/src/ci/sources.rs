@@ -115,7 +115,7 @@ fn named_paths(file: &str, bytes: &[u8], paths: &[String]) -> Vec<String> {
     faults
 }
 
-/// A source file that nobody reads through any more.
+/// A source file that is too long to read.
 fn too_long(path: &str, text: &str) -> Option<String> {
     let lines = text.lines().count();
     (lines > MAX_LINES)

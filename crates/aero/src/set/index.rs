@@ -124,7 +124,7 @@ impl SetIndex {
         self.base_url.as_deref()
     }
 
-    /// Advice to who fetches the files, as it stands in the index.
+    /// Advice for whoever fetches the files, as the index has it.
     #[must_use]
     pub const fn cache(&self) -> Option<&Value> {
         self.cache.as_ref()

@@ -29,7 +29,7 @@ pub(super) async fn report(
     if index.flags().contains(Flags::SIGNED) {
         report.absent(
             "signature",
-            "it is not checked: the key stands beside it, and proves nothing of who signed",
+            "it is not checked: the key stands beside it, and proves nothing about who signed",
         );
     }
     if index.flags().contains(Flags::ENCRYPTED) {

@@ -28,7 +28,7 @@ pub(crate) struct Pass {
     pub(crate) padding: Vec<String>,
     /// The CRC of everything before the footer.
     pub(crate) seen: Crc,
-    /// That of the whole file, if all of it could be read.
+    /// The CRC of the whole file, if all of it could be read.
     pub(crate) whole: Option<Crc>,
     /// LZ4 blocks that were decoded.
     pub(crate) blocks: u64,

@@ -110,7 +110,7 @@ impl<'a> MetadataRecord<'a> {
     }
 }
 
-/// MAG 1, "Tensor Record". The dimensions stay as they are in the file until somebody wants them.
+/// MAG 1, "Tensor Record". The dimensions stay as they are in the file until they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TensorRecord<'a, D> {
     pub(crate) key: &'a str,

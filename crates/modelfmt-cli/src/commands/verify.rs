@@ -94,7 +94,7 @@ fn files(number: usize, which: &str) -> String {
     format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
-/// Prints, unless nobody reads: the exit status speaks of all files even then.
+/// Prints, unless the reader has gone: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
     if is_reader_gone(&printed) { Ok(()) } else { printed }

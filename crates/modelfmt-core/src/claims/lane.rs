@@ -34,7 +34,7 @@ pub(super) struct Lane<K: DigestKind, W, F> {
 struct State<R> {
     /// For each claim, whether all of its bytes have been seen.
     done: Vec<bool>,
-    /// Those of which some have been seen.
+    /// The claims of which some bytes have been seen.
     open: HashMap<usize, Open<R>>,
     /// The runs of all of them.
     runs: usize,

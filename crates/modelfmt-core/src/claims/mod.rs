@@ -1,12 +1,12 @@
 //! What a file claims of its own bytes, checked while they are read for something else.
 //!
-//! A writer that reads values and hashes them anew would give damaged bytes a good hash. So whoever copies values asks the
+//! A writer that reads values and hashes them anew would give damaged bytes a good hash. So code that copies values asks the
 //! source which digests cover them ([`Container::claims`]), reads through them
 //! ([`Container::read_into_checked`]), and asks at the end whether all of them hold ([`Claims::finish`]).
 //!
 //! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
 //! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that
-//! has read it. What nobody asked for of a range that is checked (gaps, tensors that are left out) is read at the end.
+//! has read it. What the caller did not ask for of a range that is checked (gaps, tensors that are left out) is read at the end.
 
 mod lane;
 #[cfg(test)]
@@ -251,7 +251,7 @@ pub enum ClaimError {
     /// The bytes are not what the file says of them.
     #[error(transparent)]
     Damaged(AnyError),
-    /// Something else hinders the check.
+    /// The check cannot be made for another reason.
     #[error(transparent)]
     Other(#[from] AnyError),
 }

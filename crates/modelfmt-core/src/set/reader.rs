@@ -116,7 +116,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.shard(number))
     }
 
-    /// Opens the file of the tensor at a position. An error is remembered, and whoever reads the tensor gets it.
+    /// Opens the file of the tensor at a position. An error is remembered, and returned when the tensor is read.
     pub(super) fn prepare(&self, position: usize) {
         if let Ok(number) = self.index().shard_of(position) {
             let _ = self.shard(number);
@@ -126,7 +126,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// Opens every file and looks for every tensor.
     ///
     /// # Errors
-    /// That of the first file that cannot be opened, and the first tensor that its file does not have.
+    /// The error of the first file that cannot be opened, and of the first tensor that its file does not have.
     pub fn open_all(&self) -> Result<(), MapError<M>> {
         now(self.0.open_all())
     }

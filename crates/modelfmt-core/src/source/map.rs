@@ -17,7 +17,7 @@ impl Mmap {
     /// Maps a regular file.
     ///
     /// # Safety
-    /// A map shows what other processes do to the file. While the map lives, nobody may write to the file or make it
+    /// A map shows what other processes do to the file. While the map lives, no process may write to the file or make it
     /// shorter: a write changes bytes behind a `&[u8]`, and a read past a new end ends the process with SIGBUS.
     /// Rust cannot check that; the caller promises it.
     ///

@@ -237,7 +237,7 @@ impl Source for &[u8] {
     }
 }
 
-/// Checks that a source keeps the contract of [`Source`] and holds `expected`; for the tests of who implements one.
+/// Checks that a source keeps the contract of [`Source`] and holds `expected`; for tests of your own implementation.
 ///
 /// # Errors
 /// A sentence that says which clause it breaks.

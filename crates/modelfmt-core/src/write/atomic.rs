@@ -15,7 +15,7 @@ use crate::source::check_relative;
 /// Writes a file that appears at `path` when `write` is done with it; if that fails, nothing is left behind.
 ///
 /// # Errors
-/// Those of `write`; [`WriteError::Write`] as [`AtomicFile::create`] and [`Output::commit`].
+/// The errors of `write`; [`WriteError::Write`] as [`AtomicFile::create`] and [`Output::commit`].
 pub fn write_file<F>(
     path: impl AsRef<Path>,
     overwrite: Overwrite,
@@ -56,7 +56,7 @@ impl AtomicFile {
     /// Begins a file that will appear at `target`.
     ///
     /// # Errors
-    /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by somebody else, or its folder
+    /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by another process, or its folder
     /// cannot be written to.
     pub fn create(target: impl Into<PathBuf>, overwrite: Overwrite) -> io::Result<Self> {
         Self::create_keeping(target, overwrite, &InputFiles::default())
@@ -244,7 +244,7 @@ impl Output for AtomicFile {
 
     fn remove_old(&self) -> io::Result<()> {
         if self.overwrite == Overwrite::Refuse {
-            return Ok(()); // there was none, and one that has appeared is somebody's
+            return Ok(()); // there was none, and one that has appeared belongs to another process
         }
         refuse_existing(&self.target, self.overwrite, &self.inputs)?;
         match fs::remove_file(&self.target) {

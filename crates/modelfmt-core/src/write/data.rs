@@ -46,7 +46,7 @@ impl<'a> From<TensorInfo<'a>> for TensorSpec<'a> {
     }
 }
 
-/// Any error of who supplies values.
+/// An error returned by the `TensorData` implementation.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The values of the tensors that are being written.
@@ -57,7 +57,7 @@ pub trait TensorData: Sync {
     /// Fills `out` with the bytes of a tensor from `offset` on, little-endian and row-major.
     ///
     /// # Errors
-    /// Whatever hinders it; the writer stops, leaves nothing behind, and returns it as the source of its own error.
+    /// Any error; the writer stops, leaves nothing behind, and returns it as the source of its own error.
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError>;
 
     /// The same bytes without a copy, where they are in memory.
@@ -106,7 +106,7 @@ by_slice! {
 
 /// The values of the tensors of a model from one on, for a file that holds only those.
 pub struct DataFrom<'a> {
-    /// Those of the whole model.
+    /// The values of the whole model.
     pub data: &'a dyn TensorData,
     /// The number of the file's first tensor in it.
     pub first: usize,

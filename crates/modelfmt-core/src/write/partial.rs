@@ -30,7 +30,7 @@ impl Partial {
     /// Gives the file another name.
     ///
     /// # Errors
-    /// Those of `rename`; then it is still a temporary file.
+    /// The errors of `rename`; then it is still a temporary file.
     pub(super) fn rename(&mut self, rename: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         pending::end(&self.path, || rename(&self.path))?;
         self.is_renamed = true;

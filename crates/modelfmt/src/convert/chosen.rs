@@ -83,7 +83,7 @@ pub(crate) struct Tensors {
 }
 
 impl Tensors {
-    /// What the writer of the target is told of an item.
+    /// What the writer of the target needs to know about an item.
     pub(crate) fn spec<'s>(
         &'s self,
         source: Option<&'s (impl Container + ?Sized)>,

@@ -329,7 +329,7 @@ impl Metadata {
         self.notes.extend(left_out(&gone, keys, stem));
     }
 
-    /// Puts the reserved key in, or says what is lost because somebody else uses it.
+    /// Puts the reserved key in, or says what is lost because the model already uses it.
     fn reserve(&mut self, reserved: &Reserved) {
         if self.keys.try_insert(KEY, reserved.to_object()).is_ok() {
             return;

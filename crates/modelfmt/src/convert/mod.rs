@@ -362,7 +362,7 @@ impl<'a> Conversion<'a> {
         }
     }
 
-    /// What the writer of the target is told.
+    /// What the writer of the target needs to know.
     fn job(&self) -> Job<'_> {
         Job {
             source: Some(self.model.opened()),

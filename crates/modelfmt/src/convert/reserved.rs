@@ -131,8 +131,8 @@ impl Reserved {
         }
     }
 
-    /// Reads what stands under the key; `None` if somebody else uses it for something else. What a conversion never
-    /// writes there is somebody else's too: believed, it would make other metadata vanish without a word.
+    /// Reads what stands under the key; `None` if it is used for something else. What a conversion never
+    /// writes there counts as something else too: if it were believed, it would make other metadata vanish without a word.
     pub(super) fn parse(value: &Value) -> Option<Self> {
         let mut other = value.as_object()?.clone();
         if other.remove("version")?.as_u64()? != VERSION {

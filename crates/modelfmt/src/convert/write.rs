@@ -64,7 +64,7 @@ pub(super) fn writer(target: Format) -> Option<&'static Write> {
     target.driver().map(|driver| &driver.write)
 }
 
-/// The conversion has refused what is switched off or only read, so nobody sees this.
+/// The conversion has refused what is switched off or only read, so this is never seen.
 pub(super) fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })

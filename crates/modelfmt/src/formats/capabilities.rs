@@ -175,7 +175,7 @@ pub(crate) fn holds_every_value(wide: DType, narrow: DType) -> bool {
         (Kind::Int, Kind::UInt) => bits(wide) > bits(narrow),
         (Kind::Float, Kind::Float) => match (wide, narrow) {
             (BF16, F16) | (F16, BF16 | DType::F8E8M0) => false,
-            // Those of 8 bits and fewer do not hold each other.
+            // Floats of 8 bits and fewer do not hold each other.
             _ => wide == narrow || bits(wide) >= bits(narrow).max(16),
         },
         _ => false,

@@ -101,7 +101,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// That of a format which is only read.
+    /// For a format which is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
     pub(crate) const fn reads(open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>) -> Self {
         Self {

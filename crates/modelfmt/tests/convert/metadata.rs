@@ -393,7 +393,7 @@ fn what_stands_beside_type_and_value_is_not_dropped() {
     );
     let error = all(&try_convert(&apr2(&one(), &reserved), Format::Oinf, &options(|_| {})).unwrap_err());
     assert!(error.contains("has a member \"note\""), "{error}");
-    // An object of somebody's own that looks like a typed value is an object.
+    // A user's object that looks like a typed value is an object.
     let own = apr2(
         &one(),
         r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": "a", "k": {"type": "str", "value": "x"}}"#,

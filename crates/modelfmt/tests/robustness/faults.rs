@@ -134,7 +134,7 @@ fn specs() -> [TensorSpec<'static>; 3] {
     [("a", 9 << 20), ("b", 5), ("c", 4 << 20)].map(|(name, n)| TensorSpec::new(name, DType::I8, vec![n]))
 }
 
-/// Fails every write and every read of values in turn until one run passes; then looks that no file was left behind.
+/// Fails every write and every read of values in turn until one run passes; then checks that no file was left behind.
 fn writer_survives<P, E: std::error::Error>(
     name: &str,
     plan: &P,

@@ -53,7 +53,7 @@ impl Entries {
     pub(crate) fn spans(&self, limits: &Limits, file_len: u64) -> Result<Vec<Extent>> {
         let mut order: Vec<Extent> = self.values.iter().map(|entry| entry.extent).collect();
         // The sum bounds the work on payloads that share bytes, too. Beyond the file's length, a small file could have many
-        // values over the same large payload, and whoever makes something of each of them needs memory for all.
+        // values over the same large payload, and decoding each of them would take memory for all.
         let total = order.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
         if total > file_len {
             return Err(malformed(Part::new("metadata values"), 0, Fault::SharedMetadata(total)));

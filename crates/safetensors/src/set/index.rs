@@ -108,7 +108,7 @@ struct State<'a> {
     metadata: Option<Object>,
     unknown: NameTable,
     has_map: bool,
-    /// Why reading stopped, if not for a fault of the JSON itself; it is told where.
+    /// Why reading stopped, if not for a fault of the JSON itself; it is given the position.
     stop: Option<Box<dyn FnOnce(u64) -> Error>>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn decode_header(c: &mut Cursor<'_>) -> Result<u64> {
     Ok(c.u32("count")?.into())
 }
 
-/// A tensor's record. The dimensions stay as they are in the file until somebody wants them.
+/// A tensor's record. The dimensions stay as they are in the file until they are asked for.
 pub(crate) struct Record<'a, D> {
     pub(crate) name: &'a str,
     pub(crate) dtype: DType,
