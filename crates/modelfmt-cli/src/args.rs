@@ -24,12 +24,12 @@ use crate::formats;
   modelfmt extract model.aero embed.weight -o embed.npy
   zstd -dc model.gguf.zst | modelfmt inspect -
 
-Formats are told by content: {}.
+The format is detected from the content: {}.
 A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
 `-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
 pub(crate) struct Cli {
-    /// No progress bars, no notes, not what was written; warnings and errors are still printed
+    /// No progress bars, no notes, no line about what was written; warnings and errors are still printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -121,14 +121,14 @@ pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Every model below each folder. Hidden files and files that are no models are skipped; those that an index names
-    /// are verified with it
+    /// Every model below each folder. Hidden files and files that are not models are skipped; files that an index names
+    /// are verified with that index
     #[arg(long, short)]
     pub(crate) recursive: bool,
-    /// How deep to look
+    /// How much to check
     #[arg(long, value_enum, default_value_t = LevelArg::Full)]
     pub(crate) level: LevelArg,
-    /// Print a JSON object a file, one a line
+    /// Print one JSON object per file, one per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -179,24 +179,24 @@ pub(crate) struct Convert {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file;
-    /// a MAG whose checksum is wrong opens too
+    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,
 
-    /// Change value types that the target lacks to larger ones that hold every value
+    /// Change types that the target lacks to larger ones that hold every value
     #[arg(long, help_heading = "Values")]
     pub(crate) widen: bool,
-    /// Change floats to this type, or the tensors whose names match GLOB, whatever numbers they hold; rounds where it must. May
-    /// be repeated: the last match wins, for these three options. DTYPE is written as anywhere: f16, fp16, float16, half
+    /// Change floats to this type, or all tensors whose names match GLOB; values are rounded if necessary. May
+    /// be repeated, and the last match wins, as for the next two. DTYPE has its usual names: f16, fp16, float16, half
     #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
     pub(crate) cast: Vec<TypeRule>,
     /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits and fewer by the scales beside them, and
     /// apply the scales and zero points of OINF 2
     #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
     pub(crate) dequantize: Vec<TypeRule>,
-    /// For --dequantize: the tensor with the scales of a weight, where its name does not tell; a * in both names stands for the
-    /// same text
+    /// For --dequantize: the tensor that holds the scales of a weight, if its name does not say so; a * in both names stands for
+    /// the same text
     #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
     pub(crate) scale: Vec<ScaleRule>,
     /// Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256
@@ -210,7 +210,7 @@ pub(crate) struct Convert {
     /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
-    /// Write tensors that share their bytes separately, however large that makes OUT
+    /// Write each tensor that shares its bytes with another by itself, however large that makes OUT
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_ties: bool,
     /// OINF 1: write bf16, f8_e5m2 and packed integers too, which its document lacks and the published package reads
@@ -246,7 +246,7 @@ pub(crate) struct Convert {
     /// AERO: add the hash of header, table of contents and names (IHSH)
     #[arg(long, help_heading = "Layout")]
     pub(crate) control_hash: bool,
-    /// AERO: add the hash of every page of the weights (PHSH); a page has 4MiB if no size is given
+    /// AERO: add the hash of every page of the weights (PHSH); pages of 4MiB unless you give a size
     #[arg(long, value_name = "SIZE", help_heading = "Layout", num_args = 0..=1, require_equals = true,
           default_missing_value = "4MiB", value_parser = crate::units::parse_size)]
     pub(crate) page_hashes: Option<u64>,
@@ -298,8 +298,8 @@ pub(crate) struct Extract {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking them by the hashes and checksums of their own file;
-    /// a MAG whose checksum is wrong opens too
+    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,
 }

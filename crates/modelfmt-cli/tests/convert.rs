@@ -222,7 +222,7 @@ fn weights_of_8_bits_are_multiplied_by_their_scales() {
     assert!(shown.starts_with("w: f8_e4m3[2, 2] = {\n{ 1, 2 } ,\n{ -1, 0.5 } ,\n}\n"), "{shown}");
     let run = modelfmt_in(folder.path(), "convert m.safetensors out.aero --dequantize bf16");
     assert_eq!(run.status, 1);
-    let why = "tensor \"w\": no scales of this f8_e4m3 are known; if it has none, cast it instead (--scale WEIGHT=SCALE)";
+    let why = "tensor \"w\": no scales for this f8_e4m3 are known; if it has none, cast it instead (--scale WEIGHT=SCALE)";
     assert!(run.stderr.contains(why), "{}", run.stderr);
     let command = "convert m.safetensors out.aero --dequantize bf16 --scale *=*_factor";
     let run = modelfmt_in(folder.path(), command);

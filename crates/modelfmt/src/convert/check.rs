@@ -55,7 +55,7 @@ impl ConvertOptions {
             Quantization::Preset(_) => None,
         });
         if let Some(dtype) = encoded.find(|&dtype| !is_ggml(dtype)) {
-            let why = format!("there is no encoder for {dtype}; there are those of {TYPES}");
+            let why = format!("there is no encoder for {dtype}, only for {TYPES}");
             return Err(Error::usage(Choice::Quantize, why));
         }
         if let Some(dtype) = first(&self.cast, super::cast::is_target) {

@@ -27,7 +27,7 @@
 //!
 //! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers count only with the scales in another tensor: one scale for
 //! the whole weight, one for each row, or one for each block of it. `dequantize` multiplies them in f32, rounds the product to the
-//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its numbers would be others.
+//! type that is asked for, and leaves the scales out. A cast of such a weight is refused, because its values would change.
 //!
 //! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`, those of
 //! another name are it with `_scale_inv` or `_scale`; [`ConvertOptions::scales`] says others. Blocks are as large as

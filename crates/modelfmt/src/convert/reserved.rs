@@ -216,7 +216,7 @@ impl Reserved {
 
     /// What else stands under the key, which a target without it loses.
     pub(super) fn losses(&self) -> impl Iterator<Item = Unsupported> {
-        let why = "nothing of this version knows what it says";
+        let why = "this version does not know what it means";
         self.other.keys().map(move |key| Unsupported::loss("metadata key", &format!("{KEY}.{key}"), why))
     }
 

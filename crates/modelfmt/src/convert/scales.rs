@@ -119,7 +119,7 @@ impl<'a> Scales<'a> {
             MORE.iter().map(|suffix| format!("{name}{suffix}")).find(|name| container.find(name).is_some());
         match (&names[..], more) {
             (_, Some(more)) => {
-                Err(format!("with {:?} beside it, it is more than weight times scale", Shortened(&more)))
+                Err(format!("with {:?} beside it, it is not just weight times scale", Shortened(&more)))
             }
             ([], _) => Ok(None),
             ([one], _) => Ok(container.find(one)),
@@ -134,7 +134,7 @@ impl<'a> Scales<'a> {
         let unclear =
             |why: String| Scaled::Unclear(format!("its scales, tensor {:?}, {why}", Shortened(scales.name)));
         if scales.dtype.kind() != Kind::Float || scales.dtype.size().is_none_or(|size| size > 4) {
-            return unclear(format!("are {}, which scales are not", scales.dtype));
+            return unclear(format!("are {}, a type that scales do not have", scales.dtype));
         }
         if !scales.has_data {
             return unclear("have no values".to_owned());

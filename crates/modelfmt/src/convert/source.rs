@@ -185,7 +185,7 @@ impl Content {
         #[cfg(feature = "safetensors")]
         if let Some(set) = model.as_safetensors_sharded() {
             for key in set.index().unknown_keys() {
-                let why = "it stands beside the index's metadata, which is all that is carried";
+                let why = "only the metadata of the index is carried over";
                 self.losses.push(Unsupported::loss(INDEX_KEY, key, why));
             }
             let mut reserved = Reserved::new(model.format());

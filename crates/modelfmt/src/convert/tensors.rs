@@ -388,7 +388,7 @@ impl<'a> Chooser<'a> {
         // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
         let is_same = matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
         if !is_kept && !is_same && from_float == from && *scaled != Scaled::No && decoded.is_none() {
-            let why = format!("its numbers of {from} count only with the scales beside it");
+            let why = format!("its {from} values mean nothing without the scales beside it");
             self.unsupported.truncate(known);
             self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Dequantize(DType::BF16))));
             return from;
@@ -519,7 +519,7 @@ pub(super) fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled)
         (Some(float), Scaled::By(_) | Scaled::Quant(_)) => Ok(float),
         (Some(_), Scaled::Unclear(why)) => Err(why.clone()),
         (Some(_), Scaled::No) if is_weight(from) => {
-            Err(format!("no scales of this {from} are known; if it has none, cast it instead"))
+            Err(format!("no scales for this {from} are known; if it has none, cast it instead"))
         }
         (Some(_), Scaled::No) => Ok(from),
     }

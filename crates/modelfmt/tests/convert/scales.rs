@@ -228,7 +228,7 @@ fn nothing_is_silently_wrong() {
     let s = |name| scales(name, DType::F32, &[]);
     let scaled = [w.clone(), s("a.weight_scale")];
     // Without the scales the numbers are others.
-    let count = "tensor \"a.weight\": its numbers of f8_e4m3 count only with the scales beside it (dequantize to bf16)";
+    let count = "tensor \"a.weight\": its f8_e4m3 values mean nothing without the scales beside it (dequantize to bf16)";
     refused(&scaled, &options(|o| o.cast = vec![DType::BF16.into()]), count);
     refused(&scaled, &options(|o| o.cast = vec!["a.weight=f16".parse().unwrap()]), count);
     let widen = options(|o| o.widen = true);
@@ -245,7 +245,7 @@ fn nothing_is_silently_wrong() {
     let copied = convert(&safetensors(&scaled, "{}"), Format::Safetensors, &widen);
     assert_eq!(names(&copied), ["a.weight", "a.weight_scale"]);
     let bf16 = to(DType::BF16);
-    let none = "no scales of this f8_e4m3 are known; if it has none, cast it instead (scales)";
+    let none = "no scales for this f8_e4m3 are known; if it has none, cast it instead (scales)";
     refused(&[w.clone(), s("other")], &bf16, none);
     refused(
         &[w.clone(), s("a.weight_scale"), s("a.scale_weight")],
@@ -255,12 +255,12 @@ fn nothing_is_silently_wrong() {
     refused(
         &[w.clone(), s("a.weight_scale"), s("a.weight_scale_2")],
         &bf16,
-        "with \"a.weight_scale_2\" beside it, it is more than weight times scale",
+        "with \"a.weight_scale_2\" beside it, it is not just weight times scale",
     );
     refused(
         &[w.clone(), tensor("a.weight_scale", DType::U8, &[1])],
         &bf16,
-        "its scales, tensor \"a.weight_scale\", are u8, which scales are not",
+        "its scales, tensor \"a.weight_scale\", are u8, a type that scales do not have",
     );
     refused(
         &[w.clone(), scales("a.weight_scale", DType::F32, &[3])],
