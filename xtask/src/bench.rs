@@ -11,9 +11,12 @@ use crate::{oracles, workspace};
 /// The documents that show what was measured, and the tables that the measurements leave for them.
 const TABLES: &[(Part, &str)] = &[
     (Part { file: "docs/PERFORMANCE.md", begin: BEGIN, end: END }, "performance.md"),
-    (Part { file: "README.md", begin: BEGIN, end: END }, "readme.md"),
+    (Part { file: "docs/PERFORMANCE.md", begin: BEGIN_SHORT, end: END }, "short.md"),
 ];
+/// The plot of the README.
+const PLOT: &str = "docs/img/open.svg";
 const BEGIN: &str = "<!-- made by `cargo xtask bench --write` -->";
+const BEGIN_SHORT: &str = "<!-- made by `cargo xtask bench --write`, in short -->";
 const END: &str = "<!-- end -->";
 /// What part of the measurements, or small ones, no table may show.
 const PARTIAL: &[&str] = &["--only", "--quick"];
@@ -45,5 +48,6 @@ fn write(tables: &Path) -> Result {
     for (part, table) in TABLES {
         part.write(&fs::read_to_string(tables.join(table))?)?;
     }
+    fs::copy(tables.join("open.svg"), workspace::root().join(PLOT))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the parts of modelfmt-core take that have to be fast: for whoever works on them.
+//! What the parts of modelfmt-core take that have to be fast: for daily work on them.
 //!
 //! `cargo bench --bench core -- stats` measures one of them. `cargo test` runs each once.
 #![allow(

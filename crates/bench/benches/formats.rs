@@ -1,4 +1,4 @@
-//! What each format takes: for whoever works on one. How that compares with others is for `cargo xtask bench`.
+//! What each format takes, for daily work on one. How that compares with others is for `cargo xtask bench`.
 //!
 //! `cargo bench --bench formats -- mag` measures one format, `-- verify` one kind of work. `cargo test` runs each once.
 #![allow(

@@ -14,6 +14,7 @@ mod lookup;
 mod map;
 mod memory;
 mod open;
+mod plot;
 mod quant;
 mod race;
 mod report;
@@ -43,10 +44,10 @@ struct Args {
     /// Rounds of every row, in place of its own number
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Writes the tables as performance.md and readme.md into this folder
+    /// Writes the tables as performance.md and short.md and the plot as open.svg into this folder
     #[arg(long, value_name = "FOLDER")]
     tables: Option<PathBuf>,
-    /// Where files are made, and removed in the end
+    /// Where files are made, and removed at the end
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -110,6 +111,8 @@ struct Bench {
     /// The program `modelfmt`.
     program: PathBuf,
     rows: Vec<Row>,
+    /// The plot of opening times, if it was measured.
+    curves: Vec<plot::Curve>,
 }
 
 impl Bench {
@@ -121,7 +124,17 @@ impl Bench {
         let (sizes, rounds) = if args.quick { (sizes.quick(), rounds.or(Some(1))) } else { (sizes, rounds) };
         let [heap, program] = ["modelfmt-bench-heap", "modelfmt"].map(|name| built.join(name));
         let (quick, only) = (args.quick, args.only.clone());
-        Ok(Self { sizes, quick, only, rounds, dir: Scratch::new(dir)?, heap, program, rows: Vec::new() })
+        Ok(Self {
+            sizes,
+            quick,
+            only,
+            rounds,
+            dir: Scratch::new(dir)?,
+            heap,
+            program,
+            rows: Vec::new(),
+            curves: Vec::new(),
+        })
     }
 
     /// Whether a row was asked for.
@@ -130,7 +143,7 @@ impl Bench {
         self.only.as_ref().is_none_or(|only| only == id || group_of(only))
     }
 
-    /// The number of rounds, where nobody asks for another.
+    /// The number of rounds, unless the caller asks for another.
     fn rounds(&self, usual: usize) -> usize {
         self.rounds.unwrap_or(usual).max(1)
     }
@@ -149,7 +162,7 @@ impl Bench {
     }
 }
 
-/// A folder that is gone in the end.
+/// A folder that is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -235,7 +248,10 @@ fn run(args: &Args) -> Result {
     if let Some(folder) = &args.tables {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("performance.md"), format!("{machine}\n\n{}", report::full_table(rows)))?;
-        fs::write(folder.join("readme.md"), report::short_table(rows))?;
+        fs::write(folder.join("short.md"), report::short_table(rows))?;
+        if !bench.curves.is_empty() {
+            fs::write(folder.join("open.svg"), plot::svg(&bench.curves))?;
+        }
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use modelfmt_core::Container;
 use safetensors_oracle::SafeTensors;
 
 use crate::data::{FORMS, Form, Noise, Tensors, Values};
-use crate::race::{race, seconds};
+use crate::plot::Curve;
+use crate::race::{Race, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure};
 
@@ -45,7 +46,65 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
             bench.add(row(bench, &scale, form, &ours, &other, &tensors)?);
         }
     }
+    curves(bench)?;
     heap(bench)
+}
+
+/// The same for numbers of tensors from few to many, for the plot; safetensors by both readers.
+fn curves(bench: &mut Bench) -> Result {
+    if !bench.wants("curve") {
+        return Ok(());
+    }
+    let most = bench.sizes.many_tensors;
+    let counts: Vec<usize> =
+        [1000, 100, 10, 1].map(|share| most / share).into_iter().filter(|&n| n > 0).collect();
+    let mut other_curve = Curve { name: "safetensors crate", points: Vec::new() };
+    for (form, name) in
+        [(Form::Safetensors, "safetensors, ours"), (Form::Aero, "AERO, ours"), (Form::Apr2, "APR2, ours")]
+    {
+        let mut curve = Curve { name, points: Vec::new() };
+        for &count in &counts {
+            let (tensors, noise) = (Tensors::many(count), Noise::new(Values::F32));
+            let (ours, other) =
+                (tensors.to_memory(form, &noise)?, tensors.to_memory(Form::Safetensors, &noise)?);
+            same_tensors(&*open(form, &ours, tensors.name(0))?, &SafeTensors::deserialize(&other)?)?;
+            let race = beside(bench.rounds(7), form, &ours, &other, tensors.name(count / 2))?;
+            // The fastest rounds: the plot shows times, which other work on the machine only makes longer.
+            let [our_time, other_time] = race.spreads();
+            curve.points.push((count, our_time.min));
+            if form == Form::Safetensors {
+                other_curve.points.push((count, other_time.min));
+            }
+            bench.add(Row {
+                id: format!("curve/{}-{count}", form.name()),
+                work: "the plot: open in memory and one by name: faster than `SafeTensors::deserialize`"
+                    .to_owned(),
+                case: format!("{}, {} tensors", form.format(), crate::grouped(count)),
+                samples: race.speedups(),
+                unit: Unit::Times,
+                target: Target::None,
+                note: race.times(),
+            });
+        }
+        bench.curves.push(curve);
+    }
+    bench.curves.insert(0, other_curve);
+    Ok(())
+}
+
+/// Times opening a file of ours and finding a tensor, and the same by the crate safetensors.
+fn beside(rounds: usize, form: Form, ours: &[u8], other: &[u8], name: &str) -> Result<Race> {
+    race(
+        rounds,
+        || seconds(|| open(form, ours, name)),
+        || {
+            seconds(|| {
+                let model = SafeTensors::deserialize(other)?;
+                black_box(model.tensor(name)?.data().len());
+                Ok(model)
+            })
+        },
+    )
 }
 
 fn row(
@@ -58,17 +117,7 @@ fn row(
 ) -> Result<Row> {
     same_tensors(&*open(form, ours, tensors.name(0))?, &SafeTensors::deserialize(other)?)?;
     let name = tensors.name(tensors.len() / 2);
-    let race = race(
-        bench.rounds(scale.rounds),
-        || seconds(|| open(form, ours, name)),
-        || {
-            seconds(|| {
-                let model = SafeTensors::deserialize(other)?;
-                black_box(model.tensor(name)?.data().len());
-                Ok(model)
-            })
-        },
-    )?;
+    let race = beside(bench.rounds(scale.rounds), form, ours, other, name)?;
     let target = if form == Form::Aero { scale.aero_target } else { scale.target };
     Ok(Row {
         id: format!("{}/{}", scale.group, form.name()),

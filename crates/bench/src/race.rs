@@ -48,10 +48,14 @@ impl Race {
 
     /// The median times, for people: `ours 5.10 ms, other 67.2 ms`.
     pub(crate) fn times(&self) -> String {
-        let median_of = |side: fn(&(f64, f64)) -> f64| {
-            Spread::of(&self.rounds.iter().map(side).collect::<Vec<_>>()).median
-        };
-        format!("ours {}, other {}", time(median_of(|round| round.0)), time(median_of(|round| round.1)))
+        let [ours, other] = self.spreads();
+        format!("ours {}, other {}", time(ours.median), time(other.median))
+    }
+
+    /// The seconds of ours and of the other.
+    pub(crate) fn spreads(&self) -> [Spread; 2] {
+        let of = |side: fn(&(f64, f64)) -> f64| Spread::of(&self.rounds.iter().map(side).collect::<Vec<_>>());
+        [of(|round| round.0), of(|round| round.1)]
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// That of these samples; NaN if there are none.
+    /// The spread of these samples; NaN if there are none.
     pub(crate) fn of(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);

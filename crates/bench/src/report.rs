@@ -9,7 +9,7 @@ use crate::race::Spread;
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// Measured for who reads it; nothing is asked.
+    /// Measured for information; there is no target.
     None,
 }
 

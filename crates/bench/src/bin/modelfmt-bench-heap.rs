@@ -1,5 +1,5 @@
 //! How much memory an open model, its statistics or another program takes: a program of its own, because its allocator counts,
-//! which would slow the others down, and because it is small: a process begins with the peak of who starts it.
+//! which would slow the others down, and because it is small: a process begins with the peak of the one that starts it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ fn open(format: &str, bytes: &[u8]) -> Result {
 fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
     modelfmt::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
-    // What the system calls usage begins with that of who started us; this does not.
+    // What the system calls usage begins with that of the process that started us; this does not.
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
