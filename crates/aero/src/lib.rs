@@ -24,24 +24,28 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening reads the control region and the tensor index, never a weight; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening reads the control region and the tensor index, never a weight; one tensor is one read.
 //!
 //! ```
-//! # let path = "../../testdata/aero/hashes.aero";
-//! use aero::Reader;
+//! use aero::value::Object;
+//! use aero::{Reader, View};
 //!
-//! let model = Reader::open(path)?;    // "model.aero"
-//! let metadata = model.metadata()?;
-//! assert_eq!(metadata.required_str("model_name")?, "fixture");
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.aero");
+//! let metadata = Object::from_iter([("model_name", "tiny"), ("architecture", "none")]);
+//! aero::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.aero"
+//! assert_eq!(model.metadata()?.required_str("model_name")?, "tiny");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("t.f32")?;     // reads one range
-//! assert_eq!(w.shape(), [3, 5]);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
 //! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
-//! assert_eq!(values.len(), 15);
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

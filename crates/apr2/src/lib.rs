@@ -20,24 +20,29 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read,
+//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read,
 //! decompressed.
 //!
 //! ```
-//! # let path = "../../testdata/apr2/dtypes.apr";
-//! use apr2::Reader;
+//! use apr2::value::Object;
+//! use apr2::{Metadata, Reader, View};
 //!
-//! let model = Reader::open(path)?;    // "model.apr"
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.apr");
+//! let metadata = Metadata::new("whisper", Object::from_iter([("n_mels", 80)]));
+//! apr2::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.apr"
 //! assert_eq!(model.metadata()?.model_type()?, "whisper");
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("t.f32")?;     // reads one range
-//! assert_eq!(w.shape(), [3, 64]);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
 //! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
-//! assert_eq!(values.len(), 192);
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -19,23 +19,28 @@
 //! Shapes are given slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32, 4096]` here.
 //! Quantized types are read as blocks and can be decoded (`to_f32` of the crate `ggml-quant`); all types that ggml has are known.
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening reads header, metadata and records, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening reads header, metadata and records, never the values; one tensor is one read.
 //!
 //! ```
-//! # let path = "../../testdata/gguf/types.gguf";
-//! use modelfmt_gguf::Reader;
+//! use modelfmt_gguf::{MetaValue, Metadata, Reader, View};
 //!
-//! let model = Reader::open(path)?;    // "model.gguf"
-//! println!("{:?}", model.metadata()?.get("general.name"));
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.gguf");
+//! let mut metadata = Metadata::new();
+//! metadata.push("general.architecture", MetaValue::String("llama"))?;
+//! modelfmt_gguf::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.gguf"
+//! assert_eq!(model.metadata()?.get("general.architecture"), Some(MetaValue::String("llama")));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("f32")?;       // reads one range
-//! assert_eq!(w.shape(), [2, 256]);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
 //! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts; blocks: crate ggml-quant
-//! assert_eq!(values.len(), 512);
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -24,23 +24,28 @@
 //! The checksum covers header and records, not the values. Two kinds exist: CRC-32 as the document has it, and the
 //! CRC-32C that magnetron writes; both are read and written ([`Checksum`]).
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening reads header and records, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening reads header and records, never the values; one tensor is one read.
 //!
 //! ```
-//! # let path = "../../testdata/reference/trained.mag";
-//! use mag::Reader;
+//! use mag::value::Object;
+//! use mag::{Reader, View};
 //!
-//! let model = Reader::open(path)?;     // "model.mag"
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.mag");
+//! let metadata = Object::from_iter([("epoch", 7)]);
+//! mag::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.mag"
 //! assert_eq!(model.metadata()?.required_u64("epoch")?, 7);
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("fc1.weight")?; // reads one range
-//! assert_eq!(w.shape(), [4, 4]);
-//! let values: Vec<f32> = w.to_vec()?;  // always works; to_f32 also converts
-//! assert_eq!(values.len(), 16);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -23,26 +23,28 @@
 //! [`WriteOptions::extended_types`]. In version 2 a tensor may have a quant payload behind its values, with scales and zero points:
 //! [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening takes three reads: header, tables, metadata; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening takes three reads: header, tables, metadata; one tensor is one read.
 //!
 //! ```
-//! # let path = "../../testdata/oinf/model.oinf";
-//! use oinf::Reader;
+//! use oinf::{MetaValue, Metadata, Reader, View};
 //!
-//! let model = Reader::open(path)?;   // "model.oinf"
-//! for (name, value) in model.index().sizevars().iter() {
-//!     println!("{name} := {value}");
-//! }
-//! assert_eq!(model.metadata()?.get("mode").map(|mode| mode.value_type()), Some(oinf::ValueType::Str));
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.oinf");
+//! let metadata = Metadata::new().sizevar("D", 2).value("mode", "tiny");
+//! oinf::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.oinf"
+//! assert_eq!(model.metadata()?.get("mode").and_then(MetaValue::as_str), Some("tiny"));
+//! assert_eq!(model.index().sizevars().value("D"), Some(2));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("kernel")?;   // reads one range
-//! assert_eq!(w.shape(), [8, 8]);
-//! let values: Vec<u8> = w.to_vec()?; // always works; to_f32 also converts
-//! assert_eq!(values.len(), 64);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
+//! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

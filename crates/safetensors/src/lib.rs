@@ -21,22 +21,28 @@
 //! order is kept, duplicates are refused, and writing streams. What it reads is read here but for duplicates, and it
 //! reads what is written here (docs/formats/safetensors.md#own-reader-and-writer).
 //!
-//! # Reading
+//! # Saving and reading
 //!
-//! Opening reads the header, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening reads the header, never the values; one tensor is one read.
 //!
 //! ```
-//! # let path = "../../testdata/safetensors/dtypes.safetensors";
-//! use modelfmt_safetensors::Reader;
+//! use modelfmt_safetensors::value::Object;
+//! use modelfmt_safetensors::{Reader, View};
 //!
-//! let model = Reader::open(path)?;    // "model.safetensors"
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.safetensors");
+//! let metadata = Object::from_iter([("format", "pt")]);
+//! modelfmt_safetensors::save(&path, [("w", View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)], &metadata)?;
+//!
+//! let model = Reader::open(&path)?;   // "model.safetensors"
+//! assert_eq!(model.metadata()?, Some(&metadata));
 //! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! let w = model.tensor("f32.x")?;     // reads one range
-//! assert_eq!(w.shape(), [3, 4]);
+//! let w = model.tensor("w")?;         // reads one range
+//! assert_eq!(w.shape(), [2, 2]);
 //! let values: Vec<f32> = w.to_vec()?; // always works; to_f32 also converts
-//! assert_eq!(values.len(), 12);
+//! assert_eq!(values, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
