@@ -8,6 +8,7 @@ mod drill;
 mod drivers;
 mod model;
 mod mutate;
+mod plan;
 mod quant;
 mod readers;
 mod roundtrips;
@@ -32,6 +33,7 @@ pub mod targets {
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
     };
+    pub use super::plan::any as plan;
     pub use super::quant::{decode as quant_decode, encode as quant_encode};
     pub use super::readers::{
         aero as aero_parse, apr as apr_parse, apr2 as apr2_parse, gguf as gguf_parse, mag as mag_parse,
@@ -71,6 +73,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("oinf_mutate", targets::oinf_mutate),
     ("oinf_parse", targets::oinf_parse),
     ("oinf_roundtrip", targets::oinf_roundtrip),
+    ("plan", targets::plan),
     ("quant_decode", targets::quant_decode),
     ("quant_encode", targets::quant_encode),
     ("safetensors_index", targets::safetensors_index),

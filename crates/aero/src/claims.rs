@@ -25,6 +25,7 @@ const MIN_PAGE: u64 = 128;
 struct Blake3;
 
 impl DigestKind for Blake3 {
+    const NAME: &'static str = "blake3";
     type Digest = [u8; 32];
     type Run = Run;
 

@@ -10,6 +10,7 @@
 
 mod checked;
 mod convert;
+mod load;
 mod lookup;
 mod map;
 mod memory;
@@ -69,6 +70,9 @@ struct Sizes {
     /// MiB of the file of which one tensor is read
     #[arg(long, default_value_t = 4096)]
     lookup_mib: u64,
+    /// MiB of the files that are loaded; as much memory is needed
+    #[arg(long, default_value_t = 4096)]
+    load_mib: u64,
     /// MiB of the files that are verified, half of that where they are compressed
     #[arg(long, default_value_t = 1024)]
     verify_mib: u64,
@@ -90,6 +94,7 @@ impl Sizes {
             open_tensors: 1000,
             many_tensors: 2000,
             lookup_mib: 16,
+            load_mib: 24,
             verify_mib: 16,
             convert_mib: 64,
             quant_mib: 1,
@@ -233,6 +238,7 @@ fn run(args: &Args) -> Result {
     let mut bench = Bench::new(args)?;
     open::run(&mut bench)?;
     lookup::run(&mut bench)?;
+    load::run(&mut bench)?;
     verify::run(&mut bench)?;
     convert::run(&mut bench)?;
     checked::run(&mut bench)?;

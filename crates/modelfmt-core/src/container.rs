@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::claims::Claims;
+use crate::claims::{Claims, Wanted};
 use crate::error::AnyError;
 use crate::execution::Execution;
 use crate::fetch::now;
@@ -156,7 +156,16 @@ pub trait Container {
     ///
     /// # Errors
     /// If what they state cannot be read or understood.
-    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError>;
+    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
+        self.claims_of(&wanted)
+    }
+
+    /// As [`claims`](Self::claims), of parts of tensors too.
+    ///
+    /// # Errors
+    /// As [`claims`](Self::claims).
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError>;
 
     /// The format's own metadata, as the tree that `inspect --json` prints.
     ///
@@ -259,8 +268,11 @@ macro_rules! set_container {
             fn source_of(&self, file: usize) -> Result<&dyn $crate::Source, $crate::AnyError> {
                 $crate::Container::source_of(&self.$field, file)
             }
-            fn claims(&self, tensors: &[usize]) -> Result<$crate::claims::Claims, $crate::AnyError> {
-                $crate::Container::claims(&self.$field, tensors)
+            fn claims_of(
+                &self,
+                wanted: &[$crate::claims::Wanted],
+            ) -> Result<$crate::claims::Claims, $crate::AnyError> {
+                $crate::Container::claims_of(&self.$field, wanted)
             }
             fn metadata(&self) -> Result<$crate::value::Value, $crate::AnyError> {
                 $crate::Container::metadata(&self.$field)

@@ -37,6 +37,7 @@ impl Crc {
 pub struct Crc32;
 
 impl DigestKind for Crc32 {
+    const NAME: &'static str = "crc32";
     type Digest = u32;
     type Run = Crc;
 

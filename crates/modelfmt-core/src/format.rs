@@ -137,14 +137,13 @@ impl<R: FormatReader> Container for R {
         }
     }
 
-    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
         let reader = self.shared();
         let mut claims = Claims::new();
-        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
         let mut of_file = claims.of_file();
         let found = async {
             reader.index().check_index(reader.source(), &mut of_file).await?;
-            R::Index::claims(reader.index(), reader.source(), &wanted, &mut of_file).await
+            R::Index::claims(reader.index(), reader.source(), wanted, &mut of_file).await
         };
         now(found).map_err(|error| reader.named(AnyError::from(error)))?;
         Ok(claims)

@@ -90,6 +90,14 @@ impl Model {
         ReadPlan::of(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
+    /// As [`plan`](Self::plan), with what verifies each range: the digests that the files state of these bytes.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan); if what a file states cannot be read.
+    pub fn plan_verified(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
+        ReadPlan::verified(self.container(), picks, options).map_err(|error| self.failed(error))
+    }
+
     /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, on as many threads as `work` says; each
     /// buffer is as long as [`load::nbytes`] says. See [`load`](mod@load).
     ///

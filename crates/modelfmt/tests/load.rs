@@ -184,6 +184,8 @@ fn large_and_small_tensors_are_loaded_by_several_threads() {
             let options = LoadOptions::new().verify(verify);
             let (loaded, report) = model.load(&all(&model), &options, &work).unwrap();
             assert!(report.notes.is_empty());
+            let covered = verify && matches!(ending, "aero" | "apr");
+            assert_eq!(report.unverified == 0, covered, "{ending}: {report:?}");
             for tensor in &loaded {
                 let info = model.container().info(tensor.position).unwrap();
                 let number: usize = info.name[1..].parse().unwrap();
@@ -194,6 +196,31 @@ fn large_and_small_tensors_are_loaded_by_several_threads() {
         let total: usize = lens.iter().sum();
         assert_eq!(done.load(Ordering::Relaxed), 2 * total as u64, "{ending}: progress");
     }
+}
+
+#[test]
+fn plans_say_what_verifies_each_range() {
+    let (_folder, path, values) = written("aero", &[300_000, 100], true);
+    let model = Model::open(&path).unwrap();
+    let whole = model.plan_verified(&all(&model), PlanOptions { gap: 0, max_request: 1 << 20 }).unwrap();
+    let (at, end) = (model.location(0).unwrap().offset.unwrap(), whole.ranges()[0].runs.hull().end);
+    assert!(whole.covers().iter().all(|cover| cover.by == "blake3" && cover.file == 0));
+    assert!(
+        whole.covers_of(&whole.ranges()[0]).any(|cover| cover.range.start <= at && end <= cover.range.end)
+    );
+    // Of a part, the pages of it: 64 KiB each.
+    let slice: Slice = "100000:100010".parse().unwrap();
+    let picks = [Pick::part(0, slice)];
+    let part = model.plan_verified(&picks, PlanOptions::local()).unwrap();
+    let [cover] = part.covers() else { panic!("{:?}", part.covers()) };
+    assert!(cover.range.start <= at + 100_000 && at + 100_010 <= cover.range.end);
+    assert!(cover.range.end - cover.range.start <= 1 << 16);
+    let (loaded, report) = model.load(&picks, &LoadOptions::new().verify(true), &threads(1)).unwrap();
+    assert!(*loaded[0].bytes == values[0][100_000..100_010] && report.unverified == 0);
+    // A format without digests has no covers.
+    let (_folder, path, _) = written("safetensors", &[10], false);
+    let model = Model::open(&path).unwrap();
+    assert!(model.plan_verified(&all(&model), PlanOptions::local()).unwrap().covers().is_empty());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles};
 use modelfmt::modelfmt_core::{
     AsyncSetReader, Bytes, Container, Fetch, FetchFiles, SetReader, TensorInfo, TensorView, author::ShardMap,
@@ -25,6 +26,8 @@ struct Seen {
     checked: Vec<Result<Vec<u8>, String>>,
     /// A few bytes from the middle of each tensor; and read checked.
     slices: Vec<[Result<Vec<u8>, String>; 2]>,
+    /// Every second row but the first column.
+    parts: Vec<Result<Vec<u8>, String>>,
     all: Result<(), String>,
     metadata: Result<String, String>,
     report: Vec<String>,
@@ -35,6 +38,10 @@ type Outcome = Result<Seen, String>;
 fn middle(info: Result<TensorInfo<'_>, String>) -> Range<u64> {
     let nbytes = info.map_or(8, |info| info.nbytes);
     nbytes / 3..nbytes / 3 + (nbytes / 2).min(100_000)
+}
+
+fn rows() -> Slice {
+    "::2,1:".parse().unwrap()
 }
 
 fn len(range: &Range<u64>) -> usize {
@@ -61,7 +68,10 @@ fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
             .clone()
             .map(|n| set.tensor_at_checked(n).map(|t| bytes(&t)).map_err(text))
             .collect(),
-        slices: positions.map(slices).collect(),
+        slices: positions.clone().map(slices).collect(),
+        parts: positions
+            .map(|n| set.slice_at(n, &rows()).map(|part| part.bytes().to_vec()).map_err(text))
+            .collect(),
         all: set.open_all().map_err(text),
         metadata: set.metadata_tree().map(|tree| format!("{tree:?}")).map_err(text),
         report: report(&Container::verify(&set, VerifyLevel::Full, &Execution::default())),
@@ -71,6 +81,7 @@ fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
 async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
     let set = AsyncSetReader::<M, _>::from_files(SlowFiles(files), index).await.map_err(text)?;
     let (mut tensors, mut values, mut checked, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut parts = Vec::new();
     for position in 0..set.tensor_count() {
         let info = set.info(position).await.map_err(text);
         let range = middle(info.clone());
@@ -81,6 +92,8 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
         let read = set.read_into(position, range.start, &mut out).await.map(|()| out).map_err(text);
         let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(text);
         slices.push([read, part]);
+        let part = set.slice_at(position, &rows()).await;
+        parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
     }
     let all = set.tensors().await.map(|infos| infos.len());
     assert_eq!(all.is_ok(), tensors.iter().all(Result::is_ok));
@@ -89,6 +102,7 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
         values,
         checked,
         slices,
+        parts,
         all: set.open_all().await.map_err(text),
         metadata: set.metadata_tree().await.map(|tree| format!("{tree:?}")).map_err(text),
         report: report(&set.verify(VerifyLevel::Full).await),

@@ -17,8 +17,12 @@ fn main() -> Result {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", format, path] => open(format, &std::fs::read(path)?),
         ["stats", threads, path] => stats(threads.parse()?, Path::new(path)),
+        ["load", how, threads, path] => load(how == "verified", threads.parse()?, Path::new(path)),
         ["run", program, ref args @ ..] => run(program, args),
-        _ => Err("open FORMAT PATH, stats THREADS PATH, or run PROGRAM ARGUMENTS".into()),
+        _ => {
+            Err("open FORMAT PATH, stats THREADS PATH, load HOW THREADS PATH, or run PROGRAM ARGUMENTS"
+                .into())
+        }
     }
 }
 
@@ -35,6 +39,21 @@ fn open(format: &str, bytes: &[u8]) -> Result {
 fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
     modelfmt::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
+    print_peak()
+}
+
+/// Loads a model and prints the most bytes that this process held.
+fn load(verify: bool, threads: usize, path: &Path) -> Result {
+    let model = modelfmt::Model::open(path)?;
+    let picks = model.picks::<&str>(&[])?;
+    let options = modelfmt_core::load::LoadOptions::new().verify(verify);
+    let (tensors, _) = model.load(&picks, &options, &modelfmt::Execution { threads, progress: None })?;
+    print_peak()?;
+    drop(tensors);
+    Ok(())
+}
+
+fn print_peak() -> Result {
     // What the system calls usage begins with that of the process that started us; this does not.
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

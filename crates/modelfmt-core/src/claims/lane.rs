@@ -17,6 +17,8 @@ pub(super) trait AnyLane: Send + Sync {
     fn saw(&self, at: u64, bytes: &[u8], keep_all: bool) -> bool;
     /// The ranges of the claims that have bytes of a range.
     fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>>;
+    /// What kind of digest it has.
+    fn name(&self) -> &'static str;
     /// The ranges that have not been seen, of all claims.
     fn missing(&self) -> Vec<Range<u64>>;
     /// The first claim that was found not to hold.
@@ -235,6 +237,10 @@ where
         let first = self.claims.partition_point(|claim| claim.extent.end() <= range.start);
         let here = self.claims.iter().skip(first).take_while(|claim| claim.extent.offset() < range.end);
         here.map(|claim| claim.extent.range()).collect()
+    }
+
+    fn name(&self) -> &'static str {
+        K::NAME
     }
 
     fn missing(&self) -> Vec<Range<u64>> {

@@ -29,6 +29,8 @@ use lane::{AnyLane, Lane};
 
 /// A way to make a digest of bytes whose pieces come in any order.
 pub trait DigestKind: 'static {
+    /// What it is called: `blake3`, `crc32`.
+    const NAME: &'static str;
     /// The digest of a whole range.
     type Digest: Copy + PartialEq + Send + Sync + 'static;
     /// What is known of neighbouring bytes of a range.
@@ -171,6 +173,13 @@ impl Claims {
             }
         }
         at >= range.end
+    }
+
+    /// The ranges of the claims of a file that have bytes of a range, and what each is checked by.
+    #[must_use]
+    pub fn covering(&self, file: usize, range: &Range<u64>) -> Vec<(Range<u64>, &'static str)> {
+        let lanes = self.files.get(&file).into_iter().flatten();
+        lanes.flat_map(|lane| lane.covered(range).into_iter().map(|covered| (covered, lane.name()))).collect()
     }
 
     /// From the first byte to the last that claims of a file cover and that was not seen.

@@ -14,6 +14,7 @@ use tensor_core::{TensorInfo, TensorView};
 struct Bytewise;
 
 impl DigestKind for Bytewise {
+    const NAME: &'static str = "bytewise";
     type Digest = u64;
     type Run = Vec<u8>;
 
@@ -99,7 +100,7 @@ impl Container for File {
     fn source_of(&self, _: usize) -> Result<&dyn Source, AnyError> {
         Ok(&self.bytes)
     }
-    fn claims(&self, _: &[usize]) -> Result<Claims, AnyError> {
+    fn claims_of(&self, _: &[Wanted]) -> Result<Claims, AnyError> {
         Ok(Claims::new())
     }
     fn metadata(&self) -> Result<Value, AnyError> {

@@ -31,7 +31,7 @@ use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
 use crate::error::AnyError;
 use crate::execution::Execution;
-use crate::plan::{Pick, PlanOptions, Runs};
+use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs, wanted};
 use crate::table::Stored;
 
 /// How tensors are loaded.
@@ -52,7 +52,7 @@ impl LoadOptions {
     }
 
     /// Whether values are checked by whatever their files state of them, while they are read. What the files say nothing of is
-    /// not checked; [`Loaded::notes`] says so where a digest is left out.
+    /// not checked: [`Loaded::unverified`] counts it.
     pub const fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
@@ -91,6 +91,8 @@ impl Default for LoadOptions {
 pub struct Loaded {
     /// What was not checked, and why: for the user.
     pub notes: Vec<String>,
+    /// How many of the bytes that were wanted, as they are stored, no digest covers: all, unless values were verified.
+    pub unverified: u64,
     /// The bytes that were read past the page cache.
     pub uncached: u64,
 }
@@ -182,7 +184,7 @@ pub fn load_into(
     for (asked, out) in asked.into_iter().zip(buffers) {
         items.push(Item::new(container, asked.position, asked.stored, asked.runs, out)?);
     }
-    load_items(container, items, options, work)
+    load_items(container, picks, items, options, work)
 }
 
 /// Loads tensors or parts of them, each into a buffer of its own.
@@ -208,12 +210,13 @@ pub fn load(
     for (tensor, (stored, runs)) in tensors.iter_mut().zip(places) {
         items.push(Item::new(container, tensor.position, stored, runs, &mut tensor.bytes)?);
     }
-    let loaded = load_items(container, items, options, work)?;
+    let loaded = load_items(container, picks, items, options, work)?;
     Ok((tensors, loaded))
 }
 
 fn load_items(
     container: &(dyn Container + Sync),
+    picks: &[Pick],
     items: Vec<Item<'_>>,
     options: &LoadOptions,
     work: &Execution<'_>,
@@ -223,12 +226,32 @@ fn load_items(
     files.dedup();
     let loading = Loading::new(container, options, &files)?;
     let claims = if options.verify {
-        let mut positions: Vec<usize> = items.iter().map(|item| item.position).collect();
-        positions.sort_unstable();
-        positions.dedup();
-        container.claims(&positions).map_err(ClaimError::Damaged)?
+        container.claims_of(&wanted(container, picks)?).map_err(ClaimError::Damaged)?
     } else {
         Claims::new()
     };
-    loading.run(items, &claims, work)
+    let exact = PlanOptions { gap: 0, max_request: u64::MAX };
+    let unverified = uncovered(&ReadPlan::of(container, picks, exact)?, &claims);
+    Ok(Loaded { unverified, ..loading.run(items, &claims, work)? })
+}
+
+/// The bytes of a plan that no claim covers. Runs are counted as a whole, and of very many only from the first to the last.
+fn uncovered(plan: &ReadPlan, claims: &Claims) -> u64 {
+    const MAX_RUNS: u64 = 1 << 16;
+    let of = |range: &PlannedRange| {
+        let is_covered = |run: &std::ops::Range<u64>| claims.covers(range.file, run);
+        let all = range.runs.nbytes();
+        match range.runs.count() {
+            _ if claims.is_empty() => all,
+            count if count > MAX_RUNS => {
+                if is_covered(&range.runs.hull()) {
+                    0
+                } else {
+                    all
+                }
+            }
+            _ => range.runs.iter().filter(|run| !is_covered(run)).map(|run| run.end - run.start).sum(),
+        }
+    };
+    plan.ranges().iter().map(of).fold(0, u64::saturating_add)
 }

@@ -98,7 +98,8 @@ impl<'a> Loading<'a> {
             self.check_unchanged()?;
         }
         done?;
-        Ok(Loaded { notes: claims.notes().to_vec(), uncached: self.past_cache.load(Ordering::Relaxed) })
+        let uncached = self.past_cache.load(Ordering::Relaxed);
+        Ok(Loaded { notes: claims.notes().to_vec(), uncached, ..Loaded::default() })
     }
 
     /// Does one piece, and says how many bytes it has filled.

@@ -60,7 +60,7 @@ impl PlanBuilder {
         ranges.into_iter().for_each(|range| sweep.take(range));
         let mut ranges = sweep.finish();
         ranges.sort_by_key(|range| (range.file, range.runs.offset()));
-        ReadPlan { files, ranges, proofs: Vec::new(), options }
+        ReadPlan { files, ranges, covers: Vec::new(), options }
     }
 }
 

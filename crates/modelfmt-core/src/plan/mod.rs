@@ -35,6 +35,7 @@ use std::ops::Range;
 pub use self::build::PlanBuilder;
 pub use self::gather::TensorSlice;
 pub(crate) use self::gather::{gather, gathered};
+pub(crate) use self::of::wanted;
 pub use self::runs::{Runs, RunsIter, Stride};
 pub use self::slice::{Slice, SliceError, Sliced, Span};
 
@@ -103,7 +104,7 @@ pub struct PlannedRange {
 
 /// What verifies bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub struct Cover {
     /// The number of the file.
     pub file: usize,
     /// The bytes that have to be read to check any of them.
@@ -147,7 +148,7 @@ impl Totals {
 pub struct ReadPlan {
     files: Vec<Option<String>>,
     ranges: Vec<PlannedRange>,
-    proofs: Vec<Proof>,
+    covers: Vec<Cover>,
     options: PlanOptions,
 }
 
@@ -184,25 +185,26 @@ impl ReadPlan {
 
     /// What verifies the ranges, ordered by file and place.
     #[must_use]
-    pub fn proofs(&self) -> &[Proof] {
-        &self.proofs
+    pub fn covers(&self) -> &[Cover] {
+        &self.covers
     }
 
     /// The same plan with what verifies its ranges.
     #[must_use]
-    pub fn with_proofs(mut self, mut proofs: Vec<Proof>) -> Self {
-        proofs.sort_by_key(|proof| (proof.file, proof.range.start, proof.range.end));
-        self.proofs = proofs;
+    pub fn with_covers(mut self, mut covers: Vec<Cover>) -> Self {
+        covers.sort_by_key(|cover| (cover.file, cover.range.start, cover.range.end, cover.by));
+        covers.dedup();
+        self.covers = covers;
         self
     }
 
     /// What verifies bytes of a range.
-    pub fn proofs_of(&self, range: &PlannedRange) -> impl Iterator<Item = &Proof> {
+    pub fn covers_of(&self, range: &PlannedRange) -> impl Iterator<Item = &Cover> {
         let (file, hull) = (range.file, range.runs.hull());
         let (start, end) = (hull.start, hull.end);
-        let first = self.proofs.partition_point(|proof| proof.file < file);
-        let of_file = self.proofs.iter().skip(first).take_while(move |proof| proof.file == file);
-        of_file.take_while(move |proof| proof.range.start < end).filter(move |proof| proof.range.end > start)
+        let first = self.covers.partition_point(|cover| cover.file < file);
+        let of_file = self.covers.iter().skip(first).take_while(move |cover| cover.file == file);
+        of_file.take_while(move |cover| cover.range.start < end).filter(move |cover| cover.range.end > start)
     }
 
     /// The requests in order, none longer than [`PlanOptions::max_request`].

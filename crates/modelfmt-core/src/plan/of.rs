@@ -5,7 +5,8 @@ use std::ops::Range;
 use tensor_core::TensorInfo;
 
 use super::runs::Runs;
-use super::{Pick, PlanBuilder, PlanOptions, ReadPlan};
+use super::{Cover, Pick, PlanBuilder, PlanOptions, PlannedRange, ReadPlan};
+use crate::claims::{Claims, Wanted};
 use crate::container::Container;
 use crate::error::{AnyError, Error};
 use crate::file_index::FileIndex;
@@ -40,6 +41,21 @@ impl ReadPlan {
         Ok(plan.finish(files))
     }
 
+    /// As [`of`](Self::of), with what verifies each range: the digests that the files state of these bytes. Reads those that are not
+    /// in the index, such as the hashes of pages.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of); if what a file states cannot be read.
+    pub fn verified(
+        container: &(impl Container + ?Sized),
+        picks: &[Pick],
+        options: PlanOptions,
+    ) -> Result<Self, AnyError> {
+        let plan = Self::of(container, picks, options)?;
+        let claims = container.claims_of(&wanted(container, picks)?)?;
+        Ok(plan.with_claims(&claims))
+    }
+
     /// What reading these tensors of a file takes, as far as its index says: a part of a compressed tensor counts as all of it.
     /// Nothing is read.
     ///
@@ -60,6 +76,50 @@ impl ReadPlan {
         }
         Ok(plan.finish(vec![None]))
     }
+}
+
+impl ReadPlan {
+    /// The same plan with what verifies each of its ranges, among these claims of the files.
+    #[must_use]
+    pub fn with_claims(self, claims: &Claims) -> Self {
+        let mut covers = Vec::new();
+        let mut add = |file: usize, range: &Range<u64>| {
+            let found = claims.covering(file, range).into_iter();
+            covers.extend(found.map(|(range, by)| Cover { file, range, by }));
+        };
+        for PlannedRange { file, runs, .. } in self.ranges() {
+            if runs.count() > MAX_PARTS {
+                add(*file, &runs.hull());
+            } else {
+                runs.iter().for_each(|run| add(*file, &run));
+            }
+        }
+        self.with_covers(covers)
+    }
+}
+
+/// What the claims are about that cover these tensors or parts of them.
+///
+/// # Errors
+/// If there is no such tensor, or a slice does not fit it.
+pub(crate) fn wanted(container: &(impl Container + ?Sized), picks: &[Pick]) -> Result<Vec<Wanted>, AnyError> {
+    let mut wanted = Vec::with_capacity(picks.len());
+    for Pick { position, slice } in picks {
+        let position = *position;
+        let Some(slice) = slice else {
+            wanted.push(Wanted::whole(position));
+            continue;
+        };
+        let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
+        let runs = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?.runs;
+        let runs = runs.joined(PlanOptions::local().gap);
+        if runs.count() > MAX_PARTS {
+            wanted.push(Wanted { position, range: Some(runs.hull()) });
+        } else {
+            wanted.extend(runs.iter().map(|run| Wanted { position, range: Some(run) }));
+        }
+    }
+    Ok(wanted)
 }
 
 /// Says which bytes of the file are read for a range of a tensor's values.

@@ -205,15 +205,15 @@ fn runs_that_share_bytes_are_refused() {
 }
 
 #[test]
-fn proofs_are_found_by_range() {
-    let proof = |file, range| Proof { file, range, by: "blake3" };
+fn covers_are_found_by_range() {
+    let cover = |file, range| Cover { file, range, by: "blake3" };
     let mut plan = ReadPlan::builder(options(0, 100));
     plan.add(0, Runs::of_range(10..20));
     plan.add(1, Runs::of_range(10..20));
     let plan = plan.finish(vec![None; 2]);
-    let plan = plan.with_proofs(vec![proof(1, 20..30), proof(1, 15..25), proof(0, 0..15), proof(1, 0..11)]);
+    let plan = plan.with_covers(vec![cover(1, 20..30), cover(1, 15..25), cover(0, 0..15), cover(1, 0..11)]);
     let of =
-        |n: usize| plan.proofs_of(&plan.ranges()[n]).map(|proof| proof.range.clone()).collect::<Vec<_>>();
+        |n: usize| plan.covers_of(&plan.ranges()[n]).map(|cover| cover.range.clone()).collect::<Vec<_>>();
     assert_eq!((&of(0)[0], of(0).len()), (&(0..15), 1));
     assert_eq!(of(1), [0..11, 15..25]);
 }

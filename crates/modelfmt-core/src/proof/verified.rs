@@ -115,6 +115,14 @@ impl<S: Source + Sync, P: Proof + Sync> Source for Verified<S, P> {
     fn name(&self) -> Option<Cow<'_, str>> {
         self.source.name()
     }
+
+    fn is_unchanged(&self) -> bool {
+        self.source.is_unchanged()
+    }
+
+    fn drop_cached(&self) {
+        self.source.drop_cached();
+    }
 }
 
 /// As [`Verified`], for a source that may have to be waited for.

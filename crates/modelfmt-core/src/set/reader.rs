@@ -360,9 +360,8 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
         Ok(self.shard(file).map_err(AnyError::from)?.as_ref().source())
     }
 
-    fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
-        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
-        now(self.0.claims(&wanted)).map_err(AnyError::from)
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+        now(self.0.claims(wanted)).map_err(AnyError::from)
     }
 
     fn metadata(&self) -> Result<Value, AnyError> {
