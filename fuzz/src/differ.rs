@@ -7,7 +7,7 @@ use super::drill::{Depth, limits};
 use super::model::Model as Made;
 use super::mutate::{self, mutate};
 use super::writers::Write;
-use super::{roundtrips, writers};
+use super::{ggufs, roundtrips, writers};
 
 /// A file of ours, and the same changed, or the model in another format, or another model.
 pub fn any(bytes: &[u8], _: Depth) {
@@ -67,14 +67,16 @@ fn sorted(mut diff: Diff) -> Diff {
 /// A writer, and what makes checksums fit again.
 type Writer = (Write, fn(&mut [u8]));
 
-const FORMATS: [Writer; 7] = [
+const FORMATS: [Writer; 9] = [
     (writers::aero, mutate::fix_aero),
     (writers::apr2, mutate::fix_apr2),
-    (writers::mag, mutate::fix_mag),
-    (writers::oinf, |_| ()),
+    (writers::mag_any, mutate::fix_mag),
+    (writers::oinf_any, |_| ()),
     (writers::safetensors, |_| ()),
-    (mutate::write_gguf, |_| ()),
+    (ggufs::by_hand, |_| ()),
     (writers::apr, mutate::fix_apr),
+    (ggufs::write, |_| ()),
+    (writers::mag, mutate::fix_mag),
 ];
 
 fn pair(u: &mut Unstructured<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {

@@ -6,6 +6,7 @@ mod convert;
 mod differ;
 mod drill;
 mod drivers;
+mod ggufs;
 mod model;
 mod mutate;
 mod plan;
@@ -29,6 +30,7 @@ pub mod targets {
     pub use super::checked::checked as convert_checked;
     pub use super::convert::{any as convert_any, there_and_back as convert_roundtrip};
     pub use super::differ::any as diff_any;
+    pub use super::drivers::any as drivers_any;
     pub use super::mutate::{
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
@@ -40,10 +42,10 @@ pub mod targets {
         model as model_parse, oinf as oinf_parse, safetensors as safetensors_parse,
     };
     pub use super::roundtrips::{
-        aero as aero_roundtrip, apr as apr_roundtrip, apr2 as apr2_roundtrip, mag as mag_roundtrip,
-        oinf as oinf_roundtrip, safetensors as safetensors_roundtrip,
+        aero as aero_roundtrip, apr as apr_roundtrip, apr2 as apr2_roundtrip, gguf as gguf_roundtrip,
+        mag as mag_roundtrip, oinf as oinf_roundtrip, safetensors as safetensors_roundtrip,
     };
-    pub use super::sets::{aeroset_index, apr2_manifest, safetensors_index};
+    pub use super::sets::{aeroset_index, apr2_manifest, gguf_split, safetensors_index};
     pub use super::values::{list as value_list, text as user_text};
 }
 
@@ -64,8 +66,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("convert_checked", targets::convert_checked),
     ("convert_roundtrip", targets::convert_roundtrip),
     ("diff_any", targets::diff_any),
+    ("drivers_any", targets::drivers_any),
     ("gguf_mutate", targets::gguf_mutate),
     ("gguf_parse", targets::gguf_parse),
+    ("gguf_roundtrip", targets::gguf_roundtrip),
+    ("gguf_split", targets::gguf_split),
     ("mag_mutate", targets::mag_mutate),
     ("mag_parse", targets::mag_parse),
     ("mag_roundtrip", targets::mag_roundtrip),

@@ -2,12 +2,12 @@
 //! them.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt_core::{DType, Execution};
+use modelfmt_core::{Error, Execution};
 
 use super::drill::Depth;
 use super::model::{Model, Taste};
 use super::writers::Write;
-use super::{Target, readers, roundtrips, writers};
+use super::{Target, ggufs, readers, roundtrips, writers};
 
 /// Numbers that parsers trip over.
 const EDGES: &[u64] = &[
@@ -113,13 +113,16 @@ fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]),
     }
 }
 
-/// The checksum is computed by the reader itself: only it knows where the records of a mutated file end.
+/// The checksum is computed by the reader itself: only it knows where the records of a mutated file end. Version 0.3 has none.
 pub(crate) fn fix_mag(file: &mut [u8]) {
-    if let Err(modelfmt_core::Error::Malformed { fault: mag::Fault::Checksum { crc32, .. }, .. }) =
-        mag::Reader::from_source(&*file)
-        && let Some(field) = file.get_mut(8..12)
-    {
-        field.copy_from_slice(&crc32.to_le_bytes());
+    let Err(Error::Malformed { fault, .. }) = mag::Reader::from_source(&*file) else { return };
+    let (at, checksum) = match fault {
+        mag::Fault::Checksum { crc32, .. } => (8, crc32),
+        mag::Fault::Crc32c { computed, .. } => (16, computed),
+        _ => return,
+    };
+    if let Some(field) = file.get_mut(at..at + 4) {
+        field.copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -190,11 +193,13 @@ fn rehash(file: &mut [u8], entry: usize) {
 }
 
 pub fn mag(bytes: &[u8], depth: Depth) {
-    target((bytes, depth), roundtrips::MAG, writers::mag, fix_mag, readers::mag);
+    let taste = roundtrips::mag_taste(roundtrips::flags(bytes));
+    target((bytes, depth), taste, writers::mag_any, fix_mag, readers::mag);
 }
 
 pub fn oinf(bytes: &[u8], depth: Depth) {
-    target((bytes, depth), roundtrips::OINF, writers::oinf, |_| (), readers::oinf);
+    let taste = roundtrips::oinf_taste(roundtrips::flags(bytes));
+    target((bytes, depth), taste, writers::oinf_any, |_| (), readers::oinf);
 }
 
 pub fn safetensors(bytes: &[u8], depth: Depth) {
@@ -213,56 +218,8 @@ pub fn aero(bytes: &[u8], depth: Depth) {
     target((bytes, depth), roundtrips::AERO, writers::aero, fix_aero, readers::aero);
 }
 
+/// Bit 6 of the flags: as our writer makes it, or by hand.
 pub fn gguf(bytes: &[u8], depth: Depth) {
-    const TASTE: Taste = Taste {
-        dtypes: &[DType::F32, DType::F16, DType::I8, DType::I64, DType::Q4_0, DType::Q6K, DType::Iq1S],
-        plain_names: false,
-        declared: false,
-    };
-    target((bytes, depth), TASTE, write_gguf, |_| (), readers::gguf);
-}
-
-/// GGUF is not written by any crate of ours: as its document has it, with every type of metadata.
-pub(crate) fn write_gguf(model: &Model, flags: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
-    let mut out = b"GGUF".to_vec();
-    out.extend((if flags & 1 == 0 { 3u32 } else { 2 }).to_le_bytes());
-    out.extend((model.specs.len() as u64).to_le_bytes());
-    out.extend((model.metadata.len() as u64).to_le_bytes());
-    let text = |out: &mut Vec<u8>, text: &str| {
-        out.extend((text.len() as u64).to_le_bytes());
-        out.extend(text.as_bytes());
-    };
-    for (number, key) in model.metadata.keys().enumerate() {
-        text(&mut out, key);
-        let kind = (usize::from(flags >> 1) + number) as u32 % 13;
-        out.extend(kind.to_le_bytes());
-        match kind {
-            0 | 1 | 7 => out.push(1),
-            2 | 3 => out.extend([1, 0]),
-            4..=6 => out.extend([1, 0, 0, 0]),
-            8 => text(&mut out, key),
-            9 => {
-                // An array of arrays, one of numbers and one of text.
-                out.extend([9, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
-                out.extend([4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
-                out.extend([8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-                text(&mut out, key);
-            }
-            _ => out.extend([1, 0, 0, 0, 0, 0, 0, 0]),
-        }
-    }
-    let mut offset = 0u64;
-    for (spec, values) in model.specs.iter().zip(&model.values) {
-        text(&mut out, &spec.name);
-        out.extend((spec.shape.len() as u32).to_le_bytes());
-        spec.shape.iter().rev().for_each(|dim| out.extend(dim.to_le_bytes()));
-        out.extend(spec.dtype.ggml_type()?.to_le_bytes());
-        out.extend(offset.to_le_bytes());
-        offset += (values.len() as u64).next_multiple_of(32);
-    }
-    for values in &model.values {
-        out.resize(out.len().next_multiple_of(32), 0);
-        out.extend(values);
-    }
-    Some(out)
+    let write = if roundtrips::flags(bytes) & 0x40 == 0 { ggufs::by_hand } else { ggufs::write };
+    target((bytes, depth), roundtrips::GGUF, write, |_| (), readers::gguf);
 }

@@ -1,11 +1,18 @@
 //! Any model that a format can hold: what is written is sound, is read again, and is the same bytes each time.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
+use modelfmt_core::write::MemoryFolder;
 use modelfmt_core::{Container, DType, Execution, VerifyLevel};
 
 use super::drill::Depth;
+use super::ggufs;
 use super::model::{Model, Taste};
 use super::writers::{self, Write};
+
+/// The flags of an input: its first byte.
+pub(crate) fn flags(bytes: &[u8]) -> u8 {
+    bytes.first().copied().unwrap_or(0)
+}
 
 fn model(bytes: &[u8], taste: Taste, write: Write) -> Option<(Model, Vec<u8>)> {
     let mut u = Unstructured::new(bytes);
@@ -53,6 +60,7 @@ pub(crate) const NUMBERS: &[DType] = &[
     DType::U64,
 ];
 pub(crate) const MAG: Taste = Taste { dtypes: NUMBERS, plain_names: false, declared: false };
+const MAG_LATER: Taste = Taste { dtypes: writers::MAG_CODES, ..MAG };
 pub(crate) const OINF: Taste = Taste {
     dtypes: &[
         DType::I8,
@@ -70,6 +78,27 @@ pub(crate) const OINF: Taste = Taste {
     ],
     plain_names: true,
     declared: true,
+};
+const OINF_LATER: Taste = Taste {
+    dtypes: &[
+        DType::BF16,
+        DType::F8E5M2,
+        DType::I4,
+        DType::I2,
+        DType::I1,
+        DType::U4,
+        DType::U2,
+        DType::U1,
+        DType::F32,
+        DType::I8,
+        DType::Bool,
+    ],
+    ..OINF
+};
+pub(crate) const GGUF: Taste = Taste {
+    dtypes: &[DType::F32, DType::F16, DType::I8, DType::I64, DType::Q4_0, DType::Q6K, DType::Iq1S],
+    plain_names: true,
+    declared: false,
 };
 pub(crate) const SAFETENSORS: Taste = Taste {
     dtypes: &[
@@ -113,17 +142,74 @@ pub(crate) const AERO: Taste = Taste {
     declared: false,
 };
 
+/// What the generation holds that the flags choose.
+pub(crate) fn mag_taste(flags: u8) -> Taste {
+    if writers::mag_version(flags) == mag::Version::V1 { MAG } else { MAG_LATER }
+}
+
+pub(crate) fn oinf_taste(flags: u8) -> Taste {
+    if writers::oinf_has_later_types(flags) { OINF_LATER } else { OINF }
+}
+
 pub fn mag(bytes: &[u8], _: Depth) {
-    let Some((model, file)) = model(bytes, MAG, writers::mag) else { return };
+    let version = writers::mag_version(flags(bytes));
+    let Some((model, file)) = model(bytes, mag_taste(flags(bytes)), writers::mag_any) else { return };
     let reader = mag::Reader::from_source(&*file).expect("what we write opens");
-    check(&model, &reader, false);
-    assert_eq!(reader.index().metadata().len(), model.metadata.len());
+    assert_eq!(reader.index().version(), version);
+    check(&model, &reader, version != mag::Version::V1);
+    let metadata = reader.index().metadata();
+    match version {
+        mag::Version::V0_3 => assert_eq!(metadata.sorted_clone(), model.metadata.sorted_clone()),
+        mag::Version::V1 => assert_eq!(metadata.len(), model.metadata.len()),
+        _ => assert_eq!(metadata.len(), 0),
+    }
 }
 
 pub fn oinf(bytes: &[u8], _: Depth) {
-    let Some((model, file)) = model(bytes, OINF, writers::oinf) else { return };
+    let flags = flags(bytes);
+    let Some((model, file)) = model(bytes, oinf_taste(flags), writers::oinf_any) else { return };
     let reader = oinf::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);
+    let quants = writers::oinf_quants(&model, flags);
+    for spec in &model.specs {
+        let expected = quants.iter().find(|(name, _)| *name == spec.name).map(|(_, quant)| quant);
+        assert_eq!(reader.quant(&spec.name).expect("a tensor that was written").as_ref(), expected);
+    }
+}
+
+/// In one file and in a split; one that fits into a file fits into a split too.
+pub fn gguf(bytes: &[u8], _: Depth) {
+    let Some((model, file)) = model(bytes, GGUF, ggufs::write) else { return };
+    let reader = modelfmt_gguf::Reader::from_source(&*file).expect("what we write opens");
+    check(&model, &reader, true);
+    let metadata = ggufs::metadata(&model);
+    same_metadata(&metadata, reader.index().metadata());
+    if metadata.keys().any(modelfmt_gguf::SetIndex::is_of_file) {
+        return; // what a file of a split says of itself is no metadata of the model
+    }
+    let size = 40 * u64::from(flags(bytes) >> 2);
+    let options = ggufs::options(flags(bytes)).shard_size(size);
+    let specs = model.specs.iter().cloned();
+    let plan = modelfmt_gguf::SetPlan::new("m", specs, &metadata, &options).expect("a split of what fits");
+    let folder = MemoryFolder::default();
+    plan.write(&model.values, &folder, &Execution::sequential()).expect("memory takes everything");
+    let names: Vec<&str> = plan.shards().map(|(name, _)| name).collect();
+    let name = names.get(usize::from(flags(bytes)) % names.len()).expect("a file of the split");
+    let set = modelfmt_gguf::SetReader::from_files(folder.files(), name).expect("what we write opens");
+    check(&model, &set, true);
+    same_metadata(&metadata, set.index().metadata());
+}
+
+/// The values that were written; the alignment may have joined them.
+fn same_metadata(written: &modelfmt_gguf::Metadata, found: &modelfmt_gguf::Metadata) {
+    const ALIGNMENT: &str = "general.alignment";
+    let but_alignment = |metadata: &modelfmt_gguf::Metadata| {
+        metadata.keys().filter(|key| *key != ALIGNMENT).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(but_alignment(found), but_alignment(written));
+    for (key, value) in written.iter().filter(|(key, _)| *key != ALIGNMENT) {
+        assert_eq!(found.get(key), Some(value), "{key}");
+    }
 }
 
 pub fn safetensors(bytes: &[u8], _: Depth) {

@@ -6,7 +6,7 @@ use modelfmt_core::{DType, Execution};
 
 use super::model::Model;
 use super::writers::Write;
-use super::{mutate, writers};
+use super::{ggufs, writers};
 
 /// A small file: its format, with what is peculiar to this one, and its bytes.
 #[derive(Clone, Debug)]
@@ -22,13 +22,17 @@ const SAMPLES: &[(&str, Write, u8)] = &[
     ("aero with all hashes", writers::aero, 0b01110),
     ("aero with zstd", writers::aero, 0b00001),
     ("mag", writers::mag, 0),
+    ("mag 0.3", writers::mag_any, 0b010),
+    ("mag 0.1", writers::mag_any, 0b100),
+    ("mag 0.2", writers::mag_any, 0b110),
     ("oinf", writers::oinf, 0),
+    ("oinf 2", writers::oinf_any, 0b1110),
     ("apr2", writers::apr2, 0),
     ("apr2 with lz4", writers::apr2, 1),
     ("apr1", write_apr1, 0),
     ("apr", writers::apr, 0),
     ("safetensors", writers::safetensors, 1),
-    ("gguf", mutate::write_gguf, 6),
+    ("gguf", ggufs::by_hand, 6),
 ];
 
 /// One small file of each format, the same bytes each time.
@@ -74,7 +78,7 @@ fn model(tensors: usize) -> Model {
 }
 
 /// Read only, so that it is written here alone.
-fn write_apr1(model: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
+pub(crate) fn write_apr1(model: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let metadata = br#"{"model_type":"fuzz","answer":42}"#;
     let mut out = b"APR1".to_vec();
     out.extend((metadata.len() as u32).to_le_bytes());

@@ -7,9 +7,11 @@ use modelfmt_core::source::MemoryFiles;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
 use modelfmt_core::{Container, DType, Execution};
+use testkit::peak;
 
 use super::drill::{Depth, drill, limits};
 use super::mutate::mutate;
+use super::readers::open_bound;
 
 const VALUES: [&[u8]; 3] = [&[1; 96], &[2; 40], &[3; 64]];
 
@@ -19,6 +21,43 @@ fn specs() -> [TensorSpec<'static>; 3] {
 
 fn apr2_specs() -> [TensorSpec<'static>; 3] {
     specs().map(|spec| TensorSpec::new(spec.name, DType::I8, spec.shape))
+}
+
+/// A split of GGUF has no index: any of its files opens all of them. The first byte says which one does, and whether the rest of the
+/// input is that file, or says how one or two files are changed.
+pub fn gguf_split(bytes: &[u8], depth: Depth) {
+    static SET: LazyLock<MemoryFiles> = LazyLock::new(|| {
+        let mut metadata = modelfmt_gguf::Metadata::new();
+        metadata.push("general.name", modelfmt_gguf::MetaValue::String("fuzz")).expect("one key");
+        let options = modelfmt_gguf::WriteOptions::new().alignment(8).shard_size(250);
+        let specs = apr2_specs();
+        let plan = modelfmt_gguf::SetPlan::new("m", specs, &metadata, &options).expect("a small set");
+        let folder = MemoryFolder::default();
+        plan.write(&VALUES, &folder, &Execution::sequential()).expect("memory takes everything");
+        folder.files()
+    });
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let names: Vec<&String> = SET.0.keys().collect();
+    assert_eq!(names.len(), VALUES.len());
+    let name = names[usize::from(first) % names.len()];
+    let mut files = SET.clone();
+    if first & 0x80 != 0 {
+        files.0.insert(name.clone(), Arc::from(rest));
+    } else {
+        let mut u = Unstructured::new(rest);
+        for _ in 0..1 + (first >> 6) {
+            files = changed(&files, "", &mut u).unwrap_or_else(|_| files.clone());
+        }
+    }
+    let len = files.0.values().map(|file| file.len()).sum();
+    let options = modelfmt_gguf::OpenOptions::new().limits(limits());
+    let open = || modelfmt_gguf::SetReader::from_files_with(files.clone(), name, &options);
+    let (opened, held) = peak(open);
+    assert!(held <= open_bound(len), "{held} bytes were held to open {len} bytes");
+    if let Ok(set) = opened {
+        let again = open().expect("what opened before");
+        drill(&set, depth).assert_same(&drill(&again, depth), depth);
+    }
 }
 
 /// The input is the index itself, or it says which file of the set is changed and how: the first byte decides.
@@ -38,7 +77,7 @@ fn target<C: Container + Sync, E>(
         let _ = mutate(&mut Unstructured::new(rest), &mut text);
         (text, set.clone())
     } else {
-        let files = changed(set, index, rest).unwrap_or_else(|_| set.clone());
+        let files = changed(set, index, &mut Unstructured::new(rest)).unwrap_or_else(|_| set.clone());
         (sound.to_vec(), files)
     };
     if let Ok(reader) = open(&text, files) {
@@ -47,13 +86,13 @@ fn target<C: Container + Sync, E>(
     }
 }
 
-fn changed(set: &MemoryFiles, index: &str, bytes: &[u8]) -> Result<MemoryFiles> {
-    let mut u = Unstructured::new(bytes);
+/// The set with another file in one place, or none; `index` stays.
+fn changed(set: &MemoryFiles, index: &str, u: &mut Unstructured<'_>) -> Result<MemoryFiles> {
     let mut files = set.clone();
     let names: Vec<&String> = set.0.keys().filter(|name| *name != index).collect();
     let name = *u.choose(&names)?;
     let mut file = set.0.get(name).map_or_else(Vec::new, |file| file.to_vec());
-    mutate(&mut u, &mut file)?;
+    mutate(u, &mut file)?;
     if file.is_empty() {
         files.0.remove(name);
     } else {

@@ -27,6 +27,8 @@ const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Inputs longer than this are not tried: formats show their rules in less, and the drill reads all of it.
 const MAX_LEN: u32 = 4 << 10;
+/// MAG 0.3 has its values behind the first 4,096 bytes.
+const MAX_LEN_OF_MAG: u32 = 5 << 10;
 /// An input that needs longer, or more memory, is a finding.
 const TIMEOUT_SECONDS: u32 = 10;
 const RSS_LIMIT_MB: u32 = 1024;
@@ -179,8 +181,9 @@ impl Fuzzer {
     /// The program with the limits that all runs have.
     fn command(&self) -> Command {
         let mut command = workspace::command(&self.program);
+        let max_len = if self.name == "mag_parse" { MAX_LEN_OF_MAG } else { MAX_LEN };
         command
-            .arg(format!("-max_len={MAX_LEN}"))
+            .arg(format!("-max_len={max_len}"))
             .arg(format!("-timeout={TIMEOUT_SECONDS}"))
             .arg(format!("-rss_limit_mb={RSS_LIMIT_MB}"))
             .arg(format!("-artifact_prefix={}/", self.artifacts.display()));

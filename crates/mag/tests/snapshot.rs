@@ -8,13 +8,11 @@
     reason = "helpers of tests"
 )]
 
-mod common;
-
-use common::{Described, Snapshot, sign_snapshot};
 use mag::modelfmt_core::{CommonFault, Container};
 use mag::{Error, Fault, Limits, OpenOptions, Reader, Status, VerifyLevel, Version};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use testkit::mag::{Described, Snapshot, sign};
 use testkit::{CountingSource, bounded, patched, peak};
 
 #[global_allocator]
@@ -110,7 +108,7 @@ fn every_rule_is_kept_at_open() {
     assert_eq!(good.len() as u64, end);
     for (rule, at, bytes, offset, fault) in rows {
         let mut file = patched(&good, at, &bytes);
-        sign_snapshot(&mut file);
+        sign(&mut file);
         assert_eq!(malformed(&file), (offset, fault), "{rule}");
     }
     let names = vec![b"a".to_vec(), b"b".to_vec(), b"a".to_vec()];
@@ -123,7 +121,7 @@ fn every_rule_is_kept_at_open() {
     let mut file = patched(&self::good(200), 32, b"DSC!");
     assert_eq!(malformed(&file), (32, mark("SRP!", b"DSC!")));
     file = patched(&self::good(200), TENSOR_A + 1, &[13]);
-    sign_snapshot(&mut file);
+    sign(&mut file);
     assert_eq!(malformed(&file), (64, Fault::DType { code: 13, version: Version::V0_2 }));
 }
 
@@ -180,7 +178,7 @@ fn a_wrong_checksum_opens_only_when_asked() {
     let report = reader.verify(VerifyLevel::Control);
     assert_eq!(report.errors, [format!("header, checksum at byte 16: {fault}")]);
     assert_eq!(report.check("crc").unwrap().status, Status::Failed);
-    sign_snapshot(&mut numel);
+    sign(&mut numel);
     assert!(open(&numel).is_ok());
 }
 
@@ -191,7 +189,7 @@ fn what_is_for_verify_opens_and_is_reported() {
         if let Some(at) = byte {
             file[at] = 7;
         }
-        sign_snapshot(&mut file);
+        sign(&mut file);
         let reader = open(&file).unwrap();
         assert!(reader.verify(VerifyLevel::Control).is_ok());
         reader.verify(VerifyLevel::Full).errors

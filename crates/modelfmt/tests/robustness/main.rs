@@ -19,6 +19,7 @@ mod memory;
 mod named;
 mod products;
 mod sets;
+mod split;
 
 /// The targets themselves: what the fuzzer runs and what is replayed here is the same.
 #[path = "../../../../fuzz/src/lib.rs"]

@@ -88,7 +88,20 @@ const TIMES: usize = 4;
 
 #[test]
 fn an_index_takes_a_small_multiple_of_its_bytes() {
-    for name in ["aero", "mag", "oinf", "apr2", "apr1", "apr", "safetensors", "gguf"] {
+    for name in [
+        "aero",
+        "mag",
+        "mag 0.3",
+        "mag 0.1",
+        "mag 0.2",
+        "oinf",
+        "oinf 2",
+        "apr2",
+        "apr1",
+        "apr",
+        "safetensors",
+        "gguf",
+    ] {
         let bytes = sample_of(name, 20_000);
         let (held, index) = (held(&bytes), index_len(name, &bytes));
         let ratio = held as f64 / index as f64;
