@@ -89,7 +89,7 @@ impl Single {
                 .push(Note::of(&[Choice::Dequantize], "has nothing to do: the tensor is not quantized"));
         }
         if decoded.is_none() && has_scales {
-            let why = format!("its numbers of {from} count only with the scales beside it");
+            let why = format!("its {from} values mean nothing without the scales beside it");
             if !holds_every_value(to, from) {
                 return refused(
                     format!("{why}; extract them as they are"),

@@ -115,7 +115,7 @@ fn scales_are_applied_or_said() {
     let (plain, done) = extract(&model, "l.weight", ExtractAs::Bin, &to(Some(DType::F32), None)).unwrap();
     let numbers = modelfmt::to_f32(&model.tensor("l.weight").unwrap()).unwrap();
     assert_eq!(plain, numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
-    let says = "its numbers of f8_e4m3 count only with the scales beside it, which are not applied";
+    let says = "its f8_e4m3 values mean nothing without the scales beside it, which are not applied";
     assert_eq!(notes(&done), [says]);
     let error = extract(&model, "l.weight", ExtractAs::Bin, &to(Some(DType::I8), None)).unwrap_err();
     assert!(error.to_string().contains("extract them as they are, or with dequantize to f32"), "{error}");
@@ -123,7 +123,7 @@ fn scales_are_applied_or_said() {
     let other = crate::common::floats("s", &[], &[2.0]);
     let model = safetensors(&[weight, other], "{}");
     let error = extract(&model, "l.weight", ExtractAs::Bin, &dequantized).unwrap_err();
-    assert!(error.to_string().contains("no scales of this f8_e4m3 are known"), "{error}");
+    assert!(error.to_string().contains("no scales for this f8_e4m3 are known"), "{error}");
     let mut named = dequantized.clone();
     named.scales = vec!["l.weight=s".parse().unwrap()];
     let doubled: Vec<u8> = numbers.iter().flat_map(|x| (x * 2.0).to_le_bytes()).collect();

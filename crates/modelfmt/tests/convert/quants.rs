@@ -238,7 +238,8 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
     ] {
         let target = if options.version.is_some() { Format::Oinf } else { Format::Aero };
         let text = all(&try_convert(&model, target, &options).unwrap_err());
-        let why = "tensor \"a\": its numbers of u8 count only with the scales beside it (dequantize to bf16)";
+        let why =
+            "tensor \"a\": its u8 values mean nothing without the scales beside it (dequantize to bf16)";
         assert!(text.contains(why), "{text}");
     }
     // Dequantized first, all of it is allowed.
