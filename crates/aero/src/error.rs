@@ -21,6 +21,9 @@ pub enum Fault {
     /// A rule that all formats share.
     #[error(transparent)]
     Common(#[from] modelfmt_core::CommonFault),
+    /// The hash of the head does not fix the rest of the file.
+    #[error("the file cannot be pinned by its head: {0}; pin it by the hash of the whole file")]
+    Unpinnable(&'static str),
     /// The file does not begin with `AERO`.
     #[error("is {0:02x?} and not \"AERO\": this is not an AERO file")]
     Magic([u8; 4]),

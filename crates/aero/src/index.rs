@@ -37,6 +37,13 @@ impl Index {
         self.file_len
     }
 
+    /// Where payloads can begin: the end of the string table, at a multiple of 16. The bytes before have all hashes of the file, and
+    /// so their BLAKE3 is what the file can be pinned by. `None` if the header or the TOC stand behind it.
+    #[must_use]
+    pub fn payloads_start(&self) -> Option<u64> {
+        self.header.payloads_start(self.file_len)
+    }
+
     /// The chunks in TOC order.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> + DoubleEndedIterator + Clone {
         self.chunks.iter()

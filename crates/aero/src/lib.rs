@@ -228,6 +228,7 @@ mod options;
 mod origin;
 mod pages;
 mod parser;
+mod pinned;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
@@ -247,11 +248,12 @@ pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
 pub use origin::says_gguf;
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
+pub use pinned::ByHead;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
-pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader};
+pub use set::{AsyncSetReader, ProvedFiles, SetFile, SetIndex, SetPart, SetPlan, SetReader};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 

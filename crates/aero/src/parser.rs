@@ -54,10 +54,10 @@ enum Step {
 }
 
 #[derive(Debug)]
-struct Head {
-    header: Header,
-    toc: Extent,
-    strings: Extent,
+pub(crate) struct Head {
+    pub(crate) header: Header,
+    pub(crate) toc: Extent,
+    pub(crate) strings: Extent,
 }
 
 /// What waits for the manifest.
@@ -125,7 +125,7 @@ impl IndexParser {
         Ok(())
     }
 
-    fn head(&self, bytes: &[u8]) -> Result<Head> {
+    pub(crate) fn head(&self, bytes: &[u8]) -> Result<Head> {
         let mut c = Cursor::new(bytes, 0);
         let header = Header::decode(&mut c)?;
         let part = |field| Part::new("header").with_field(field);

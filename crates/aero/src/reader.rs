@@ -163,6 +163,18 @@ impl<S: Source> Reader<S> {
         now(self.index().content(self.source(), position)).map_err(|error| self.shared.named(error))
     }
 
+    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if
+    /// they do not stand before the payloads.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn pin(&self) -> Result<Option<[u8; 32]>> {
+        let Some(end) = self.index().payloads_start() else { return Ok(None) };
+        let head =
+            now(crate::contents::read(self.source(), 0..end)).map_err(|error| self.shared.named(error))?;
+        Ok(Some(*blake3::hash(&head).as_bytes()))
+    }
+
     /// The manifest (MMSG). `None` if the file has none.
     ///
     /// # Errors

@@ -95,6 +95,14 @@ impl Header {
         Ok(Self { toc_offset, toc_length, strings_offset, strings_length, uuid, reserved_zero })
     }
 
+    /// Where payloads can begin, in a file of that length whose control region lies before them.
+    pub(crate) fn payloads_start(&self, file_len: u64) -> Option<u64> {
+        let end = self.strings_offset.checked_add(self.strings_length)?.checked_next_multiple_of(16)?;
+        let toc_end = self.toc_offset.checked_add(self.toc_length)?;
+        let end = end.min(file_len);
+        (end >= toc_end && end >= Self::LEN).then_some(end)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(b"AERO");
         out.extend(0u16.to_le_bytes());

@@ -3,7 +3,7 @@
 use blake3::hazmat::ChainingValue;
 
 use crate::page::Page;
-use crate::shape::{Node, PARENT, Shape};
+use crate::shape::{Node, PARENT, Shape, split};
 
 /// What a piece of a file says of the tree. Pieces can be looked at in any order, by several threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,21 @@ pub fn outboard(bytes: &[u8]) -> ([u8; 32], Vec<u8>) {
     let mut parents = Vec::new();
     let root = grow(shape, shape.root(), bytes, &mut parents);
     (root, parents)
+}
+
+/// The hash of the file that an outboard is of, if it is of one: what its first parent makes.
+///
+/// ```
+/// let (hash, outboard) = blake3_tree::outboard(&[7; 100_000]);
+/// assert_eq!(outboard.first_chunk().map(blake3_tree::root_of), Some(hash));
+/// ```
+#[must_use]
+pub fn root_of(first: &[u8; PARENT]) -> [u8; 32] {
+    let shape = Shape::new(crate::GROUP + 1); // whatever the length, the first parent is the root
+    match split(first) {
+        Some((left, right)) => shape.joined(shape.root(), left, right),
+        None => [0; 32],
+    }
 }
 
 /// An outboard that is made in memory, of pieces in order.

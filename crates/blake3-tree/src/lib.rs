@@ -60,7 +60,7 @@ mod run;
 mod shape;
 mod verify;
 
-pub use build::{Branch, Builder, Recorder, outboard};
+pub use build::{Branch, Builder, Recorder, outboard, root_of};
 pub use page::{Mismatch, Page};
 pub use run::{BLOCK, CHUNK, Run, subtree_len};
 pub use shape::{GROUP, Shape};

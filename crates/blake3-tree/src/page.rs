@@ -171,10 +171,15 @@ impl Page {
         if is_here && (node.len <= BLOCK || halves.is_none()) {
             let within = |place: u64| usize::try_from(place - at).unwrap_or(usize::MAX);
             let own = bytes.get(within(node.at)..within(node.end()));
-            return match own.is_some_and(|own| self.shape.value(node, own) == *value) {
-                true => Ok(()),
-                false => Err(Mismatch::Bytes { at: node.at, len: node.len }),
-            };
+            if own.is_some_and(|own| self.shape.value(node, own) == *value) {
+                return Ok(());
+            }
+            // Which of its groups it is.
+            if let Some(((left, right), (l, r))) = halves.zip(self.parent(node)) {
+                self.check_node(left, l, at, bytes)?;
+                self.check_node(right, r, at, bytes)?;
+            }
+            return Err(Mismatch::Bytes { at: node.at, len: node.len });
         }
         // A subtree of several groups has a parent, which was there when the page was made.
         let Some(((left, right), (l, r))) = halves.zip(self.parent(node)) else {

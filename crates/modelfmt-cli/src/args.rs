@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use modelfmt::convert::{QuantizeRule, ScaleRule, TypeRule};
-use modelfmt::{DType, Format, Target, VerifyLevel};
+use modelfmt::{DType, Format, Pin, Target, VerifyLevel};
 
 use crate::formats;
 
@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Convert(Box<Convert>),
     Extract(Extract),
     Diff(Diff),
+    Outboard(Outboard),
     Plan(Plan),
     Completions(Completions),
     Man(Man),
@@ -57,11 +58,23 @@ impl Command {
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,
-            Self::Show(_) | Self::Convert(_) | Self::Extract(_) | Self::Completions(_) | Self::Man(_) => {
-                false
-            }
+            Self::Show(_)
+            | Self::Convert(_)
+            | Self::Extract(_)
+            | Self::Outboard(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
         }
     }
+}
+
+/// What a model must be, for every command that reads one.
+#[derive(Debug, Args)]
+pub(crate) struct PinArg {
+    /// What FILE must be: the BLAKE3 of the whole file (b3:HEX), checked through FILE.obao4 if there is one; or that of an AERO's
+    /// bytes before its payloads (aero:HEX). Nothing is read that it does not prove
+    #[arg(long, value_name = "b3:HEX|aero:HEX")]
+    pub(crate) pin: Option<Pin>,
 }
 
 /// List what is in a file: format, metadata, tensors, totals
@@ -84,6 +97,8 @@ pub(crate) struct Inspect {
     /// * also stands for dots and slashes
     #[arg(long, value_name = "GLOB")]
     pub(crate) tensors: Option<String>,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 /// Print values, statistics and histogram of tensors as text
@@ -101,6 +116,8 @@ pub(crate) struct Show {
     /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
     #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 /// Check files: structure, checksums, hashes, and every rule of their formats
@@ -110,13 +127,15 @@ pub(crate) struct Show {
   modelfmt verify --level header models/*
   modelfmt verify --json model.apr part.apr
   modelfmt verify -r models/
+  modelfmt verify --pin b3:5f2e… model.gguf
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
 Only AERO and APR2 have hashes or checksums of the values. MAG has a checksum of
 its metadata and of the names, types and shapes; OINF, safetensors and GGUF have
 none. In those four, `ok` means that the file is well-formed, not that no value
-has changed: compare it with a good copy by `diff`.")]
+has changed: compare it with a good copy by `diff`, or say by `--pin` what the
+file must be. Without a pin all checks are those of the file against itself.")]
 pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
@@ -131,6 +150,8 @@ pub(crate) struct Verify {
     /// Print one JSON object per file, one per line
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -268,6 +289,11 @@ pub(crate) struct Convert {
     /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
     #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
     pub(crate) checksum: Option<String>,
+    /// Also write OUT.obao4, with which any range of OUT can be verified against its BLAKE3; of a set, one for each file
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) outboard: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 /// Write one tensor to a .npy file, or its bytes to a .bin file
@@ -302,6 +328,8 @@ pub(crate) struct Extract {
     /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
@@ -321,6 +349,28 @@ pub(crate) struct Diff {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// What A must be, and given again, what B must be: b3:HEX, the BLAKE3 of the whole file; aero:HEX, that of an AERO's bytes
+    /// before its payloads
+    #[arg(long, value_name = "b3:HEX|aero:HEX")]
+    pub(crate) pin: Vec<Pin>,
+}
+
+/// Write the outboard of a file, with which any range of it can be verified, and print its BLAKE3
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt outboard model.gguf
+  modelfmt show model.gguf output.weight --pin b3:$(b3sum --no-names model.gguf)
+
+The outboard is FILE.obao4, 0.39 % of the size of FILE; empty for a file of at
+most 16 KiB. FILE can be any file, and is not changed. The outboard need not be
+trusted, the hash must be: keep it where nobody can change it with the file.")]
+pub(crate) struct Outboard {
+    /// The file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Replace FILE.obao4 if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// List the ranges of a file that reading tensors takes: near ones are one request, long ones several. No values are read
@@ -342,6 +392,8 @@ pub(crate) struct Plan {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
 }
 
 /// Print a completion script for a shell

@@ -33,6 +33,7 @@ impl Words for Flags {
             Choice::Align => "--align",
             Choice::Checksum => "--checksum",
             Choice::ExtendedTypes => "--allow-extended-types",
+            Choice::Outboard => "--outboard",
             other => other.name(),
         }
     }
@@ -92,6 +93,7 @@ mod tests {
             Choice::Align,
             Choice::Checksum,
             Choice::ExtendedTypes,
+            Choice::Outboard,
         ];
         for choice in choices {
             assert!(known.contains(Flags.choice(choice)), "{choice}");

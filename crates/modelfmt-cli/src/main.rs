@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Extract(args) => commands::extract::run(&args, quiet),
         Command::Diff(args) => commands::diff::run(&args, quiet),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Outboard(args) => commands::outboard::run(&args, quiet),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(_) => commands::completions::man(),
     };

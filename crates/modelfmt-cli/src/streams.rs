@@ -7,7 +7,7 @@ use std::path::Path;
 
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
-use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
+use modelfmt::{Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
 
 use crate::failure::{Failure, Result};
 use crate::stop;
@@ -21,18 +21,22 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 }
 
 /// Opens a model: a path, or `-`.
-pub(crate) fn open(path: &Path) -> Result<Model> {
-    open_with(path, &OpenOptions::new())
+pub(crate) fn open(path: &Path, pin: Option<Pin>) -> Result<Model> {
+    open_with(path, &options(pin))
+}
+
+fn options(pin: Option<Pin>) -> OpenOptions {
+    pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin))
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
-pub(crate) fn open_for_copy(path: &Path, no_verify: bool) -> Result<Model> {
-    let ignoring = OpenOptions::new().ignore_checksum(true);
+pub(crate) fn open_for_copy(path: &Path, no_verify: bool, pin: Option<Pin>) -> Result<Model> {
+    let ignoring = options(pin).ignore_checksum(true);
     if no_verify {
         return open_with(path, &ignoring);
     }
-    match open(path) {
+    match open(path, pin) {
         Err(Failure::Job(modelfmt::Error::File { path, error })) => {
             Err(Failure::Job(match ignoring.open(&path) {
                 Ok(_) => modelfmt::Error::Damaged { path, error: Box::new(error) },
@@ -60,10 +64,16 @@ fn missing(path: &Path, error: modelfmt::Error) -> Failure {
 }
 
 /// Verifies a model: a path, or `-`.
-pub(crate) fn verify(path: &Path, level: VerifyLevel, work: &Execution<'_>) -> Result<FileReport> {
+pub(crate) fn verify(
+    path: &Path,
+    level: VerifyLevel,
+    pin: Option<Pin>,
+    work: &Execution<'_>,
+) -> Result<FileReport> {
+    let options = options(pin);
     Ok(match stream(path)? {
-        Some(file) => modelfmt::verify_source(&path.to_string_lossy(), Box::new(file), level, work),
-        None => modelfmt::verify(path, level, work),
+        Some(file) => options.verify_source(&path.to_string_lossy(), Box::new(file), level, work),
+        None => options.verify(path, level, work),
     })
 }
 

@@ -56,6 +56,8 @@ pub enum Choice {
     Checksum,
     /// [`ConvertOptions::allow_extended_types`](crate::ConvertOptions::allow_extended_types).
     ExtendedTypes,
+    /// [`ConvertOptions::outboard`](crate::ConvertOptions::outboard).
+    Outboard,
 }
 
 impl Choice {
@@ -88,6 +90,7 @@ impl Choice {
             Self::Align => "align",
             Self::Checksum => "checksum",
             Self::ExtendedTypes => "allow_extended_types",
+            Self::Outboard => "outboard",
         }
     }
 }

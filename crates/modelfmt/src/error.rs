@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use modelfmt_core::proof::ProofError;
 use modelfmt_core::write::{AnyWriteError, BoxError};
 use modelfmt_core::{AnyError, author::Shortened};
 
 use crate::choice::Choice;
 use crate::convert::fit::Unsupported;
 use crate::formats::Format;
+use crate::pin::Pin;
 use crate::words::{Own, Remedy, Words, joined};
 
 /// An error of this crate. `Display` is one line that names the file; `source()` carries causes.
@@ -74,6 +76,16 @@ pub enum Error {
     NoModel {
         /// The folder.
         path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A file is not one that such a pin can be of.
+    #[error("{}: it cannot be opened with the pin {pin}: {why}", path.display())]
+    Unpinnable {
+        /// The file.
+        path: PathBuf,
+        /// The pin.
+        pin: Pin,
         /// Why, and what to do.
         why: String,
     },
@@ -213,6 +225,7 @@ impl Error {
         match self {
             Self::Open { .. } => "cannot-open",
             Self::File { error, .. } => match error.inner() {
+                AnyError::Io { source, .. } if ProofError::within(source).is_some() => "damaged",
                 AnyError::Io { .. } | AnyError::Open { .. } => "cannot-read",
                 AnyError::Limit { .. } => "limit",
                 AnyError::NotFound { .. } => "not-found",
@@ -227,6 +240,7 @@ impl Error {
             Self::Damaged { .. } => "damaged",
             Self::UnknownFormat { .. } => "unknown-format",
             Self::NoModel { .. } => "no-model",
+            Self::Unpinnable { .. } => "unpinnable",
             Self::NoTensors { .. } => "no-tensors",
             Self::NotEnabled { .. } => "not-enabled",
             Self::NotExtractable { .. } => "not-extractable",

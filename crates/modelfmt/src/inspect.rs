@@ -8,6 +8,7 @@ use crate::choice::Choice;
 use crate::error::Result;
 use crate::globs::Globs;
 use crate::model::Model;
+use crate::pin::Pin;
 use crate::quant::Quant;
 use crate::ties::Ties;
 use crate::values::Pieces;
@@ -53,6 +54,8 @@ pub struct Inspection<'a> {
     pub tensors: Vec<InspectedTensor<'a>>,
     /// What is peculiar to the format.
     pub details: Value,
+    /// What the file can be pinned by: see [`Model::pins`].
+    pub pins: Vec<Pin>,
     hash: bool,
 }
 
@@ -100,6 +103,7 @@ impl Model {
             metadata: self.metadata()?,
             tensors,
             details: self.details()?,
+            pins: self.pins()?,
             hash: options.hash,
         })
     }
@@ -136,7 +140,7 @@ impl Model {
 impl Serialize for Inspection<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let container = self.model.container();
-        let mut map = serializer.serialize_map(Some(7))?;
+        let mut map = serializer.serialize_map(Some(8))?;
         map.serialize_entry("path", &self.model.path().display().to_string())?;
         map.serialize_entry("format", self.model.format().name())?;
         map.serialize_entry("version", &container.version())?;
@@ -144,6 +148,7 @@ impl Serialize for Inspection<'_> {
         map.serialize_entry("metadata", &self.metadata)?;
         map.serialize_entry("tensors", &Tensors(self))?;
         map.serialize_entry("details", &self.details)?;
+        map.serialize_entry("pins", &self.pins.iter().map(Pin::to_string).collect::<Vec<_>>())?;
         map.end()
     }
 }

@@ -200,6 +200,10 @@ mod globs;
 mod inspect;
 mod model;
 mod open;
+#[cfg(not(target_arch = "wasm32"))]
+mod outboard;
+mod pin;
+mod pinned;
 mod plan;
 mod presets;
 mod printable;
@@ -256,6 +260,9 @@ pub use modelfmt_safetensors as safetensors;
 #[doc(no_inline)]
 pub use oinf;
 pub use open::OpenOptions;
+#[cfg(not(target_arch = "wasm32"))]
+pub use outboard::{Outboard, outboard};
+pub use pin::{Pin, UnknownPin};
 pub use printable::Printable;
 pub use quant::Quant;
 pub use show::{show, show_tensors, stats};

@@ -17,6 +17,8 @@ use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
 use crate::open::OpenOptions;
+use crate::pin::Pin;
+use crate::pinned::Pinned;
 use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
@@ -33,7 +35,8 @@ impl OpenOptions {
         let failed = |source| Error::Open { path: path.to_owned(), source };
         let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = shared_files(Folder::of(&index));
-        let model = self.open_as(path.to_owned(), &index, source, Some(files))?;
+        let outboard = if self.has_hash() { crate::pinned::outboard_of(&index)? } else { None };
+        let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
         Ok(Model { on_disk: Some(index), ..model })
     }
 
@@ -43,7 +46,16 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_source(&self, name: &str, source: BoxSource, files: Option<SharedFiles>) -> Result<Model> {
-        self.open_as(PathBuf::from(name), Path::new(name), source, files)
+        let outboard = match &files {
+            Some(files) if self.has_hash() => crate::pinned::outboard_among(files, name)?,
+            _ => None,
+        };
+        self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
+    }
+
+    /// Whether an outboard would be of use.
+    const fn has_hash(&self) -> bool {
+        matches!(self.pin, Some(Pin::B3(_)))
     }
 
     fn open_as(
@@ -52,8 +64,17 @@ impl OpenOptions {
         index: &Path,
         source: BoxSource,
         files: Option<SharedFiles>,
+        outboard: Option<BoxSource>,
     ) -> Result<Model> {
-        let failed = |source| Error::Open { path: path.clone(), source };
+        let (source, pinned) = match self.pin {
+            Some(Pin::B3(hash)) => {
+                let (source, pinned) = crate::pinned::by_hash(index, source, hash, outboard)?;
+                (source, Some(pinned))
+            }
+            Some(pin) => (source, Some(Pinned { pin, outboard: None })),
+            None => (source, None),
+        };
+        let failed = |source| crate::pinned::unproved(&path, source);
         let format = Format::detect(&source).map_err(failed)?;
         let Some(format) = format else {
             let Stranger { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
@@ -62,6 +83,8 @@ impl OpenOptions {
         let Some(driver) = format.driver() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
+        let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pinned::check(&path, format, pin));
+        is_pinnable(format)?;
         let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
         let index_file = format.is_set().then(|| (name.clone(), source.len()));
         let files = match files {
@@ -74,9 +97,11 @@ impl OpenOptions {
         let opened = (driver.open)(ToOpen { source, name, files, options: self })
             .map_err(|error| Error::file(index.to_owned(), error))?;
         let format = driver.found.and_then(|found| found(&*opened)).unwrap_or(format);
+        is_pinnable(format)?;
         Ok(Model {
             path,
             format,
+            pinned,
             index_file,
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
@@ -95,6 +120,8 @@ const ALONE: &str = "it is the index of a set, whose other files are beside it; 
 pub struct Model {
     path: PathBuf,
     format: Format,
+    /// What it must be, if it was opened so.
+    pinned: Option<Pinned>,
     /// Of a set, name and length of the index that was opened.
     index_file: Option<(String, u64)>,
     /// The file that was opened by its path: the model, or its index.
@@ -200,6 +227,17 @@ impl Model {
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
+    }
+
+    /// What it must be, if it was [opened with a pin](OpenOptions::pin): all that is read of it is proved by that. Without one,
+    /// reads that say so in their names are checked by what the file itself says of its bytes.
+    #[must_use]
+    pub fn pin(&self) -> Option<Pin> {
+        self.pinned.as_ref().map(|pinned| pinned.pin)
+    }
+
+    pub(crate) const fn pinned(&self) -> Option<&Pinned> {
+        self.pinned.as_ref()
     }
 
     /// The reader of its format, through the trait that all of them implement.

@@ -2,11 +2,14 @@
 
 use modelfmt_core::Limits;
 
+use crate::pin::Pin;
+
 /// How a model is opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(crate) limits: Option<Limits>,
     pub(crate) ignore_checksum: bool,
+    pub(crate) pin: Option<Pin>,
 }
 
 impl OpenOptions {
@@ -20,6 +23,16 @@ impl OpenOptions {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// What the file must be: no byte of it is served that this does not prove, whatever its format. With [`Pin::B3`], a file
+    /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard) writes; without one the whole file is
+    /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
+    /// checked when it is first read, and sets whose index has none are refused.
+    #[must_use]
+    pub const fn pin(mut self, pin: Pin) -> Self {
+        self.pin = Some(pin);
         self
     }
 

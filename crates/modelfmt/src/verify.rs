@@ -5,6 +5,8 @@ use std::path::Path;
 use std::path::PathBuf;
 
 #[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::author::with_causes;
+#[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{BoxSource, FileSource};
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -16,6 +18,7 @@ use crate::formats::Format;
 use crate::model::Model;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::open::OpenOptions;
+use crate::pin::Pin;
 
 /// What verification found in one file: the object that `modelfmt verify --json` prints.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Its format, if its content tells one.
     pub format: Option<Format>,
+    /// What it had to be: without a pin, only what the file says of itself was checked.
+    pub pin: Option<Pin>,
     /// What was checked and found.
     pub report: Report,
 }
@@ -33,60 +38,66 @@ pub struct FileReport {
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
 pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
-    let path = path.as_ref();
-    let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
-    reported(path, lenient().open(path), detect, level, work)
+    OpenOptions::new().verify(path, level, work)
 }
 
 /// As [`verify`], for a source that is one file; `name` stands for it in the report.
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
 pub fn verify_source(name: &str, source: BoxSource, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
-    let format = Format::detect(&source).ok().flatten();
-    reported(Path::new(name), lenient().open_source(name, source, None), || format, level, work)
+    OpenOptions::new().verify_source(name, source, level, work)
 }
 
 /// A checksum that a reader would refuse is one of the findings.
 #[cfg(not(target_arch = "wasm32"))]
-fn lenient() -> OpenOptions {
-    OpenOptions::new().ignore_checksum(true)
-}
+impl OpenOptions {
+    /// As [`verify`], with options: a [pin](Self::pin), for one.
+    #[must_use]
+    pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
+        let path = path.as_ref();
+        let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();
+        let options = self.clone().ignore_checksum(true);
+        options.reported(path, options.open(path), detect, level, work)
+    }
 
-#[cfg(not(target_arch = "wasm32"))]
-fn reported(
-    path: &Path,
-    opened: Result<Model>,
-    detect: impl FnOnce() -> Option<Format>,
-    level: VerifyLevel,
-    work: &Execution<'_>,
-) -> FileReport {
-    let (format, report) = match opened {
-        Ok(model) => (Some(model.format()), model.verify_with(level, work)),
-        Err(error) => (detect(), Report::unreadable(level, reason(path, &error))),
-    };
-    FileReport { path: path.to_owned(), format, report }
+    /// As [`verify_source`], with options.
+    #[must_use]
+    pub fn verify_source(
+        &self,
+        name: &str,
+        source: BoxSource,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> FileReport {
+        let format = Format::detect(&source).ok().flatten();
+        let options = self.clone().ignore_checksum(true);
+        options.reported(Path::new(name), options.open_source(name, source, None), || format, level, work)
+    }
+
+    fn reported(
+        &self,
+        path: &Path,
+        opened: Result<Model>,
+        detect: impl FnOnce() -> Option<Format>,
+        level: VerifyLevel,
+        work: &Execution<'_>,
+    ) -> FileReport {
+        let (format, report) = match opened {
+            Ok(model) => (Some(model.format()), model.verify_with(level, work)),
+            Err(error) => (detect(), Report::unreadable(level, reason(path, &error))),
+        };
+        FileReport { path: path.to_owned(), format, pin: self.pin, report }
+    }
 }
 
 /// The error without the file's name, which the report carries, and with its causes.
 #[cfg(not(target_arch = "wasm32"))]
 fn reason(path: &Path, error: &Error) -> String {
-    let mut text = match error {
-        Error::File { error, .. } => error.to_string(),
+    let text = match error {
+        Error::File { error, .. } => with_causes(error),
         other => other.to_string(),
     };
-    if let Some(rest) = text.strip_prefix(&format!("{}: ", path.display())) {
-        text = rest.to_owned();
-    }
-    let mut cause = match error {
-        Error::File { error, .. } => std::error::Error::source(error),
-        _ => None,
-    };
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
+    text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
 }
 
 impl FileReport {
@@ -99,9 +110,10 @@ impl FileReport {
 
 impl Serialize for FileReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(6))?;
+        let mut map = serializer.serialize_map(Some(7))?;
         map.serialize_entry("path", &self.path.display().to_string())?;
         map.serialize_entry("format", &self.format.map(Format::name))?;
+        map.serialize_entry("pin", &self.pin.map(|pin| pin.to_string()))?;
         map.serialize_entry("level", self.report.level.name())?;
         map.serialize_entry("ok", &self.is_ok())?;
         map.serialize_entry("checks", &self.report.checks)?;
@@ -120,6 +132,10 @@ impl Model {
     /// As [`verify`](Self::verify), with the work done as `work` says.
     #[must_use]
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        self.container().verify(level, work)
+        let mut report = self.container().verify(level, work);
+        if let Some(pinned) = self.pinned() {
+            pinned.report(self, &mut report, work);
+        }
+        report
     }
 }

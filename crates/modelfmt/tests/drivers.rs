@@ -12,7 +12,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::plan::Slice;
-use modelfmt::modelfmt_core::{AsyncReader, Bytes, Fetch, Reader, Step, Steps, author::FileIndex};
+use modelfmt::modelfmt_core::proof::{AsyncVerified, Verified};
+use modelfmt::modelfmt_core::{
+    AsyncReader, Bytes, Fed, Fetch, Reader, Source, Step, Steps, author::FileIndex,
+};
 use modelfmt::{Execution, VerifyLevel};
 use testkit::reference;
 
@@ -41,7 +44,11 @@ fn parts_of(shape: &[u64]) -> Vec<Slice> {
 }
 
 fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
-    let reader = Reader::<I, _>::from_source(bytes).map_err(text)?;
+    by_source_of::<I, _>(bytes)
+}
+
+fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
+    let reader = Reader::<I, _>::from_source(source).map_err(text)?;
     let positions = 0..reader.tensors().len();
     let slice = |position: usize| {
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
@@ -94,8 +101,17 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
 }
 
 /// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.
-fn by_hand<I: FileIndex>(bytes: &[u8], piece: u64, mut order: impl FnMut(usize) -> usize) -> Outcome {
-    let mut steps = Steps::new(bytes.len() as u64, async |fed| by_future::<I, _>(fed).await);
+fn by_hand<I: FileIndex>(bytes: &[u8], piece: u64, order: impl FnMut(usize) -> usize) -> Outcome {
+    fed(bytes, piece, order, async |fed| by_future::<I, _>(fed).await)
+}
+
+fn fed<'a>(
+    bytes: &[u8],
+    piece: u64,
+    mut order: impl FnMut(usize) -> usize,
+    task: impl AsyncFnOnce(Fed) -> Outcome + 'a,
+) -> Outcome {
+    let mut steps = Steps::new(bytes.len() as u64, task);
     loop {
         match steps.step() {
             Step::Done(outcome) => return outcome,
@@ -169,6 +185,39 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Over sources that check what they read, every driver sees of a file what it sees without a proof; and of one that is
+/// damaged, with the outboard and the hash of the good one, the good values or an error.
+fn proved<I: FileIndex>(name: &str, good: &[u8], damaged: &[u8]) {
+    let (hash, outboard) = blake3_tree::outboard(good);
+    let expected = by_source::<I>(good);
+    let slow = |bytes| Slow { bytes, asked: RefCell::default() };
+    let async_of = |fetch| AsyncVerified::by_outboard(fetch, hash, slow(&outboard)).unwrap();
+    let by_hand = |piece: u64, order: fn(usize) -> usize| {
+        fed(damaged, piece, order, async |fed| {
+            by_future::<I, _>(AsyncVerified::by_outboard(fed, hash, &outboard).unwrap()).await
+        })
+    };
+    for (driver, found) in [
+        ("an outboard", by_source_of::<I, _>(Verified::by_outboard(damaged, hash, &outboard).unwrap())),
+        ("a hash", by_source_of::<I, _>(Verified::by_hash(damaged, hash))),
+        ("a future", block_on(by_future::<I, _>(async_of(slow(damaged))))),
+        ("ascending pieces", by_hand(4096, |_| 0)),
+        ("descending pieces", by_hand(997, |left| left - 1)),
+    ] {
+        if good == damaged {
+            assert_eq!(found, expected, "{name}: {driver}");
+            continue;
+        }
+        let (Ok(found), Ok(expected)) = (&found, &expected) else { continue };
+        assert_eq!(found.tensors, expected.tensors, "{name}: {driver}");
+        let pairs =
+            found.values.iter().zip(&expected.values).chain(found.slices.iter().zip(&expected.slices));
+        for (found, expected) in pairs {
+            assert!(found.is_err() || found == expected, "{name}: {driver}");
+        }
+    }
+}
+
 /// The drivers agree on a file, whole or damaged, with each other and with the slow reference.
 fn agree<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
     damaged_as_the_reference::<I>(name, format, bytes);
@@ -224,6 +273,7 @@ fn check<I: FileIndex>(format: &str, ending: &str) {
         let name = path.display().to_string();
         reference::compare(&name, format, &bytes, &Reader::<I, _>::from_source(&bytes[..]).unwrap());
         agree::<I>(&name, format, &bytes);
+        proved::<I>(&name, &bytes, &bytes);
         for damage in 1..6 {
             let mut damaged = bytes.clone();
             let at = damaged.len() * damage / 6;
@@ -231,6 +281,7 @@ fn check<I: FileIndex>(format: &str, ending: &str) {
                 *byte ^= 0x41;
             }
             agree::<I>(&format!("{name} with byte {at} changed"), format, &damaged);
+            proved::<I>(&format!("{name} with byte {at} changed, pinned"), &bytes, &damaged);
             damaged.truncate(at);
             agree::<I>(&format!("{name} cut at {at}"), format, &damaged);
         }

@@ -3,6 +3,7 @@
 mod index;
 mod map;
 mod plan;
+mod proved;
 mod reader;
 mod stated;
 mod verify;
@@ -10,4 +11,5 @@ mod verify;
 pub use index::{SetFile, SetIndex, SetPart};
 pub(crate) use plan::DEFAULT_SHARDS_PER_PART;
 pub use plan::SetPlan;
+pub use proved::ProvedFiles;
 pub use reader::{AsyncSetReader, SetReader};

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
-    let model = streams::open_for_copy(&args.input, args.no_verify)?;
+    let model = streams::open_for_copy(&args.input, args.no_verify, args.pin.pin)?;
     let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
     let converted = if streams::is_dash(&args.output) {
@@ -140,6 +140,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,
     });
+    options.outboard = args.outboard;
     options.inputs.extend(args.metadata.clone());
     if streams::is_dash(&args.input) {
         options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced

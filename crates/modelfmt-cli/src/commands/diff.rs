@@ -11,7 +11,11 @@ use crate::progress::Progress;
 use crate::streams;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
-    let (a, b) = (streams::open(&args.a)?, streams::open(&args.b)?);
+    let pin = |number: usize| args.pin.get(number).copied();
+    if args.pin.len() > 2 {
+        return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
+    }
+    let (a, b) = (streams::open(&args.a, pin(0))?, streams::open(&args.b, pin(1))?);
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
     let printed = super::print(|out| {

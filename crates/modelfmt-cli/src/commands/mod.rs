@@ -5,6 +5,7 @@ pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod extract;
 pub(crate) mod inspect;
+pub(crate) mod outboard;
 pub(crate) mod plan;
 pub(crate) mod show;
 pub(crate) mod verify;

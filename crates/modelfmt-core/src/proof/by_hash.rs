@@ -14,6 +14,9 @@ use crate::fetch::{Fetch, ScanError, ScanRange};
 /// Groups that are told apart: of each, 64 bytes are kept.
 const GROUPS: u64 = 1 << 16;
 
+/// Ranges up to this length are not worth several threads.
+const SHORT: u64 = 8 << 20;
+
 /// The digest of a range of a file, which is proved by going over all of it once, when it is first read. What is kept of
 /// that pass, at most 4 MiB, proves each later read: of a range of up to a GiB in groups of 16 KiB, of a longer one in
 /// larger groups.
@@ -22,6 +25,7 @@ pub struct ByHash {
     expected: Expected,
     page: OnceLock<Arc<Page>>,
     root: Arc<str>,
+    groups: u64,
 }
 
 enum Expected {
@@ -57,7 +61,14 @@ impl ByHash {
     /// For a range of a file; errors call its hash `root`.
     #[must_use]
     pub const fn of_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
-        Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root }
+        Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root, groups: GROUPS }
+    }
+
+    /// Tells at most so many groups apart, for each of which 64 bytes are kept.
+    #[must_use]
+    pub const fn groups(mut self, groups: u64) -> Self {
+        self.groups = groups;
+        self
     }
 
     /// For a whole file of `len` bytes with a digest of another kind, which errors call `root`.
@@ -67,7 +78,13 @@ impl ByHash {
         root: Arc<str>,
         digest: impl Fn() -> Box<dyn OtherDigest> + Send + Sync + 'static,
     ) -> Self {
-        Self { range: 0..len, expected: Expected::Other(Box::new(digest)), page: OnceLock::new(), root }
+        Self {
+            range: 0..len,
+            expected: Expected::Other(Box::new(digest)),
+            page: OnceLock::new(),
+            root,
+            groups: GROUPS,
+        }
     }
 
     /// The bytes that it proves.
@@ -77,8 +94,8 @@ impl ByHash {
     }
 
     /// Goes over all of it.
-    async fn pass<S: Fetch + ?Sized>(&self, source: &S) -> io::Result<Page> {
-        let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), GROUPS);
+    async fn pass<S: Fetch>(&self, source: &S) -> io::Result<Page> {
+        let shape = Shape::at_most(self.range.end.saturating_sub(self.range.start), self.groups);
         let (mut recorder, piece) = (Recorder::new(shape), shape.group().max(PIECE));
         let branch = |at: u64, bytes: &[u8]| Branch::new(shape, at - self.range.start, bytes);
         let mut other = match &self.expected {
@@ -86,13 +103,14 @@ impl ByHash {
             Expected::Other(digest) => Some(digest()),
         };
         let mut take = |branch: Option<Branch>| branch.iter().for_each(|branch| recorder.push(branch));
-        if let Some(other) = &mut other {
-            // Its bytes are needed in order.
+        let is_short = self.range.end.saturating_sub(self.range.start) <= SHORT;
+        if other.is_some() || is_short {
+            // Another digest needs the bytes in their order.
             let mut at = self.range.start;
             while at < self.range.end {
                 let end = self.range.end.min(at.saturating_add(piece));
                 let bytes = source.fetch(at..end).await?;
-                other.update(&bytes);
+                other.iter_mut().for_each(|other| other.update(&bytes));
                 take(branch(at, &bytes));
                 at = end;
             }
@@ -115,7 +133,7 @@ impl ByHash {
 }
 
 impl Proof for ByHash {
-    async fn part<S: Fetch + ?Sized>(&self, source: &S, _: u64) -> io::Result<Part> {
+    async fn part<S: Fetch>(&self, source: &S, _: u64) -> io::Result<Part> {
         let page = match self.page.get() {
             Some(page) => Arc::clone(page),
             None => {

@@ -37,7 +37,7 @@ impl<O: Fetch> ByOutboard<O> {
 }
 
 impl<O: Fetch> Proof for ByOutboard<O> {
-    async fn part<S: Fetch + ?Sized>(&self, _: &S, at: u64) -> io::Result<Part> {
+    async fn part<S: Fetch>(&self, _: &S, at: u64) -> io::Result<Part> {
         let mut walk = self.verifier.walk(at);
         while let Some(need) = walk.need() {
             let bytes = self.outboard.fetch(need).await.map_err(|error| {

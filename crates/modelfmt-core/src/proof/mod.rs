@@ -54,7 +54,7 @@ pub trait Proof {
     ///
     /// # Errors
     /// [`ProofError`] within the error, if what it needs is not what it was; if it cannot be read.
-    fn part<S: Fetch + ?Sized>(&self, source: &S, at: u64) -> impl Future<Output = io::Result<Part>>;
+    fn part<S: Fetch>(&self, source: &S, at: u64) -> impl Future<Output = io::Result<Part>>;
 
     /// Whether [`part`](Self::part) would have to read much more than a range before it can say anything: then threads wait
     /// for the first that asks.
@@ -66,34 +66,52 @@ pub trait Proof {
 
 /// A part of a file, and what proves it.
 #[derive(Clone, Debug)]
-pub struct Part {
-    /// Where the tree of the page begins in the file.
-    base: u64,
-    page: Arc<Page>,
-    /// What the hash is that all hangs on, for errors.
-    root: Arc<str>,
+pub struct Part(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Page {
+        /// Where the tree of the page begins in the file.
+        base: u64,
+        page: Arc<Page>,
+        /// What the hash is that all hangs on, for errors.
+        root: Arc<str>,
+    },
+    Free(Range<u64>),
 }
 
 impl Part {
     /// A page of a tree that begins at byte `base` of the file; `root` is what errors call that by which it is known.
     #[must_use]
     pub const fn new(base: u64, page: Arc<Page>, root: Arc<str>) -> Self {
-        Self { base, page, root }
+        Self(Kind::Page { base, page, root })
+    }
+
+    /// Bytes that nothing has to prove here: whoever reads them checks them before they count, or they count for nothing.
+    #[must_use]
+    pub const fn free(range: Range<u64>) -> Self {
+        Self(Kind::Free(range))
     }
 
     /// The bytes of the file that it proves.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
-        let range = self.page.range();
-        self.base.saturating_add(range.start)..self.base.saturating_add(range.end)
+        match &self.0 {
+            Kind::Page { base, page, .. } => moved(*base, &page.range()),
+            Kind::Free(range) => range.clone(),
+        }
     }
 
     /// What of it has to be read for a range to be checked.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
-        let within = |at: u64| at.saturating_sub(self.base);
-        let around = self.page.around(&(within(range.start)..within(range.end)));
-        self.base.saturating_add(around.start)..self.base.saturating_add(around.end)
+        match &self.0 {
+            Kind::Page { base, page, .. } => {
+                let within = |at: u64| at.saturating_sub(*base);
+                moved(*base, &page.around(&(within(range.start)..within(range.end))))
+            }
+            Kind::Free(all) => range.start.max(all.start)..range.end.min(all.end),
+        }
     }
 
     /// Whether these are the bytes from `at` on, which are the whole of what is [around](Self::around) some range.
@@ -101,19 +119,25 @@ impl Part {
     /// # Errors
     /// [`ProofError::Bytes`].
     pub fn check(&self, at: u64, bytes: &[u8]) -> Result<(), ProofError> {
+        let Kind::Page { base, page, root } = &self.0 else { return Ok(()) };
         let len = bytes.len() as u64;
-        let checked = match at.checked_sub(self.base) {
-            Some(within) => self.page.check(within, bytes),
+        let checked = match at.checked_sub(*base) {
+            Some(within) => page.check(within, bytes),
             None => Err(Mismatch::Groups { at, len }),
         };
         checked.map_err(|mismatch| {
             let (start, len) = match mismatch {
-                Mismatch::Bytes { at, len } => (self.base.saturating_add(at), len),
+                Mismatch::Bytes { at, len } => (base.saturating_add(at), len),
                 _ => (at, len),
             };
-            ProofError::Bytes { start, end: start.saturating_add(len), root: Arc::clone(&self.root) }
+            ProofError::Bytes { start, end: start.saturating_add(len), root: Arc::clone(root) }
         })
     }
+}
+
+/// A range of a tree, in the file.
+const fn moved(base: u64, range: &Range<u64>) -> Range<u64> {
+    base.saturating_add(range.start)..base.saturating_add(range.end)
 }
 
 /// Bytes are not those that a proof is of. It is the inner error of an [`io::Error`] of kind

@@ -145,6 +145,14 @@ impl<S: Fetch, P: Proof> AsyncVerified<S, P> {
     }
 }
 
+impl<S, P> AsyncVerified<S, P> {
+    /// What proves it.
+    #[must_use]
+    pub const fn proof(&self) -> &P {
+        &self.proof
+    }
+}
+
 impl<S: Fetch, O: Fetch> AsyncVerified<S, ByOutboard<O>> {
     /// As [`Verified::by_outboard`].
     ///
@@ -182,7 +190,7 @@ fn range_of(offset: u64, len: usize, size: u64) -> io::Result<Range<u64>> {
 
 /// Fills a buffer with bytes that are within the source, each checked before the next are read. If one is not what it must
 /// be, none of those that were not checked is left in the buffer.
-async fn read_into<S: Fetch + ?Sized>(
+async fn read_into<S: Fetch>(
     source: &S,
     proof: &impl Proof,
     offset: u64,

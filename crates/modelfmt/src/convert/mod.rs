@@ -251,6 +251,9 @@ impl<'a> Conversion<'a> {
             std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.clone() },
             _ => Error::Write { path: out.clone(), source },
         };
+        if self.options.outboard && name.is_none() {
+            crate::outboard::expect_none(&out, self.options.overwrite)?;
+        }
         let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
         let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
         let mut converted = if let Some(name) = name {
@@ -263,6 +266,15 @@ impl<'a> Conversion<'a> {
             converted
         };
         converted.notes.extend(guard.remove_stale(&converted.files).into_iter().map(Note::from));
+        let folder = out.parent().unwrap_or(Path::new(""));
+        for file in converted.files.iter().map(|file| folder.join(&file.path)) {
+            let note = if self.options.outboard {
+                Some(crate::outboard::of_output(&file, self.options.overwrite, work)?)
+            } else {
+                crate::outboard::of_before(&file)
+            };
+            converted.notes.extend(note.map(Note::from));
+        }
         Ok(converted)
     }
 
@@ -277,6 +289,10 @@ impl<'a> Conversion<'a> {
                 self.target
             );
             return Err(Error::usage(Choice::Target, why));
+        }
+        if self.options.outboard {
+            let why = "an outboard is written beside its file, and a stream has no place";
+            return Err(Error::usage(Choice::Outboard, why));
         }
         let name = sink.name();
         self.write_one(Path::new(&name), sink, work)

@@ -85,6 +85,8 @@ pub struct ConvertOptions {
     /// OINF 1: value types that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers. Version 2
     /// has them in any case.
     pub allow_extended_types: bool,
+    /// Also writes the outboard of each file that is written, beside it: see [`outboard`](fn@crate::outboard).
+    pub outboard: bool,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,
     /// Files that no output replaces, besides those of the model: others that were read for this conversion.

@@ -20,7 +20,8 @@ pub(super) static AERO: Entry = Entry {
         on::open,
         write: super::entry::Write::File(on::write),
         losses: Some(on::losses),
-        unreadable: Some(on::unreadable)
+        unreadable: Some(on::unreadable),
+        pin: Some(on::pin)
     ),
 };
 
@@ -43,7 +44,8 @@ pub(super) static AEROSET: Entry = Entry {
         on::open_set,
         write: super::entry::Write::Set(on::write_set),
         losses: Some(on::losses),
-        unreadable: Some(on::unreadable)
+        unreadable: Some(on::unreadable),
+        proves_files: true
     ),
 };
 
@@ -77,30 +79,56 @@ const CHOICES: &[Choice] = &[
 #[cfg(feature = "aero")]
 mod on {
     use aero::{
-        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetIndex, SetPlan, SetReader, WriteOptions,
+        Chunk, Error, FourCC, Index, NewChunk, Plan, ProvedFiles, Reader, SetIndex, SetPlan, SetReader,
+        WriteOptions,
     };
-    use modelfmt_core::source::{BoxSource, SharedFiles};
+    use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, DType, Execution};
+    use modelfmt_core::{AnyError, DType, Execution, Limits, Source as _};
 
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::pin::Pin;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
-        opened.open_file::<Reader<_>>()
+        let Some(Pin::Aero(hash)) = opened.options.pin else { return opened.open_file::<Reader<_>>() };
+        let mut options = aero::OpenOptions::new();
+        if let Some(limits) = &opened.options.limits {
+            options = options.limits(limits.clone());
+        }
+        let reader = options.open_pinned(opened.source, hash)?;
+        let index = std::sync::Arc::clone(reader.index());
+        let source: BoxSource = Box::new(reader.into_source());
+        Ok(Box::new(Reader::with_index(index, source)?))
     }
 
     /// Opens a set by its index.
-    pub(super) fn open_set(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+    pub(super) fn open_set(mut opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        if opened.options.pin.is_some() {
+            // The index is read through its proof, and proves the other files.
+            let options = own_options::<Index>(opened.options);
+            let (limits, len) = (options.limits_ref(), opened.source.len());
+            Limits::check("the length of the index of the set", len, limits.index_len)
+                .map_err(Error::from)?;
+            let text = opened.source.read(0..len).map_err(|source| AnyError::Io { at: 0, len, source })?;
+            let index = SetIndex::parse(&text, limits)?;
+            opened.files = shared_files(ProvedFiles::new(&index, opened.files));
+        }
         opened.open_set::<SetIndex, SetReader<_>>()
     }
 
     /// The reader of a source that is an AERO file.
     fn file(source: Option<&dyn Opened>) -> Option<&Reader<BoxSource>> {
         reader_of(source)
+    }
+
+    /// What fixes all of a file.
+    pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
+        let Some(reader) = file(Some(opened)) else { return Ok(None) };
+        Ok(reader.pin()?.map(Pin::Aero))
     }
 
     /// The reader of a source that is an AEROSET.

@@ -19,6 +19,7 @@ use crate::convert::fit::Unsupported;
 use crate::convert::mapped::Metadata;
 use crate::convert::options::ConvertOptions;
 use crate::open::OpenOptions;
+use crate::pin::Pin;
 use crate::quant::Quant;
 
 /// A format, or the form of a model of many files.
@@ -96,6 +97,11 @@ pub(crate) struct Driver {
     pub(crate) value: Option<OwnValue>,
     /// Scales and zero points that stand beside a tensor's values.
     pub(crate) quant: Option<QuantOf>,
+    /// Whether the index of a set has cryptographic hashes of its other files, and `open` sees to it that they hold where the
+    /// index is pinned.
+    pub(crate) proves_files: bool,
+    /// What a file of the format can be pinned by, beside the hash of the whole.
+    pub(crate) pin: Option<PinOf>,
     /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
     pub(crate) unreadable: Option<Unreadable>,
 }
@@ -111,6 +117,8 @@ impl Driver {
             losses: None,
             value: None,
             quant: None,
+            proves_files: false,
+            pin: None,
             unreadable: None,
         }
     }
@@ -125,6 +133,9 @@ type OwnValue = fn(&Capabilities, &str, Value) -> Result<Value, String>;
 
 /// Scales and zero points of the tensor at a position, if it has them.
 type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
+
+/// The pin of a file, as far as its index says it.
+type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 

@@ -1,0 +1,289 @@
+//! Reading a file by the hash of its head: the head has the hashes of all chunks, and these prove the rest.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use modelfmt_core::proof::{AsyncVerified, ByHash, Page, Part as Proved, Proof, ProofError, Verified};
+use modelfmt_core::{
+    Fetch, Limits, Part, Reader as SharedReader, Source,
+    author::{Cursor, FileIndex as _, now, parse_fetched},
+};
+
+use crate::chunks::{ChunkTable, malformed};
+use crate::contents::read;
+use crate::error::{Error, Fault, Result};
+use crate::hex::hex;
+use crate::index::Index;
+use crate::parser::IndexParser;
+use crate::reader::{AsyncReader, OpenOptions, Reader};
+use crate::wire::{FourCC, Header, TocEntry, TocHeader};
+
+/// Hashes of ranges that are kept once all their bytes were read: what is read in order comes back to the same.
+const KEPT: usize = 32;
+/// Groups that are told apart of each.
+const GROUPS: u64 = 1 << 12;
+/// Pages and tensors up to this length are proved by their own hash, before that of their shard.
+const LARGEST: u64 = 64 << 20;
+
+/// What proves an AERO file: the BLAKE3 of its head, the bytes before its payloads, and the hashes that stand there.
+///
+/// Of a shard, a range is proved by the hash of its tensor or its page, whichever is shorter, or by that of the whole shard,
+/// over which the first read goes then. Chunks that are compressed are proved by who expands them: their hash is that of
+/// their content. What lies between chunks is nothing, and not proved.
+#[derive(Debug)]
+pub struct ByHead {
+    head: Proved,
+    /// The chunks in the order of the file.
+    regions: Vec<Region>,
+    file_len: u64,
+    root: Arc<str>,
+    /// Once it is known.
+    index: OnceLock<Arc<Index>>,
+    /// The tensors that have a hash, in the order of the file.
+    tensors: OnceLock<Vec<(u64, u64, [u8; 32])>>,
+    kept: Mutex<VecDeque<Arc<ByHash>>>,
+}
+
+/// A chunk.
+#[derive(Clone, Debug)]
+struct Region {
+    range: Range<u64>,
+    /// Its position in the TOC.
+    chunk: usize,
+    hash: [u8; 32],
+    is_compressed: bool,
+}
+
+impl OpenOptions {
+    /// Opens the AERO file that `source` holds if the BLAKE3 of its bytes before its payloads is `hash` (what
+    /// [`Reader::pin`] says of a file), and serves no byte of its index and its values that this does not prove.
+    ///
+    /// ```
+    /// use aero::{OpenOptions, Reader};
+    ///
+    /// # let path = "../../testdata/aero/hashes.aero";
+    /// let bytes = std::fs::read(path)?;
+    /// let pin = Reader::from_source(&bytes)?.pin()?.ok_or("its head is not in front")?; // keep it where it is safe
+    ///
+    /// let model = OpenOptions::new().open_pinned(bytes.clone(), pin)?;
+    /// assert!(model.tensor("t.f32").is_ok());
+    /// let mut other = bytes;
+    /// if let Some(byte) = other.get_mut(60) {
+    ///     *byte ^= 1; // of the identity
+    /// }
+    /// assert!(OpenOptions::new().open_pinned(other, pin).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open_source`](Self::open_source); if its head has another hash; [`Fault::Unpinnable`] if not all hangs on it.
+    pub fn open_pinned<S: Source + Sync>(
+        &self,
+        source: S,
+        hash: [u8; 32],
+    ) -> Result<Reader<Verified<S, ByHead>>> {
+        let name = source.name().map(std::borrow::Cow::into_owned);
+        let opened = now(async {
+            let proof = ByHead::new(&source, hash, self.shared.limits_ref()).await?;
+            let source = Verified::new(source, proof);
+            let index = Arc::new(parse_fetched(Index::parser(source.len(), &self.shared), &source).await?);
+            source.proof().learn(&index);
+            Ok((index, source))
+        });
+        let (index, source) = opened.map_err(|error: Error| error.in_source(name.map(Into::into)))?;
+        Ok(SharedReader::with_index(index, source)?.into())
+    }
+
+    /// As [`open_pinned`](Self::open_pinned), for a source that may have to be waited for.
+    ///
+    /// # Errors
+    /// As [`open_pinned`](Self::open_pinned).
+    pub async fn open_pinned_async<S: Fetch>(
+        &self,
+        source: S,
+        hash: [u8; 32],
+    ) -> Result<AsyncReader<AsyncVerified<S, ByHead>>> {
+        let proof = ByHead::new(&source, hash, self.shared.limits_ref()).await?;
+        let source = AsyncVerified::new(source, proof);
+        let index = Arc::new(parse_fetched(Index::parser(source.size(), &self.shared), &source).await?);
+        source.proof().learn(&index);
+        AsyncReader::with_index(index, source)
+    }
+}
+
+impl ByHead {
+    /// Reads the head of a file, and checks it.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open_pinned`].
+    pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
+        let file_len = source.size();
+        // Nothing that the header says counts before the hash is right, but for how much there is to be hashed.
+        let first = read(source, 0..Header::LEN.min(file_len)).await?;
+        let parts = IndexParser::new(file_len, limits.clone()).head(&first)?;
+        let unpinnable = |why: &'static str| malformed(Part::new("header"), 0, Fault::Unpinnable(why));
+        let end = parts.header.payloads_start(file_len);
+        let end =
+            end.ok_or_else(|| unpinnable("header and TOC do not stand before the names of the chunks"))?;
+        Limits::check("the length of the head", end, limits.index_len)?;
+        let bytes = read(source, 0..end).await?;
+        let root: Arc<str> = format!("aero:{}", hex(&hash)).into();
+        let head = Proved::new(0, Arc::new(Page::of_hash(hash, end)), Arc::clone(&root));
+        head.check(0, &bytes).map_err(|error| Error::Io {
+            at: 0,
+            len: end,
+            source: ProofError::into(error),
+        })?;
+        let within = |range: Range<u64>| -> Option<&[u8]> {
+            bytes.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+        };
+        let (toc, strings) = within(parts.toc.range()).zip(within(parts.strings.range())).unwrap_or_default();
+        let mut c = Cursor::new(toc, parts.toc.offset());
+        let TocHeader { entry_count, .. } = TocHeader::decode(&mut c)?;
+        let entries = ChunkTable::decode_entries(&mut c, entry_count)?;
+        let regions = regions(&entries, end).map_err(unpinnable)?;
+        // That names and places are good, opening checks.
+        ChunkTable::new(entries, strings, parts.toc.offset(), parts.strings.offset(), file_len, limits)?;
+        let (index, tensors, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Ok(Self { head, regions, file_len, root, index, tensors, kept })
+    }
+
+    /// Takes the index of the file, which was read through this: then tensors and pages are proved by their own hashes.
+    pub fn learn(&self, index: &Arc<Index>) {
+        self.index.get_or_init(|| Arc::clone(index));
+    }
+
+    fn region(&self, at: u64) -> Option<&Region> {
+        let behind = self.regions.partition_point(|region| region.range.end <= at);
+        self.regions.get(behind).filter(|region| region.range.start <= at)
+    }
+
+    /// The bytes between chunks that hold a place.
+    fn gap(&self, at: u64) -> Range<u64> {
+        let behind = self.regions.partition_point(|region| region.range.end <= at);
+        let before = behind.checked_sub(1).and_then(|before| self.regions.get(before));
+        let start = before.map_or(self.head.range().end, |region| region.range.end);
+        let end = self.regions.get(behind).map_or(self.file_len, |region| region.range.start);
+        start..end
+    }
+
+    /// The tensor with a hash of its own whose bytes hold a place.
+    fn tensor(&self, at: u64) -> Option<(Range<u64>, [u8; 32])> {
+        let tensors =
+            self.tensors.get_or_init(|| self.index.get().map_or_else(Vec::new, |index| hashed(index)));
+        let behind = tensors.partition_point(|&(start, ..)| start <= at);
+        let &(start, end, hash) = tensors.get(behind.checked_sub(1)?)?;
+        (at < end && end - start <= LARGEST).then_some((start..end, hash))
+    }
+
+    /// The page that holds a place of a shard.
+    async fn page<S: Fetch>(
+        &self,
+        source: &S,
+        at: u64,
+        region: &Region,
+    ) -> io::Result<Option<(Range<u64>, [u8; 32])>> {
+        let Some(index) = self.index.get() else { return Ok(None) };
+        // Their own chunk is not compressed, and its hash stands in the head.
+        let pages = index.pages_of(source, region.chunk).await.map_err(io::Error::other)?;
+        let Some(pages) = pages.filter(|pages| pages.page_size() <= LARGEST) else { return Ok(None) };
+        let number = (at - region.range.start) / pages.page_size().max(1);
+        let start = region.range.start.saturating_add(number.saturating_mul(pages.page_size()));
+        let end = start.saturating_add(pages.page_size()).min(region.range.end);
+        Ok(pages.digest(number).map(|hash| (start..end, hash)))
+    }
+
+    fn known(&self, at: u64) -> Option<Arc<ByHash>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of two that hold it, the shorter one is that of a tensor or a page.
+        let holds = |known: &&(usize, &Arc<ByHash>)| known.1.range().contains(&at);
+        let len = |known: &(usize, &Arc<ByHash>)| known.1.range().end - known.1.range().start;
+        let (found, _) = kept.iter().enumerate().filter(|known| holds(&known)).min_by_key(len)?;
+        let proof = kept.remove(found)?;
+        kept.push_back(Arc::clone(&proof));
+        Some(proof)
+    }
+
+    fn keep(&self, range: Range<u64>, hash: [u8; 32]) -> Arc<ByHash> {
+        let proof = Arc::new(ByHash::of_range(range, hash, Arc::clone(&self.root)).groups(GROUPS));
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::clone(&proof));
+        proof
+    }
+}
+
+/// Every chunk has to be proved by a hash of its own.
+fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, &'static str> {
+    let mut regions = Vec::new();
+    for (chunk, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.length > 0) {
+        let range = entry.offset..entry.offset.saturating_add(entry.length);
+        if entry.fourcc != FourCC::WTSH && entry.blake3 == [0; 32] {
+            return Err("the hash of a chunk is not recorded");
+        }
+        let is_compressed = entry.flags.is_compressed();
+        regions.push(Region { range, chunk, hash: entry.blake3, is_compressed });
+    }
+    regions.sort_unstable_by_key(|region| (region.range.start, region.range.end));
+    let mut end = head;
+    for region in &regions {
+        if region.range.start < end {
+            return Err("chunks lie over each other, or over the head");
+        }
+        end = region.range.end;
+    }
+    Ok(regions)
+}
+
+/// Where tensors with a hash stand in the file, and that.
+fn hashed(index: &Index) -> Vec<(u64, u64, [u8; 32])> {
+    if !index.tensors.has_hashes() {
+        return Vec::new();
+    }
+    let of = |position| {
+        let place = index.place(position).ok()?;
+        let start = place.chunk.offset.checked_add(place.stored.offset())?;
+        let hash = place.hash.ok().flatten()?;
+        Some((start, start.checked_add(place.stored.len())?, hash))
+    };
+    let mut all: Vec<_> = (0..index.tensors().len()).filter_map(of).collect();
+    all.sort_unstable();
+    all
+}
+
+impl Proof for ByHead {
+    async fn part<S: Fetch>(&self, source: &S, at: u64) -> io::Result<Proved> {
+        if at < self.head.range().end {
+            return Ok(self.head.clone());
+        }
+        let Some(region) = self.region(at) else { return Ok(Proved::free(self.gap(at))) };
+        if region.is_compressed {
+            return Ok(Proved::free(region.range.clone()));
+        }
+        if let Some(known) = self.known(at) {
+            return known.part(source, at).await;
+        }
+        let shard = index_of_shard(self.index.get(), region);
+        let page = if shard { self.page(source, at, region).await? } else { None };
+        let tensor = if shard { self.tensor(at) } else { None };
+        let len = |(range, _): &(Range<u64>, [u8; 32])| range.end - range.start;
+        let shortest = [page, tensor].into_iter().flatten().min_by_key(len);
+        let (range, hash) = shortest.unwrap_or_else(|| (region.range.clone(), region.hash));
+        self.keep(range, hash).part(source, at).await
+    }
+
+    fn is_slow(&self, range: &Range<u64>) -> bool {
+        let is_here = self.region(range.start).is_some_and(|region| !region.is_compressed);
+        is_here
+            && range.start >= self.head.range().end
+            && self.known(range.start).is_none_or(|known| known.is_slow(range))
+    }
+}
+
+fn index_of_shard(index: Option<&Arc<Index>>, region: &Region) -> bool {
+    index.and_then(|index| index.chunk(region.chunk)).is_some_and(|chunk| chunk.fourcc == FourCC::WTSH)
+}

@@ -1,0 +1,73 @@
+//! The files of a set whose index is known to be right: it has the SHA-256 of each.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+use modelfmt_core::Source;
+use modelfmt_core::proof::{ByHash, OtherDigest, Verified};
+use modelfmt_core::source::Files;
+use sha2::{Digest as _, Sha256};
+
+use super::SetIndex;
+use crate::hex::hex;
+
+/// The files of a set, of which no byte is served that the index of the set does not prove, by size and SHA-256. The first
+/// read of a file goes over all of it.
+///
+/// The set is as good as its index: read that through a [`Verified`] source.
+pub struct ProvedFiles<F> {
+    files: F,
+    /// Size and SHA-256 of each, by its path.
+    stated: BTreeMap<String, (u64, Option<[u8; 32]>)>,
+}
+
+impl<F> fmt::Debug for ProvedFiles<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProvedFiles({} files)", self.stated.len())
+    }
+}
+
+impl<F: Files> ProvedFiles<F> {
+    /// The files of the set of that index.
+    #[must_use]
+    pub fn new(index: &SetIndex, files: F) -> Self {
+        let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
+        Self { files, stated: stated.collect() }
+    }
+}
+
+impl<F: Files<Source: Sync>> Files for ProvedFiles<F> {
+    type Source = Verified<F::Source, ByHash>;
+
+    fn open(&self, path: &str) -> io::Result<Self::Source> {
+        let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+        let unproved = || bad("the index of the set, which is pinned, has no SHA-256 of it".to_owned());
+        let &(size, sha256) = self.stated.get(path).ok_or_else(unproved)?;
+        let sha256 = sha256.ok_or_else(unproved)?;
+        let source = self.files.open(path)?;
+        if source.len() != size {
+            let found = source.len();
+            return Err(bad(format!("it has {found} bytes, but the index of the set says {size}")));
+        }
+        let root = format!("sha256:{}, which the index of the set says", hex(&sha256)).into();
+        let digest = move || Box::new(Stated { sha256, hasher: Sha256::new() }) as Box<dyn OtherDigest>;
+        Ok(Verified::new(source, ByHash::other(size, root, digest)))
+    }
+}
+
+struct Stated {
+    sha256: [u8; 32],
+    hasher: Sha256,
+}
+
+impl OtherDigest for Stated {
+    fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), String> {
+        let found: [u8; 32] = self.hasher.finalize().into();
+        if found == self.sha256 { Ok(()) } else { Err(format!("sha256:{}", hex(&found))) }
+    }
+}

@@ -1,0 +1,31 @@
+//! `modelfmt outboard`
+
+use std::time::Instant;
+
+use modelfmt::{Overwrite, Printable};
+
+use crate::args::Outboard;
+use crate::failure::{Failure, Result, say};
+use crate::progress::Progress;
+use crate::streams;
+use crate::units::{seconds, size};
+
+pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
+    let begun = Instant::now();
+    if streams::is_dash(&args.file) {
+        let why = "-: an outboard is written beside its file, and standard input has no place; name a file";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let total = std::fs::metadata(&args.file).map_or(0, |file| file.len());
+    let bar = Progress::new("hashing", total, quiet);
+    let written = bar.run(|work| modelfmt::outboard(&args.file, overwrite, work))?;
+    let hash: String = written.blake3.iter().map(|byte| format!("{byte:02x}")).collect();
+    super::print(|out| Ok(writeln!(out, "{hash}")?))?;
+    if !quiet {
+        let path = written.path.display().to_string();
+        let (nbytes, time) = (size(written.nbytes), seconds(begun.elapsed()));
+        say(format_args!("wrote {}: {nbytes} in {time}", Printable(&path)));
+    }
+    Ok(())
+}

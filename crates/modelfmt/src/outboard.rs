@@ -1,0 +1,107 @@
+//! Outboards of files: with one, any range of a file can be proved by the BLAKE3 of the whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::proof::{OutboardError, write_outboard};
+use modelfmt_core::source::FileSource;
+use modelfmt_core::write::{AtomicFile, InputFiles, Output as _, Overwrite};
+use modelfmt_core::{AnyError, Execution};
+
+use crate::error::{Error, Result};
+use crate::pin::Pin;
+use crate::pinned::path_of_outboard;
+
+/// An outboard that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outboard {
+    /// The BLAKE3 of the file: what [`Pin::B3`](crate::Pin::B3) takes.
+    pub blake3: [u8; 32],
+    /// Where the outboard is: the path of the file with `.obao4` behind it.
+    pub path: PathBuf,
+    /// Its size in bytes. A file of up to 16 KiB has an empty one.
+    pub nbytes: u64,
+}
+
+/// Writes the outboard of a file of any kind beside it, in one pass over the file, and says its BLAKE3. The outboard appears
+/// when it is complete.
+///
+/// ```
+/// use modelfmt::{Execution, OpenOptions, Overwrite, Pin, outboard};
+///
+/// # let folder = std::env::temp_dir().join(format!("modelfmt-outboard-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("m.mag");
+/// # std::fs::copy("../../testdata/mag/dtypes.mag", &path)?;
+/// let written = outboard(&path, Overwrite::Refuse, &Execution::default())?; // FILE.obao4, 0.39 % of FILE
+/// let pin = Pin::B3(written.blake3);                                        // keep this where it is safe
+///
+/// # #[cfg(feature = "mag")] {
+/// let model = OpenOptions::new().pin(pin).open(&path)?;                     // every byte is checked by it
+/// assert_eq!(model.pin(), Some(pin));
+/// # }
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Open`] and [`Error::File`] if the file cannot be read, or changes meanwhile; [`Error::Exists`] and
+/// [`Error::Write`] for the outboard.
+pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Outboard> {
+    let file = path.as_ref();
+    let path = path_of_outboard(file);
+    let failed = |source| Error::Open { path: file.to_owned(), source };
+    let stamp = || fs::metadata(file).and_then(|file| Ok((file.len(), file.modified()?)));
+    let before = stamp().map_err(failed)?;
+    let source = FileSource::open(file).map_err(failed)?;
+    let not_written = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
+        _ => Error::Write { path: path.clone(), source },
+    };
+    let sink = AtomicFile::create_keeping(&path, overwrite, &InputFiles::new([file])).map_err(not_written)?;
+    let blake3 = write_outboard(&source, &sink, work).map_err(|error| match error {
+        OutboardError::Read(error) => Error::file(file.to_owned(), AnyError::from(error)),
+        OutboardError::Write(source) => not_written(source),
+        other => not_written(io::Error::other(other)),
+    })?;
+    if stamp().map_err(failed)? != before {
+        let source = io::Error::other("the file was changed while it was read");
+        return Err(Error::file(file.to_owned(), AnyError::Io { at: 0, len: before.0, source }));
+    }
+    sink.commit().map_err(not_written)?;
+    let nbytes = fs::metadata(&path).map_or(0, |file| file.len());
+    Ok(Outboard { blake3, path, nbytes })
+}
+
+/// Writes the outboard of a file that has just been written, whose bytes have been counted; says so.
+pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<String> {
+    let go_on = |_| work.advance(0);
+    let work = Execution { threads: work.threads, progress: Some(&go_on) };
+    let Outboard { blake3, path, .. } = outboard(file, overwrite, &work)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(format!("{name} proves any range of a file with the pin {}", Pin::B3(blake3)))
+}
+
+/// What is to be said of the outboard of a file that has just been replaced, if it has one.
+pub(crate) fn of_before(file: &Path) -> Option<String> {
+    let path = path_of_outboard(file);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    fs::symlink_metadata(&path).ok()?;
+    Some(format!(
+        "{name} is the outboard of another file, or of what this one was before; make it anew or remove it"
+    ))
+}
+
+/// Refuses before any work what would be refused after it.
+///
+/// # Errors
+/// [`Error::Exists`] if a file has an outboard that may not be replaced.
+pub(crate) fn expect_none(file: &Path, overwrite: Overwrite) -> Result<()> {
+    let path = path_of_outboard(file);
+    if overwrite == Overwrite::Refuse && fs::symlink_metadata(&path).is_ok() {
+        return Err(Error::Exists { path });
+    }
+    Ok(())
+}
