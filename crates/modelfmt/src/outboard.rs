@@ -34,7 +34,7 @@ pub struct Outboard {
 /// # let folder = std::env::temp_dir().join(format!("modelfmt-outboard-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// # let path = folder.join("m.mag");
-/// # std::fs::copy("../../testdata/mag/dtypes.mag", &path)?;
+/// # std::fs::copy("../../testdata/mag/dtypes-crc32.mag", &path)?;
 /// let written = outboard(&path, Overwrite::Refuse, &Execution::default())?; // FILE.obao4, 0.39 % of FILE
 /// let pin = Pin::B3(written.blake3);                                        // keep this where it is safe
 ///
