@@ -1,5 +1,5 @@
 //! The `config.json` that stands beside many models: asked for names and for the blocks of scales, where a source says nothing
-//! itself.
+//! itself (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use std::fs::File;
 use std::io::Read;

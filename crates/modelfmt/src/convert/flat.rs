@@ -1,4 +1,4 @@
-//! The metadata of a model as one flat list, and what differs between those of two.
+//! The metadata of a model as one flat list, and what differs between those of two (docs/formats/conversion.md#in-common).
 
 use modelfmt_core::value::{Object, Value};
 

@@ -11,7 +11,7 @@ use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrit
 use super::listing;
 use super::output::WrittenFile;
 
-/// The folder of an output, with what stands in it.
+/// The folder of an output, with what stands in it (docs/formats/conversion.md#outputs).
 pub(crate) struct Guard {
     folder: PathBuf,
     /// The output, or its index.

@@ -21,7 +21,8 @@ use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::quant::Quant;
 use crate::words::Remedy;
 
-/// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was.
+/// Maps the metadata of a source to a target, so that nothing is lost silently and a model comes back as it was
+/// (docs/formats/conversion.md#nothing-is-lost-silently).
 pub(super) struct Mapper<'a> {
     pub(crate) target: &'static Capabilities,
     pub(crate) options: &'a ConvertOptions,
@@ -132,7 +133,8 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// Puts keys that must not stand in a file of the target under the reserved key, for the way back.
+    /// Puts keys that must not stand in a file of the target under the reserved key, for the way back
+    /// (docs/formats/conversion.md#the-reserved-key).
     fn set_aside(
         &self,
         keys: &mut Object,

@@ -6,7 +6,8 @@ use modelfmt_core::value::{Object, Value};
 
 use crate::formats::Format;
 
-/// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing.
+/// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing
+/// (docs/formats/conversion.md#names-that-formats-ask-for).
 pub(super) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 pub(super) const APR_KEYS: &[&str] = &["model_type"];
 pub(super) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
@@ -30,7 +31,8 @@ pub(super) fn is_same_family(a: Format, b: Format) -> bool {
     a == b || family(a).zip(family(b)).is_some_and(|((a, _), (b, _))| a == b)
 }
 
-/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better.
+/// Whether a conversion puts this value under a key that a format asks for where it knows nothing better
+/// (docs/formats/conversion.md#names-that-formats-ask-for).
 pub(super) fn is_filler(key: &str, value: &Value) -> bool {
     match key {
         "apr_version" => value.as_str() == Some(APR_VERSION),

@@ -132,7 +132,8 @@ impl Reserved {
     }
 
     /// Reads what stands under the key; `None` if it is used for something else. What a conversion never
-    /// writes there counts as something else too: if it were believed, it would make other metadata vanish without a word.
+    /// writes there counts as something else too: if it were believed, it would make other metadata vanish without a word
+    /// (docs/formats/conversion.md#the-reserved-key).
     pub(super) fn parse(value: &Value) -> Option<Self> {
         let mut other = value.as_object()?.clone();
         if other.remove("version")?.as_u64()? != VERSION {
@@ -180,7 +181,7 @@ impl Reserved {
         reserved.is_plausible().then_some(reserved)
     }
 
-    /// Whether a conversion may have written this.
+    /// Whether a conversion may have written this (docs/formats/conversion.md#the-reserved-key).
     fn is_plausible(&self) -> bool {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
         let is_container = |format: Format| super::names::family(format).is_some();

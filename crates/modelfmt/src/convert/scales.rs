@@ -1,4 +1,4 @@
-//! Finds the scales of weights: by the names that tools give them, or as the user says.
+//! Finds the scales of weights: by the names that tools give them, or as the user says (docs/formats/conversion.md#scales).
 
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{DType, Kind, Small, TensorInfo, author::Shortened};

@@ -25,7 +25,7 @@ pub(super) struct Tied {
 
 impl Tied {
     /// Readers of most formats refuse shared offsets; of AERO they do not. There a tensor keeps the bytes of another if the same is
-    /// made of both.
+    /// made of both (docs/formats/conversion.md#tied-tensors).
     pub(super) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
         let mut items = Vec::new();
         for (number, item) in tensors.items.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Tied {
         Ok(Self { kept, split, written, size: ties.size(model) })
     }
 
-    /// A small source that would become a large output by its ties.
+    /// A small source that would become a large output by its ties (docs/formats/conversion.md#tied-tensors).
     pub(super) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
         (!options.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {
