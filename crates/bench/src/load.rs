@@ -25,8 +25,18 @@ use crate::{Bench, Result, ensure, remove};
 const BLOCK: usize = 4 << 20;
 
 const FORMS: [Form; 2] = [Form::Safetensors, Form::AeroAll];
-const KINDS: [&str; 8] =
-    ["warm", "verified", "cold", "memory", "memory-verified", "beside-rust", "beside-python", "beside-cat"];
+const KINDS: [&str; 10] = [
+    "warm",
+    "verified",
+    "cold",
+    "memory",
+    "memory-verified",
+    "beside-rust",
+    "beside-cat",
+    "beside-python",
+    "beside-fastsafetensors",
+    "beside-runai",
+];
 
 /// Loads models of one size in two formats.
 pub(crate) fn run(bench: &mut Bench) -> Result {
@@ -316,12 +326,16 @@ fn beside(bench: &mut Bench, id: impl Fn(&str) -> String, loaded: &Loaded) -> Re
         ),
         ("beside-cat", "`cat FILE >/dev/null`", Box::new(|| seconds(|| cat(&loaded.path)))),
     ];
-    match python() {
-        Some(python) => {
-            let run = move || load_file(&python, &loaded.path);
-            others.push(("beside-python", "Python's `safetensors.numpy.load_file`", Box::new(run)));
+    for (kind, loader, name) in PYTHON {
+        match python(loader) {
+            Some(python) => {
+                others.push((kind, name, Box::new(move || load_file(&python, loader, &loaded.path))));
+            }
+            None if bench.wants(&id(kind)) => {
+                eprintln!("no Python that has {loader}: see crates/bench/load_file.py");
+            }
+            None => {}
         }
-        None => eprintln!("no Python with safetensors: `cargo xtask oracles` installs one"),
     }
     for (kind, name, other) in others {
         let id = id(kind);
@@ -346,19 +360,28 @@ fn cat(path: &Path) -> Result {
     ensure(status.success(), || "cat fails".to_owned())
 }
 
-/// The Python of the oracles.
-fn python() -> Option<PathBuf> {
-    let named = std::env::var_os("MODELFMT_ORACLES_PYTHON").map(PathBuf::from);
+/// Loaders in Python: the row, what `load_file.py` calls it, and what it is.
+const PYTHON: [(&str, &str, &str); 3] = [
+    ("beside-python", "safetensors", "Python's `safetensors.numpy.load_file`"),
+    ("beside-fastsafetensors", "fastsafetensors", "fastsafetensors without GDS, into torch's memory"),
+    ("beside-runai", "runai", "runai-model-streamer, into torch's memory"),
+];
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/load_file.py");
+
+/// A Python with that loader: the one that is named, or that of the oracles.
+fn python(loader: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = named.unwrap_or_else(|| root.join("target/oracles/bin/python"));
-    let has = Command::new(&python).args(["-c", "import safetensors.numpy"]).stderr(Stdio::null()).status();
-    has.is_ok_and(|status| status.success()).then_some(python)
+    let named = ["MODELFMT_BENCH_PYTHON", "MODELFMT_ORACLES_PYTHON"].into_iter().filter_map(std::env::var_os);
+    let mut all = named.map(PathBuf::from).chain([root.join("target/oracles/bin/python")]);
+    all.find(|python| {
+        let has = Command::new(python).args([SCRIPT, loader]).stderr(Stdio::null()).status();
+        has.is_ok_and(|status| status.success())
+    })
 }
 
 /// What Python says that it took, without its own start.
-fn load_file(python: &Path, path: &Path) -> Result<f64> {
-    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/load_file.py");
-    let output = Command::new(python).arg(SCRIPT).arg(path).stderr(Stdio::inherit()).output()?;
+fn load_file(python: &Path, loader: &str, path: &Path) -> Result<f64> {
+    let output = Command::new(python).args([SCRIPT, loader]).arg(path).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.trim().parse().map_err(|_| format!("{SCRIPT} prints {text:?}"))?)
+    Ok(text.trim().parse().map_err(|_| format!("{SCRIPT} {loader} prints {text:?}"))?)
 }
