@@ -26,6 +26,9 @@ pub enum Fault {
     /// Another version of the format.
     #[error("is {0}; 1, 100 (0.1.0), 200 (0.2.0) and 300 (0.3.0) are known")]
     Version(u32),
+    /// The crate is built without the feature `v0_3`.
+    #[error("is 300 (0.3.0), which is not compiled in: build with the feature `v0_3`")]
+    WithoutV0_3,
     /// A layout that was never released, under the number of one that was.
     #[error(
         "is not \"SRP!\": sources of magnetron between 0.1.2 and 0.1.5, which were never released, wrote other files under version 100; write the model again with a released magnetron"

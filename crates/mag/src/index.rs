@@ -5,6 +5,7 @@ use modelfmt_core::{TensorTable, author::Extent};
 
 use crate::checksum::Checksum;
 use crate::error::Fault;
+#[cfg(feature = "v0_3")]
 use crate::manifest::Manifest;
 use crate::metadata::Numbers;
 use crate::version::Version;
@@ -17,6 +18,7 @@ pub struct Index {
     pub(crate) version: Version,
     pub(crate) tensors: TensorTable,
     pub(crate) numbers: Numbers,
+    #[cfg(feature = "v0_3")]
     pub(crate) manifest: Option<Box<Manifest>>,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) checksum_fault: Option<Fault>,
@@ -45,10 +47,20 @@ impl Index {
     /// the versions between, which have none. Floats may be NaN or infinite.
     #[must_use]
     pub fn metadata(&self) -> &Object {
-        self.manifest().map_or_else(|| self.numbers.as_object(), Manifest::metadata)
+        #[cfg(feature = "v0_3")]
+        if let Some(manifest) = &self.manifest {
+            return manifest.metadata();
+        }
+        self.numbers.as_object()
+    }
+
+    /// The number of entries that the metadata have.
+    pub(crate) fn metadata_len(&self) -> usize {
+        if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }
     }
 
     /// What version 0.3 says of the file: when it was written, and by which magnetron.
+    #[cfg(feature = "v0_3")]
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_deref()
@@ -77,8 +89,11 @@ impl Index {
     /// Bytes of heap that the index holds; a tree of metadata that has been asked for comes on top.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.tensors.heap_size()
-            + self.numbers.heap_size()
-            + self.manifest.as_ref().map_or(0, |manifest| size_of::<Manifest>() + manifest.heap_size())
+        #[cfg(feature = "v0_3")]
+        let manifest =
+            self.manifest.as_ref().map_or(0, |manifest| size_of::<Manifest>() + manifest.heap_size());
+        #[cfg(not(feature = "v0_3"))]
+        let manifest = 0;
+        self.tensors.heap_size() + self.numbers.heap_size() + manifest
     }
 }

@@ -9,10 +9,14 @@ use modelfmt_core::{
 
 use crate::error::{Fault, WriteError};
 use crate::metadata::Numbers;
-use crate::options::{ManifestOptions, WriteOptions};
+#[cfg(feature = "v0_3")]
+use crate::options::ManifestOptions;
+use crate::options::WriteOptions;
+#[cfg(feature = "v0_3")]
+use crate::v0_3;
 use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
-use crate::version::Version;
-use crate::{dtypes, v0_3, v1};
+use crate::version::{MAX_RANK_0_3, Version};
+use crate::{dtypes, v1};
 
 /// A file that is to be written: header and records or manifest are ready, every offset is fixed.
 #[derive(Clone, Debug)]
@@ -50,6 +54,7 @@ impl Plan {
         Ok(Self { tensors, head, segments, fill: v1::wire::FILL, file_len })
     }
 
+    #[cfg(feature = "v0_3")]
     /// Lays a file of version 0.3 out, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
     ///
     /// # Errors
@@ -61,7 +66,7 @@ impl Plan {
         options: &ManifestOptions,
     ) -> Result<Self, WriteError> {
         let mut tensors = list(specs, Version::V0_3)?;
-        let page = v0_3::wire::ALIGNMENT;
+        let page = crate::version::PAGE;
         let (mut segments, values_len) = place(&mut tensors, 0, page, Empty::AtEnd)?;
         if values_len == 0 {
             return Err(WriteError::Unsupported { part: Part::new("the model"), fault: Fault::NoValues });
@@ -142,7 +147,7 @@ fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>, version: Version) -> R
     }
     // Version 1 has no rank 0.
     let shape: &[u64] = if is_v1 && spec.shape.is_empty() { &[1] } else { &spec.shape };
-    let max = if is_v1 { MAX_RANK } else { v0_3::wire::MAX_RANK };
+    let max = if is_v1 { MAX_RANK } else { MAX_RANK_0_3 };
     if shape.len() > max {
         return Err(Fault::Rank { found: shape.len(), max });
     }
@@ -168,6 +173,7 @@ enum Empty {
     /// At the next aligned position, which may be the file's end.
     Aligned,
     /// Where the one before it ends.
+    #[cfg_attr(not(feature = "v0_3"), allow(dead_code, reason = "only version 0.3 has them there"))]
     AtEnd,
 }
 

@@ -158,6 +158,7 @@
 //! magnetron up to 0.1.2 expects `WriteOptions::new().checksum(Checksum::Crc32c)`. For magnetron 0.2 write version 0.3:
 //!
 //! ```
+//! # #[cfg(feature = "v0_3")] {
 //! use mag::modelfmt_core::value::Object;
 //! use mag::modelfmt_core::write::MemoryFile;
 //! use mag::{DType, Execution, ManifestOptions, Plan, Reader, TensorSpec};
@@ -173,6 +174,7 @@
 //! assert_eq!(model.metadata()?.required_str("arch")?, "qwen3");
 //! let manifest = model.index().manifest().ok_or("not version 0.3")?;
 //! assert_eq!(manifest.timestamp(), "2026-01-31T12:00:00+00:00");
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -185,6 +187,8 @@
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `v0_3` (default): version 0.3, whose manifest is JSON. Without it such a file is refused with an error that says so, and the crate
+//!   builds without serde.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
@@ -195,6 +199,7 @@ mod dtypes;
 mod error;
 mod index;
 mod layout;
+#[cfg(feature = "v0_3")]
 mod manifest;
 mod metadata;
 mod options;
@@ -204,6 +209,7 @@ mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
 mod v0_1;
+#[cfg(feature = "v0_3")]
 mod v0_3;
 mod v1;
 mod verify;
@@ -214,8 +220,11 @@ pub use checksum::Checksum;
 pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
+#[cfg(feature = "v0_3")]
 pub use manifest::Manifest;
-pub use options::{ManifestOptions, WriteOptions};
+#[cfg(feature = "v0_3")]
+pub use options::ManifestOptions;
+pub use options::WriteOptions;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;

@@ -23,6 +23,7 @@ impl WriteOptions {
     }
 }
 
+#[cfg(feature = "v0_3")]
 /// What the manifest of a file of version 0.3 says of its own writing.
 ///
 /// The same input gives the same bytes, so the time is not that of the machine unless you give it
@@ -33,12 +34,14 @@ pub struct ManifestOptions {
     pub(crate) magnetron_version: String,
 }
 
+#[cfg(feature = "v0_3")]
 impl Default for ManifestOptions {
     fn default() -> Self {
         Self { timestamp: "1970-01-01T00:00:00+00:00".to_owned(), magnetron_version: "0.2.2".to_owned() }
     }
 }
 
+#[cfg(feature = "v0_3")]
 impl ManifestOptions {
     /// The defaults: the beginning of 1970, and the last magnetron that this crate was tested with.
     #[must_use]

@@ -2,12 +2,18 @@
 
 use std::ops::Range;
 
+#[cfg(not(feature = "v0_3"))]
+use modelfmt_core::Part;
 use modelfmt_core::{Limits, author::Cursor};
 
+#[cfg(not(feature = "v0_3"))]
+use crate::error::Error;
 use crate::error::{Fault, Result};
 use crate::index::Index;
+#[cfg(feature = "v0_3")]
+use crate::v0_3;
 use crate::version::Version;
-use crate::{v0_1, v0_3, v1};
+use crate::{v0_1, v1};
 
 /// Makes an [`Index`] of the bytes that it asks for; see [`Parser`](modelfmt_core::author::Parser).
 #[derive(Debug)]
@@ -24,6 +30,7 @@ enum State {
     Begin,
     V1(v1::Parser),
     V0_1(v0_1::Parser),
+    #[cfg(feature = "v0_3")]
     V0_3(v0_3::Parser),
 }
 
@@ -41,7 +48,13 @@ impl IndexParser {
         Ok(match version {
             Version::V1 => State::V1(v1::Parser::new(len, limits, require)),
             Version::V0_1 | Version::V0_2 => State::V0_1(v0_1::Parser::new(len, limits, require)),
+            #[cfg(feature = "v0_3")]
             Version::V0_3 => State::V0_3(v0_3::Parser::new(len, limits)),
+            #[cfg(not(feature = "v0_3"))]
+            Version::V0_3 => {
+                let part = Part::new("header").with_field("version");
+                return Err(Error::Malformed { part, at: 4, fault: Fault::WithoutV0_3 });
+            }
         })
     }
 }
@@ -56,6 +69,7 @@ impl modelfmt_core::author::Parser for IndexParser {
             State::Begin => Some(0..self.file_len.min(v1::WINDOW)).filter(|range| !range.is_empty()),
             State::V1(parser) => parser.need(),
             State::V0_1(parser) => parser.need(),
+            #[cfg(feature = "v0_3")]
             State::V0_3(parser) => parser.need(),
         }
     }
@@ -68,6 +82,7 @@ impl modelfmt_core::author::Parser for IndexParser {
             State::Begin => Ok(()),
             State::V1(parser) => parser.feed(bytes),
             State::V0_1(parser) => parser.feed(bytes),
+            #[cfg(feature = "v0_3")]
             State::V0_3(parser) => parser.feed(bytes),
         }
     }
@@ -77,6 +92,7 @@ impl modelfmt_core::author::Parser for IndexParser {
             State::Begin => v1::Parser::new(self.file_len, self.limits, self.require_checksum).finish(),
             State::V1(parser) => parser.finish(),
             State::V0_1(parser) => parser.finish(),
+            #[cfg(feature = "v0_3")]
             State::V0_3(parser) => parser.finish(),
         }
     }

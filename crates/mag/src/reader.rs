@@ -65,7 +65,9 @@ impl FileIndex for Index {
     /// `checksum`: which the file carries, null if it matches none or its version has none.
     fn details(&self) -> Object {
         let checksum = self.checksum().map_or(Value::Null, |kind| kind.name().into());
+        #[cfg_attr(not(feature = "v0_3"), allow(unused_mut, reason = "the other versions have nothing more"))]
         let mut details = Object::from_iter([("checksum", checksum)]);
+        #[cfg(feature = "v0_3")]
         if let Some(manifest) = self.manifest() {
             details.insert("timestamp", manifest.timestamp());
             details.insert("magnetron", manifest.magnetron_version());

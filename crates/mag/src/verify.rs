@@ -7,13 +7,12 @@ use modelfmt_core::{
 
 use crate::index::Index;
 use crate::v0_1;
-use crate::v0_3::wire::ALIGNMENT as PAGE;
 use crate::v1::wire::{ALIGNMENT, FileHeader};
-use crate::version::Version;
+use crate::version::{PAGE, Version};
 
 pub(crate) async fn verify(index: &Index, source: &impl Fetch, level: VerifyLevel) -> Report {
     let mut report = Report::new(level);
-    let entries = index.manifest().map_or(index.numbers.len(), |manifest| manifest.metadata().len());
+    let entries = index.metadata_len();
     let held = format!("{} tensors, {entries} metadata entries", index.tensors().len());
     report.add("structure", Vec::new(), held);
     if level >= VerifyLevel::Control {

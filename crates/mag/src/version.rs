@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+/// What version 0.3 aligns tensors and the first of them to.
+pub(crate) const PAGE: u64 = 4096;
+/// The most dimensions that magnetron 0.2.2 loads (docs/formats/mag.md#places-of-tensors).
+pub(crate) const MAX_RANK_0_3: usize = 16;
+
 /// A generation of the format. Each magnetron reads its own alone; this crate reads all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]

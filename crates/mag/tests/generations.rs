@@ -1,4 +1,5 @@
 //! Against the magnetrons of later generations: each writes random models, and 0.2.2 loads those that we write.
+#![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
 //! Files that never change: read as the text beside them says, and written again byte for byte.
+#![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

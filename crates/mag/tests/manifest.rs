@@ -1,4 +1,5 @@
 //! Version 0.3.0: one row for each rule that a file can break, every cut, and round trips.
+#![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -134,6 +134,7 @@ impl Parser {
             version: header.version,
             tensors: table,
             numbers: Numbers::default(),
+            #[cfg(feature = "v0_3")]
             manifest: None,
             checksum: fault.is_none().then_some(Checksum::Crc32c),
             checksum_fault: fault,

@@ -13,9 +13,9 @@ use crate::dtypes::code_of;
 use crate::error::WriteError;
 use crate::options::ManifestOptions;
 use crate::v0_3::json::{MAGNETRON, MANIFEST_VERSION, METADATA, SNAPSHOT, TIMESTAMP};
-use crate::v0_3::wire::{ALIGNMENT, HEADER_LEN, Header};
+use crate::v0_3::wire::{HEADER_LEN, Header};
 use crate::v1::wire::MAX_DIM;
-use crate::version::Version;
+use crate::version::{PAGE, Version};
 
 /// Header and manifest of a file whose values take `values_len` bytes, and where the values begin. The offsets of the tensors
 /// count from there.
@@ -54,7 +54,7 @@ pub(crate) fn encode(
     let place = |begin, len| Extent::new(begin, len, MAX_DIM);
     let manifest = place(HEADER_LEN, text.len() as u64);
     let values = manifest.and_then(|manifest| {
-        let begin = align_up(manifest.end(), ALIGNMENT).unwrap_or(u64::MAX);
+        let begin = align_up(manifest.end(), PAGE).unwrap_or(u64::MAX);
         Ok((manifest, place(begin, values_len)?))
     });
     let (manifest, values) = values.map_err(|fault| unsupported(Part::new("the model"), fault.into()))?;

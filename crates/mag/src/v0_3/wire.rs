@@ -7,13 +7,9 @@ use modelfmt_core::{
 
 use crate::error::{Error, Fault, Result};
 use crate::preamble::MAGIC;
-use crate::version::Version;
+use crate::version::{PAGE, Version};
 
 pub(crate) const HEADER_LEN: u64 = 44;
-/// What tensors and the first of them are aligned to.
-pub(crate) const ALIGNMENT: u64 = 4096;
-/// The most dimensions that magnetron 0.2.2 loads (docs/formats/mag.md#places-of-tensors).
-pub(crate) const MAX_RANK: usize = 16;
 /// The one known bit of the aux field.
 const BIG_ENDIAN: u32 = 1;
 
@@ -51,7 +47,7 @@ impl Header {
         let manifest = Extent::new(manifest_offset, manifest_len, file_len)
             .map_err(|fault| malformed("manifest bytes", MANIFEST_LEN_AT, fault.into()))?;
         Limits::check("the length of the manifest", manifest_len, limits.index_len)?;
-        if !values_offset.is_multiple_of(ALIGNMENT) || values_offset < manifest.end() {
+        if !values_offset.is_multiple_of(PAGE) || values_offset < manifest.end() {
             let rule = "values begin behind the manifest, at a multiple of 4,096";
             return Err(place("values offset", VALUES_AT, values_offset, rule));
         }

@@ -229,6 +229,7 @@ impl Parser {
             version: Version::V1,
             tensors: records.tensors,
             numbers: records.numbers,
+            #[cfg(feature = "v0_3")]
             manifest: None,
             checksum,
             checksum_fault,

@@ -1,9 +1,11 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "not every test uses everything")]
 
+#[cfg(feature = "v0_3")]
+use mag::ManifestOptions;
 use mag::modelfmt_core::value::{Object, Value};
 use mag::modelfmt_core::write::MemoryFile;
-use mag::{Checksum, DType, Execution, ManifestOptions, Plan, TensorSpec, WriteOptions};
+use mag::{Checksum, DType, Execution, Plan, TensorSpec, WriteOptions};
 
 /// A tensor to be written, with its values.
 #[derive(Clone, Debug)]
@@ -53,6 +55,7 @@ pub(crate) fn write_with(
 }
 
 /// The file of version 0.3 that our writer makes.
+#[cfg(feature = "v0_3")]
 pub(crate) fn write_0_3(tensors: &[Tensor], metadata: &Object) -> Vec<u8> {
     let specs = tensors.iter().map(Tensor::spec);
     let plan = Plan::v0_3(specs, metadata, &ManifestOptions::new()).unwrap();
