@@ -6,6 +6,7 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod oracles;
+mod python;
 mod real_model;
 mod run;
 mod test;
@@ -58,6 +59,12 @@ enum Task {
     },
     /// Install the formats' own Python tools, which tests compare with
     Oracles,
+    /// Build the Python package, and run its tests and checks
+    Python {
+        /// Build as a release is built, which takes longer
+        #[arg(long)]
+        release: bool,
+    },
     /// Build the libraries for wasm32-unknown-unknown, and compare what they read under Node with what they read natively
     Wasm {
         /// Build the standard library from Debian's packages even where rustup has the target
@@ -101,6 +108,7 @@ fn main() -> ExitCode {
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
+        Task::Python { release } => python::run(release),
         Task::Wasm { build_std } => wasm::run(build_std),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
             fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })

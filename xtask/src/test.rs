@@ -1,22 +1,23 @@
 //! `cargo xtask test`: the one command that runs all tests.
 
 use crate::run::{Result, exec, step};
-use crate::{oracles, workspace};
+use crate::{oracles, python, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 
-/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, which know no package of
-/// ours by name.
+/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples and of the Python
+/// package, which know no package of ours by name.
 pub(crate) fn all(args: &[String]) -> Result {
     oracles::build_apr()?;
-    let python = oracles::install()?;
+    let interpreter = oracles::install()?;
     step("tests of every crate, with documentation tests");
     let mut cargo = workspace::cargo("test");
-    exec(cargo.args(["--workspace", "--all-features"]).args(args).env(oracles::PYTHON, python))?;
+    exec(cargo.args(["--workspace", "--all-features"]).args(args).env(oracles::PYTHON, interpreter))?;
     if args.is_empty() {
         step("examples");
         exec(workspace::cargo("test").args(["--manifest-path", EXAMPLES, "--workspace"]))?;
+        python::run(false)?;
     }
     Ok(())
 }

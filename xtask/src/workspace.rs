@@ -64,13 +64,16 @@ fn package(value: &Value) -> Package {
     let mut features: Vec<_> =
         features.map(|(name, _)| name.clone()).filter(|name| name != "default").collect();
     features.sort();
-    let is_library = |target: &Value| list(target, "kind").iter().any(|kind| kind == "lib");
+    let targets = list(value, "targets");
+    let has =
+        |wanted: &str| targets.iter().any(|target| list(target, "kind").iter().any(|kind| kind == wanted));
     Package {
         name: text("name").to_owned(),
         version: text("version").to_owned(),
         dir: manifest.parent().unwrap_or(manifest).to_path_buf(),
         features,
-        is_library: list(value, "targets").iter().any(is_library),
+        // The library beside a program is a part of that.
+        is_library: has("lib") && !has("bin"),
         // An absent list means any registry, an empty one none.
         is_published: value.get("publish").and_then(Value::as_array).is_none_or(|to| !to.is_empty()),
     }

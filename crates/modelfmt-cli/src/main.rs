@@ -1,54 +1,7 @@
-//! `modelfmt`, the program: arguments, tables and progress bars over the library of the same name.
-
-mod args;
-mod commands;
-mod failure;
-mod flags;
-mod formats;
-mod json;
-mod progress;
-mod stop;
-mod streams;
-mod units;
-mod walk;
+//! `modelfmt`, the program; `modelfmt_cli::run` is all of it.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command};
-use failure::Failure;
-
 fn main() -> ExitCode {
-    let Cli { quiet, command } = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return help(&error),
-    };
-    stop::listen();
-    let json = command.prints_json();
-    let done = match command {
-        Command::Inspect(args) => commands::inspect::run(&args, quiet),
-        Command::Show(args) => commands::show::run(&args),
-        Command::Verify(args) => commands::verify::run(&args, quiet),
-        Command::Convert(args) => commands::convert::run(&args, quiet),
-        Command::Extract(args) => commands::extract::run(&args, quiet),
-        Command::Diff(args) => commands::diff::run(&args, quiet),
-        Command::Plan(args) => commands::plan::run(&args),
-        Command::Outboard(args) => commands::outboard::run(&args, quiet),
-        Command::Completions(args) => commands::completions::run(&args),
-        Command::Man(_) => commands::completions::man(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // What went wrong went wrong because of the stop, and the user asked for it.
-        Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
-    }
-}
-
-/// Prints help, a version, or what is wrong with the arguments.
-fn help(message: &clap::Error) -> ExitCode {
-    match message.print() {
-        Err(error) if !message.use_stderr() => Failure::Output(error).report(false),
-        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
-    }
+    modelfmt_cli::run(std::env::args_os())
 }

@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use modelfmt::convert::Saving;
 use modelfmt::modelfmt_core::AnyError;
-use modelfmt::{DType, Error, Format, Model, Object, Value, View};
+use modelfmt::modelfmt_core::write::TensorSpec;
+use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model, Object, Overwrite, Value, View};
 
 fn testdata(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
@@ -110,6 +112,53 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
         let again = modelfmt::save_as(format, &path, tensors(), &Object::new());
         assert!(matches!(again, Err(Error::Exists { .. })), "{format}: a file is not replaced");
     }
+}
+
+#[test]
+fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.aero");
+    let specs = || [TensorSpec::new("w", DType::U8, vec![3])];
+    let mut options = ConvertOptions::default();
+    options.tensor_hashes = true;
+    let save = |format, options: &ConvertOptions| {
+        let saving = Saving::new(format, &path, specs(), &Object::new(), options)?;
+        saving.write(&[[1u8, 2, 3]], &Execution::default())
+    };
+    save(Format::Aero, &options).unwrap();
+    assert!(Model::open(&path).unwrap().tensor_checked("w").is_ok(), "the tensor has a hash");
+    assert!(matches!(save(Format::Aero, &options), Err(Error::Exists { .. })));
+    options.overwrite = Overwrite::Replace;
+    save(Format::Aero, &options).unwrap();
+
+    // What is for models, or for other formats, is refused before anything is written.
+    let before = std::fs::read(&path).unwrap();
+    for change in [
+        |options: &mut ConvertOptions| options.include.push("*".to_owned()),
+        |options| options.cast.push(DType::F32.into()),
+        |options| options.align = Some(64),
+        |options| options.version = Some("9".to_owned()),
+    ] {
+        let mut wrong = options.clone();
+        change(&mut wrong);
+        assert!(matches!(save(Format::Aero, &wrong), Err(Error::Usage { .. })), "{wrong:?}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+
+    // A set that replaces another leaves none of its files.
+    let index = folder.path().join("set.safetensors");
+    let save = |sizes: &[u64], size| {
+        let specs: Vec<_> =
+            sizes.iter().map(|n| TensorSpec::new(format!("t{n}"), DType::U8, vec![*n])).collect();
+        let data: Vec<Vec<u8>> = sizes.iter().map(|n| vec![0; usize::try_from(*n).unwrap()]).collect();
+        let mut options = ConvertOptions::default();
+        (options.overwrite, options.shard_size) = (Overwrite::Replace, Some(size));
+        let saving = Saving::new(Format::Safetensors, &index, specs, &Object::new(), &options).unwrap();
+        saving.write(&data, &Execution::default()).unwrap();
+        std::fs::read_dir(folder.path()).unwrap().count()
+    };
+    let many = save(&[100, 101, 102, 103], 100);
+    assert!(save(&[100, 101], 1000) < many);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType
 pub struct WriteOptions {
     version: Version,
     extended_types: bool,
+    order_as_given: bool,
     quants: BTreeMap<String, Quant>,
 }
 
@@ -27,7 +28,7 @@ impl WriteOptions {
     /// Version 1, with the types of its document.
     #[must_use]
     pub const fn new() -> Self {
-        Self { version: Version::V1, extended_types: false, quants: BTreeMap::new() }
+        Self { version: Version::V1, extended_types: false, order_as_given: false, quants: BTreeMap::new() }
     }
 
     /// The version that is written.
@@ -41,6 +42,13 @@ impl WriteOptions {
     #[must_use]
     pub fn extended_types(self, extended_types: bool) -> Self {
         Self { extended_types, ..self }
+    }
+
+    /// Whether tensors stand in the file in the order of their descriptions. They are sorted by name otherwise, as the published
+    /// package sorts them by the names that its dataclass has for them.
+    #[must_use]
+    pub fn order_as_given(self, order_as_given: bool) -> Self {
+        Self { order_as_given, ..self }
     }
 
     /// Version 2: scales and zero points of the tensor of that name.
@@ -67,7 +75,8 @@ impl WriteOptions {
 
 /// A file that is to be written: checked, sorted and laid out.
 ///
-/// [`Plan::write`] and [`Plan::write_file`] write it. The same content in any order gives the same bytes.
+/// [`Plan::write`] and [`Plan::write_file`] write it. The same content in any order gives the same bytes, unless
+/// [`WriteOptions::order_as_given`] keeps the order of the tensors.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Tensors as their descriptions were given, with their offsets in the file.
@@ -84,7 +93,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file out: size variables, metadata and tensors, each sorted by name.
+    /// Lays a file out: size variables, metadata and tensors, each sorted by name unless the options say otherwise.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
@@ -98,7 +107,9 @@ impl Plan {
         let quants = quants(&table, options)?;
         // Our writer sorts by stored name (byte order) (docs/formats/oinf.md#order-of-tables).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
-        order.sort_unstable();
+        if !options.order_as_given {
+            order.sort_unstable();
+        }
         let order = order.into_iter().map(|(_, tensor)| tensor).collect();
         let sizevars = sorted("size variable", &metadata.sizevars)?;
         let values = Values::encode(sorted("metadata entry", &metadata.values)?, options)?;

@@ -205,6 +205,20 @@ fn values_are_pulled_once() {
 }
 
 #[test]
+fn tensors_stand_in_the_order_that_was_given() {
+    let specs = ["b", "c", "a"].map(|name| TensorSpec::new(name, DType::U8, vec![1]));
+    let names = |options: &WriteOptions| {
+        let file = common::write_as(&specs, &Metadata::new(), &[vec![1], vec![2], vec![3]], 1, options);
+        let reader = Reader::from_source(file).unwrap();
+        assert_eq!(reader.tensor("c").unwrap().bytes(), [2]);
+        assert!(reader.verify(VerifyLevel::Full).is_ok());
+        reader.tensors().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&WriteOptions::new()), ["a", "b", "c"]);
+    assert_eq!(names(&WriteOptions::new().order_as_given(true)), ["b", "c", "a"]);
+}
+
+#[test]
 fn bits_beyond_a_bitset_are_not_written() {
     let stray = Bitset::new(3, vec![0xff]).unwrap();
     let file = common::write(&[], &Metadata::new().value("k", stray.clone()), &[], 1);

@@ -1,8 +1,9 @@
 //! Licences, duplicates and sources of the dependencies, by deny.toml.
 
 use crate::run::{self, Result, exec, step};
-use crate::workspace;
+use crate::{python, workspace};
 
+const CONFIG: &str = "deny.toml";
 const VERSION: &str = "0.20.2";
 
 pub(super) fn check() -> Result {
@@ -11,6 +12,10 @@ pub(super) fn check() -> Result {
         exec(workspace::cargo("install").args(["--locked", "--version", VERSION, "cargo-deny"]))?;
     }
     exec(workspace::cargo("deny").args(["check", "licenses", "bans", "sources"]))?;
+    // The Python package has a workspace of its own, whose dependencies go into the wheel.
+    let package =
+        ["--manifest-path", python::MANIFEST, "check", "--config", CONFIG, "licenses", "bans", "sources"];
+    exec(workspace::cargo("deny").args(package))?;
     if exec(workspace::cargo("deny").args(["fetch", "db"])).is_err() {
         println!("the advisory database cannot be had here: advisories are not checked");
         return Ok(());

@@ -95,7 +95,7 @@ pub use options::{
 };
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
-pub use save::{save, save_as};
+pub use save::{Saving, save, save_as};
 
 pub use crate::presets::{Preset, UnknownPreset};
 

@@ -1,24 +1,25 @@
-//! Tensors that are in memory become a file of any format.
+//! Tensors that are in memory, or whose values somebody supplies, become a file of any format.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{AnyWriteError, InputFiles, Output as _, Overwrite, Views};
+use modelfmt_core::write::{AnyWriteError, InputFiles, Output as _, TensorData, TensorSpec, Views};
 use modelfmt_core::{Execution, View};
 
 use super::chosen::{Item, Origin, Shape, Tensors};
 use super::guard::Guard;
 use super::metadata::Mapper;
 use super::options::{ConvertOptions, Declared};
+use super::output::Recorded;
 use super::source::Content;
 use super::{names, output, write};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
-use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Job, JobError, Write};
+use crate::formats::{Format, UnknownTarget};
 
 /// Writes tensors that are in memory to a new file, in the format that the ending of its name asks for.
 ///
@@ -68,29 +69,77 @@ pub fn save_as<'a>(
     metadata: &Object,
 ) -> Result<()> {
     let views: Views<'a> = tensors.into_iter().collect();
-    Saved::new(format, path.as_ref(), &views, metadata)?.write(&views)
+    let options = ConvertOptions::default();
+    Saving::new(format, path.as_ref(), views.specs(), metadata, &options)?
+        .write(&views, &Execution::default())
 }
 
-/// Tensors in memory and their metadata, in the terms of a format.
-struct Saved<'p> {
+/// Tensors whose values you supply, and their metadata, in the terms of a format: checked, and nothing is written. What
+/// [`save_as`] does for tensors that are in memory, with a choice of layout and of what happens to a file that exists.
+///
+/// ```
+/// use modelfmt::convert::Saving;
+/// use modelfmt::modelfmt_core::write::TensorSpec;
+/// use modelfmt::{ConvertOptions, DType, Execution, Format, Object, Overwrite};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.aero");
+/// let mut options = ConvertOptions::default();
+/// options.overwrite = Overwrite::Replace;
+/// options.tensor_hashes = true;
+/// let specs = [TensorSpec::new("w", DType::U8, vec![3])];
+/// let saving = Saving::new(Format::Aero, &path, specs, &Object::new(), &options)?;
+/// saving.write(&[[1u8, 2, 3]], &Execution::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Saving<'p> {
     format: Format,
     path: &'p Path,
     tensors: Tensors,
     metadata: super::mapped::Metadata,
-    options: ConvertOptions,
+    options: &'p ConvertOptions,
 }
 
-impl<'p> Saved<'p> {
-    fn new(format: Format, path: &'p Path, views: &Views<'_>, metadata: &Object) -> Result<Self> {
-        let target = format.capabilities();
+impl std::fmt::Debug for Saving<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Saving({}, {} tensors, {})", self.format, self.tensors.items.len(), self.path.display())
+    }
+}
+
+impl<'p> Saving<'p> {
+    /// Checks what is to be written. With [`ConvertOptions::shard_size`], APR2 and safetensors become sets. Of the options, those
+    /// that change values or choose among tensors are for a model that is read, and are refused here.
+    ///
+    /// # Errors
+    /// As [`save_as`]; [`Error::Usage`] also for options that the format does not take.
+    pub fn new<'a>(
+        format: Format,
+        path: &'p Path,
+        specs: impl IntoIterator<Item = TensorSpec<'a>>,
+        metadata: &Object,
+        options: &'p ConvertOptions,
+    ) -> Result<Self> {
+        let format = format.sharded().filter(|_| options.shard_size.is_some()).unwrap_or(format);
+        let version = options.version.as_deref();
+        let Some(target) = format.capabilities_of(version) else {
+            let version = version.unwrap_or_default().to_owned();
+            return Err(Error::usage(Choice::Target, UnknownTarget::Version { format, version }.to_string()));
+        };
         if let Access::ReadOnly(instead) = target.access {
             return Err(write::never(format, instead));
         }
+        if let Some(choice) = of_a_model(options) {
+            return Err(Error::usage(
+                choice,
+                "is for a model that is converted, not for tensors that are given",
+            ));
+        }
+        options.check(format)?;
         if !format.is_enabled() {
             return Err(Error::NotEnabled { path: path.to_owned(), format, feature: format.feature() });
         }
-        let (options, tensors) = (ConvertOptions::default(), given(views));
-        let mapper = Mapper { target, options: &options, stem: names::stem(path) };
+        let tensors = given(specs);
+        let mapper = Mapper { target, options, stem: names::stem(path) };
         let mut metadata = mapper.map(Content::new(format, metadata.clone()), &tensors);
         let unsupported = std::mem::take(&mut metadata.losses);
         if !unsupported.is_empty() {
@@ -99,24 +148,34 @@ impl<'p> Saved<'p> {
         Ok(Self { format, path, tensors, metadata, options })
     }
 
-    fn write(&self, views: &Views<'_>) -> Result<()> {
-        let (tied, work) = (BTreeMap::new(), Execution::default());
+    /// Writes the file, or the set whose index it is. `data` has the values of the tensors, in the order of their descriptions.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for tensors that the format cannot hold, [`Error::Exists`], [`Error::Write`].
+    pub fn write(&self, data: &dyn TensorData, work: &Execution<'_>) -> Result<()> {
+        let tied = BTreeMap::new();
         let Self { tensors, metadata, options, .. } = self;
         let job = Job { source: None, tensors, metadata, options, tied: &tied };
         let index = output::file_name(self.format, self.path)?;
         let mut out = self.path.to_owned();
         index.iter().for_each(|name| out.set_file_name(name));
-        let guard = Guard::new(&out, Overwrite::Refuse, InputFiles::default());
+        let inputs = InputFiles::new(self.options.inputs.iter().cloned());
+        let guard = Guard::new(&out, self.options.overwrite, inputs);
         let failed =
             |source| write::failed(&out, AnyWriteError::Write { path: out.display().to_string(), source });
         match (write::writer(self.format), &index) {
             (Some(Write::File(write)), _) => {
                 let file = guard.create().map_err(failed)?;
-                write(&job, views, &file, &work).map_err(|error| self.failed(error))?;
+                write(&job, data, &file, work).map_err(|error| self.failed(error))?;
                 file.commit().map_err(failed)
             }
             (Some(Write::Set(write)), Some(name)) => {
-                write(&job, views, name, &guard.files(), &work).map_err(|error| self.failed(error))
+                let files = guard.files();
+                let nothing_else = || Ok(());
+                let recorded = Recorded::new(&files, name, &nothing_else);
+                write(&job, data, name, &recorded, work).map_err(|error| self.failed(error))?;
+                guard.remove_stale(&recorded.into_files());
+                Ok(())
             }
             _ => Err(self.failed(write::not_here(self.format))),
         }
@@ -133,19 +192,27 @@ impl<'p> Saved<'p> {
     }
 }
 
-/// Every tensor in memory as it is.
-fn given(views: &Views<'_>) -> Tensors {
+/// What is chosen that makes no sense for tensors that are given as they are to be.
+fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
+    let choices = [
+        (Choice::Cast, options.cast.is_empty()),
+        (Choice::Dequantize, options.dequantize.is_empty()),
+        (Choice::Quantize, options.quantize.is_empty()),
+        (Choice::Include, options.include.is_empty()),
+        (Choice::Exclude, options.exclude.is_empty()),
+        (Choice::Declare, options.declare.is_empty()),
+    ];
+    choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice)
+}
+
+/// Every tensor as it is described.
+fn given<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
     let mut tensors = Tensors::default();
-    for (number, spec) in views.specs().enumerate() {
+    for (number, spec) in specs.into_iter().enumerate() {
         let (from, to) = (spec.dtype, spec.dtype);
-        tensors.items.push(Item {
-            origin: Origin::Given(number),
-            from,
-            to,
-            shape: Shape::Same,
-            scaling: None,
-        });
-        let (name, shape) = (spec.name.to_string(), spec.shape.to_vec());
+        let origin = if spec.has_data { Origin::Given(number) } else { Origin::Declared(number) };
+        tensors.items.push(Item { origin, from, to, shape: Shape::Same, scaling: None });
+        let (name, shape) = (spec.name.into_owned(), spec.shape.into_owned());
         tensors.declared.push(Declared { name, dtype: from, shape });
     }
     tensors

@@ -101,8 +101,9 @@ macro_rules! values {
                 })
             }
 
-            /// The scalar of that type with these little-endian bytes, if there are as many as it has.
-            fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
+            /// The scalar of that type with these little-endian bytes, if it is a scalar and there are as many as it has.
+            #[must_use]
+            pub fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
                 Some(match value_type {
                     $(ValueType::$variant => Self::$variant(<$type>::from_le_bytes(bytes.try_into().ok()?)),)*
                     // BOOL bytes other than 0 and 1 are for `verify` (docs/formats/oinf.md#values).

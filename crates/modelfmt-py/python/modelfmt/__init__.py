@@ -1,0 +1,50 @@
+"""Files of model weights: AERO, MAG, OINF, APR2, safetensors, GGUF. Read, check, convert and write them.
+
+>>> import modelfmt
+>>> model = modelfmt.open("model.safetensors")      # any format, told by its content
+>>> weights = model["w"]                            # an array of numpy
+>>> rows = model.tensor("w")[:16]                   # reads 16 rows
+>>> modelfmt.convert("model.safetensors", "model.aero")
+"""
+
+from __future__ import annotations
+
+from ._errors import (
+    FileError,
+    FormatError,
+    ModelfmtError,
+    TensorNotFoundError,
+    UnsupportedError,
+    UsageError,
+    VerifyError,
+)
+from ._files import Converted, convert, diff, formats, inspect, save, show, stats, verify
+from ._load import load
+from ._model import Model, TensorInfo, open
+from ._modelfmt import __version__
+from ._tensor import Tensor
+
+__all__ = [
+    "Converted",
+    "FileError",
+    "FormatError",
+    "Model",
+    "ModelfmtError",
+    "Tensor",
+    "TensorInfo",
+    "TensorNotFoundError",
+    "UnsupportedError",
+    "UsageError",
+    "VerifyError",
+    "__version__",
+    "convert",
+    "diff",
+    "formats",
+    "inspect",
+    "load",
+    "open",
+    "save",
+    "show",
+    "stats",
+    "verify",
+]

@@ -1,0 +1,166 @@
+"""The errors of this package."""
+
+from __future__ import annotations
+
+import builtins
+import errno as _errno
+from typing import Any
+
+__all__ = [
+    "FileError",
+    "FormatError",
+    "ModelfmtError",
+    "TensorNotFoundError",
+    "UnsupportedError",
+    "UsageError",
+    "VerifyError",
+]
+
+
+class ModelfmtError(Exception):
+    """Any error of this package.
+
+    ``code`` is a name for its kind that does not change with the wording. ``remedies`` are keywords that would help, such as
+    ``"widen=True"``.
+    """
+
+    code: str = "error"
+    remedies: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class FormatError(ModelfmtError, ValueError):
+    """A file is broken, or is no model."""
+
+
+class VerifyError(FormatError):
+    """The bytes of a file are not what the file itself says of them.
+
+    ``report`` is what :func:`modelfmt.verify` returns, where the whole file was verified.
+    """
+
+    report: dict[str, Any] | None = None
+
+
+class UnsupportedError(ModelfmtError, ValueError):
+    """What was asked for is not possible for this format or this type; ``remedies`` says what is."""
+
+
+class UsageError(ModelfmtError, ValueError):
+    """An argument makes no sense, whatever the file."""
+
+
+class TensorNotFoundError(ModelfmtError, KeyError):
+    """No tensor has the name."""
+
+
+class FileError(ModelfmtError, OSError):
+    """A file cannot be read or written."""
+
+    def __str__(self) -> str:
+        return self._text
+
+    _text: str = ""
+
+
+class _NotFound(FileError, FileNotFoundError):
+    pass
+
+
+class _Exists(FileError, FileExistsError):
+    pass
+
+
+class _Permission(FileError, PermissionError):
+    pass
+
+
+class _IsFolder(FileError, IsADirectoryError):
+    pass
+
+
+for _class, _name in [
+    (_NotFound, "FileNotFoundError"),
+    (_Exists, "FileExistsError"),
+    (_Permission, "PermissionError"),
+    (_IsFolder, "IsADirectoryError"),
+]:
+    _class.__name__ = _class.__qualname__ = _name
+
+_BY_ERRNO: dict[int, type[FileError]] = {
+    _errno.ENOENT: _NotFound,
+    _errno.EEXIST: _Exists,
+    _errno.EACCES: _Permission,
+    _errno.EPERM: _Permission,
+    _errno.EISDIR: _IsFolder,
+}
+
+_BY_CODE: dict[str, type[ModelfmtError]] = {
+    "broken-file": FormatError,
+    "unknown-format": FormatError,
+    "no-model": FormatError,
+    "limit": FormatError,
+    "damaged": VerifyError,
+    "no-hash": VerifyError,
+    "refused": UnsupportedError,
+    "unsupported": UnsupportedError,
+    "values": UnsupportedError,
+    "no-data": UnsupportedError,
+    "no-tensors": UnsupportedError,
+    "not-enabled": UnsupportedError,
+    "not-extractable": UnsupportedError,
+    "usage": UsageError,
+    "nothing-selected": UsageError,
+    "no-match": UsageError,
+    "out-of-range": UsageError,
+    "no-such-tensor": TensorNotFoundError,
+    "not-found": TensorNotFoundError,
+}
+
+_FILE_CODES = ("cannot-open", "cannot-read", "cannot-write", "exists", "output")
+
+
+def make(
+    code: str,
+    text: str,
+    remedies: list[str],
+    errno: int | None,
+    path: str | None,
+    name: str | None,
+) -> builtins.BaseException:
+    """The exception for an error of the library."""
+    error: ModelfmtError
+    if code in _FILE_CODES:
+        error = _file_error(code, text, errno, path)
+    else:
+        error = _BY_CODE.get(code, ModelfmtError)(text)
+        if name is not None:
+            error.args = (text, name)
+    error.code = code
+    error.remedies = tuple(remedies)
+    return error
+
+
+def _file_error(code: str, text: str, errno: int | None, path: str | None) -> FileError:
+    if errno is None:
+        errno = _errno.EEXIST if code == "exists" else _errno.EIO
+    error = _BY_ERRNO.get(errno, FileError)(errno, text, path)
+    error._text = text
+    return error
+
+
+def unsupported(text: str, *remedies: str) -> UnsupportedError:
+    """An error of this package's own."""
+    error = UnsupportedError(text)
+    error.code = "unsupported"
+    error.remedies = remedies
+    return error
+
+
+def usage(text: str) -> UsageError:
+    """An error of this package's own."""
+    error = UsageError(text)
+    error.code = "usage"
+    return error

@@ -1,0 +1,280 @@
+"""Whole files: convert, save, verify, inspect, compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+from . import _given, _modelfmt
+from ._errors import usage
+from ._model import Content, Level, Model, Path
+from ._progress import Progress, callback
+
+Rules = str | Mapping[str, str] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion did, or would do if it was a ``dry_run``."""
+
+    format: str
+    tensors: int
+    #: The files that were written, with their sizes.
+    files: list[tuple[str, int]]
+    #: What there is to know of types and names that changed.
+    notes: list[str]
+    #: Tensors with values beyond the range of their new type.
+    clipped: list[str]
+    #: Metadata that was dropped, because ``lossy`` allowed it.
+    dropped: list[str]
+    #: Of a dry run, the bytes of all tensors as they would be written.
+    nbytes: int | None = None
+
+
+def convert(
+    source: Path | Content | Model,
+    path: Path,
+    format: str | None = None,
+    *,
+    widen: bool = False,
+    cast: Rules = (),
+    dequantize: Rules = (),
+    quantize: Rules = (),
+    scales: Mapping[str, str] | None = None,
+    include: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    allow_ties: bool = False,
+    lossy: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+    model_name: str | None = None,
+    architecture: str | None = None,
+    model_type: str | None = None,
+    sizevars: Mapping[str, int] | None = None,
+    declare: Mapping[str, tuple[str, Sequence[int]]] | None = None,
+    shard_size: int | None = None,
+    control_hash: bool = False,
+    page_hashes: int | None = None,
+    tensor_hashes: bool = False,
+    uuid: bytes | None = None,
+    no_zstd: bool = False,
+    compress: str | None = None,
+    align: int | None = None,
+    checksum: str | None = None,
+    verify: bool = True,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Converted:
+    """Turns a model into another format, losing nothing silently. The keywords are the options of ``modelfmt convert``.
+
+    The format is that of ``path``'s ending, or ``format``, which may name a version: ``"mag@0.3"``. What does not fit raises an
+    :class:`UnsupportedError` whose ``remedies`` are keywords of this function.
+
+    ``cast``, ``dequantize`` and ``quantize`` take a type for all tensors, or a mapping of patterns to types:
+    ``cast={"*.weight": "f16"}``. Values are checked by what their own file says of them, unless ``verify`` is false.
+    """
+    given = {
+        "widen": widen,
+        "cast": _rules(cast),
+        "dequantize": _rules(dequantize),
+        "quantize": _rules(quantize),
+        "scales": [f"{weight}={scale}" for weight, scale in (scales or {}).items()],
+        "include": _list(include),
+        "exclude": _list(exclude),
+        "allow_ties": allow_ties,
+        "lossy": lossy,
+        "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in (declare or {}).items()],
+        "metadata": None if metadata is None else dumps(metadata),
+        "verify": verify,
+        **_layout(locals()),
+    }
+    model = source if isinstance(source, Model) else Model(source, verify=verify)
+    told = callback(progress, "converting")
+    name = _format(format, path)
+    done = _modelfmt.convert(model.native(), path, name, given, dry_run, threads, told)
+    if dry_run:
+        return Converted(done["format"], len(model), [], [], [], [], done["nbytes"])
+    return Converted(**done)
+
+
+_LAYOUT = (
+    "model_name",
+    "architecture",
+    "model_type",
+    "shard_size",
+    "control_hash",
+    "page_hashes",
+    "tensor_hashes",
+    "uuid",
+    "no_zstd",
+    "compress",
+    "align",
+    "checksum",
+    "overwrite",
+)
+
+
+def _layout(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the file that is written, of all that were given."""
+    return {
+        **{name: given[name] for name in _LAYOUT},
+        "sizevars": list((given["sizevars"] or {}).items()),
+    }
+
+
+def save(
+    tensors: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    path: Path | IO[bytes],
+    format: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    model_name: str | None = None,
+    architecture: str | None = None,
+    model_type: str | None = None,
+    sizevars: Mapping[str, int] | None = None,
+    shard_size: int | None = None,
+    control_hash: bool = False,
+    page_hashes: int | None = None,
+    tensor_hashes: bool = False,
+    uuid: bytes | None = None,
+    no_zstd: bool = False,
+    compress: str | None = None,
+    align: int | None = None,
+    checksum: str | None = None,
+    overwrite: bool = True,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> None:
+    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, whatever has DLPack or the array interface.
+
+    The format is that of ``path``'s ending, or ``format``. The file appears when it is complete, and replaces one that exists unless
+    ``overwrite`` is false. A mapping or a list is written from where it is; an iterator is asked for one tensor at a time, whose
+    bytes wait in a temporary file beside the target until all are there.
+    """
+    text = dumps(metadata or {})
+    given = _layout(locals())
+    told = callback(progress, "saving")
+    if not isinstance(path, (str, os.PathLike)):
+        if format is None:
+            raise usage("a file object has no ending that says which format: give format=")
+        _save_to_object(tensors, path, format, text, given, threads, told)
+        return
+    path = os.fspath(path)
+    name = _format(format, path)
+    pairs: Any
+    if isinstance(tensors, Model):
+        pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
+    else:
+        pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+    with _given.given(pairs, os.path.dirname(path) or ".") as described:
+        _modelfmt.save(path, name, described, text, given, threads, told)
+
+
+def _save_to_object(
+    tensors: Any, out: IO[bytes], format: str, metadata: str, given: dict[str, Any], threads: int | None, told: Any
+) -> None:
+    """Writes a file elsewhere, and copies it: formats are not written from the first byte to the last."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
+        with _given.given(pairs, folder) as described:
+            _modelfmt.save(path, format, described, metadata, given, threads, told)
+        if os.listdir(folder) != ["model"]:
+            raise usage(f"{format} is several files, and a file object takes one: give a path")
+        with open(path, "rb") as file:
+            shutil.copyfileobj(file, out, 1 << 20)
+
+
+def verify(
+    path: Path | Content | Model,
+    level: Level = "full",
+    *,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """What verification finds, as ``modelfmt verify --json`` prints it. A file that cannot be opened is reported, too."""
+    if isinstance(path, Model):
+        return path.verify(level, threads=threads, progress=progress)
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return Model(path, verify=False).verify(level, threads=threads, progress=progress)
+    report = _modelfmt.verify(os.fspath(path), level, threads, callback(progress, "verifying"))
+    return cast_dict(json.loads(report))
+
+
+def inspect(
+    path: Path | Content | Model, *, hash: bool = False, tensors: str | list[str] | None = None
+) -> dict[str, Any]:
+    """What ``modelfmt inspect --json`` prints."""
+    return _opened(path).inspect(hash=hash, tensors=tensors)
+
+
+def diff(
+    a: Path | Content | Model,
+    b: Path | Content | Model,
+    *,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """What differs between two models, as ``modelfmt diff --json`` prints it."""
+    told = callback(progress, "comparing")
+    return cast_dict(json.loads(_modelfmt.diff(_opened(a).native(), _opened(b).native(), threads, told)))
+
+
+def stats(path: Path | Content | Model, name: str, *, threads: int | None = None) -> dict[str, Any]:
+    """Statistics of a tensor's values: :meth:`Model.stats`."""
+    return _opened(path).stats(name, threads=threads)
+
+
+def show(path: Path | Content | Model, *names: str) -> str:
+    """What ``modelfmt show`` prints."""
+    return _opened(path).show(*names)
+
+
+def formats() -> dict[str, str | None]:
+    """The formats that are written, each with its ending."""
+    return {name: ending for name, ending, is_written in _modelfmt.formats() if is_written}
+
+
+def _opened(model: Path | Content | Model) -> Model:
+    return model if isinstance(model, Model) else Model(model)
+
+
+def _format(format: str | None, path: Path) -> str:
+    if format is not None:
+        return format
+    name = os.path.basename(os.fspath(path))
+    found = _modelfmt.format_of_name(name)
+    if found is None:
+        raise usage(f"the ending of {name!r} names no format that is written: give format=")
+    return found
+
+
+def _rules(rules: Rules) -> list[str]:
+    if isinstance(rules, str):
+        return [rules]
+    if isinstance(rules, Mapping):
+        return [f"{pattern}={dtype}" for pattern, dtype in rules.items()]
+    return list(rules)
+
+
+def _list(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def dumps(metadata: Mapping[str, Any]) -> str:
+    """Text of JSON, or an error that says what it cannot hold."""
+    try:
+        return json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise usage(f"metadata has to be what JSON can hold: {error}") from None
+
+
+def cast_dict(value: Any) -> dict[str, Any]:
+    """An object of JSON."""
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,132 @@
+"""Tensors that are given to be written: what each is, and its bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+
+from . import _dtypes
+from ._dtypes import Array
+from ._errors import unsupported
+from ._tensor import Tensor
+
+#: Name, dtype, shape, and an object with the buffer protocol.
+Described = tuple[str, str, tuple[int, ...], Any]
+
+
+@contextlib.contextmanager
+def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Described]]:
+    """The tensors as they are written, as long as the block lasts."""
+    if isinstance(tensors, Sized):
+        yield [describe(name, value) for name, value in tensors]
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        places: list[tuple[str, str, tuple[int, ...], int, int]] = []
+        for name, value in tensors:
+            name, dtype, shape, data = describe(name, value)
+            start = file.tell()
+            places.append((name, dtype, shape, start, start + memoryview(data).nbytes))
+            file.write(data)
+            del value, data
+        file.flush()
+        if file.tell() == 0:
+            yield [(name, dtype, shape, b"") for name, dtype, shape, _, _ in places]
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            whole = memoryview(mapped)
+            parts = [whole[start:end] for _, _, _, start, end in places]
+            try:
+                yield [(*place[:3], part) for place, part in zip(places, parts, strict=True)]
+            finally:
+                for part in [*parts, whole]:
+                    part.release()
+
+
+def describe(name: str, value: Any) -> Described:
+    """What is written of one tensor."""
+    if isinstance(value, Tensor):
+        return name, value.dtype, value.shape, value.memory()
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _of_torch(torch, name, value)
+    array = as_numpy(name, value)
+    dtype = _dtypes.of_numpy(array.dtype)
+    if dtype in _dtypes.PACKED:
+        return name, dtype, array.shape, _dtypes.pack(dtype, np.ascontiguousarray(array))
+    return name, dtype, array.shape, as_bytes(array)
+
+
+def as_numpy(name: str, value: Any) -> Array:
+    """An array of numpy, without a copy where that is possible."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        # mypy does not know that any object with the two methods will do.
+        array: Array = np.from_dlpack(value)
+        return array
+    if isinstance(value, (bool, int, float, list, tuple, np.generic)):
+        return np.asarray(value)
+    raise unsupported(f"tensor {name!r} is a {type(value).__name__}, which has neither DLPack nor the array interface")
+
+
+def as_bytes(array: Array) -> Array:
+    """The little-endian bytes of an array, row-major."""
+    if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _of_torch(torch: Any, name: str, value: Any) -> Described:
+    dtype = _TORCH.get(str(value.dtype).removeprefix("torch."))
+    if dtype is None:
+        raise unsupported(f"tensor {name!r}: no file format has torch's type {value.dtype}")
+    if value.layout != torch.strided:
+        raise unsupported(f"tensor {name!r} is sparse", "tensor.to_dense()")
+    shape = tuple(value.shape)
+    value = value.detach().to("cpu").contiguous()
+    # Bytes by their address: torch's own numpy() asks for the numpy that torch was built with, and knows no bf16.
+    return name, dtype, shape, _bytes_of_torch(torch, value)
+
+
+def _bytes_of_torch(torch: Any, value: Any) -> Any:
+    if value.numel() == 0:
+        return b""
+    bytes_of = value.reshape(-1)
+    bytes_of = bytes_of.view(torch.uint8) if bytes_of.dtype != torch.bool else bytes_of.to(torch.uint8)
+    return _dlpack_bytes(bytes_of)
+
+
+def _dlpack_bytes(value: Any) -> Array:
+    array: Array = np.from_dlpack(value)
+    return array
+
+
+_TORCH = {
+    "bool": "bool",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "uint16": "u16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "float8_e4m3fn": "f8_e4m3",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e8m0fnu": "f8_e8m0",
+}

@@ -1,0 +1,150 @@
+"""Everything at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _dtypes
+from ._errors import usage
+from ._model import Content, Model, Path
+from ._progress import Progress, callback
+from ._tensor import Tensor
+
+Framework = Literal["numpy", "torch", "jax", "mlx", "tensor"]
+
+
+def load(
+    path: Path | Content | Model,
+    device: Any = "cpu",
+    dtype: Any = None,
+    *,
+    framework: Framework | None = None,
+    include: str | Sequence[str] | None = None,
+    into: Mapping[str, Any] | None = None,
+    verify: bool = True,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """All tensors, or those whose names match ``include``, read on all cores into memory that starts at multiples of 64 bytes.
+
+    They are arrays of numpy, or of the ``framework`` that is named; a ``device`` other than ``"cpu"`` is torch's. With ``dtype``
+    floats and blocks become that type. With ``into``, a mapping of names to arrays or tensors of the right shape, values are copied
+    into those, one tensor at a time, and only the names it has are read.
+
+    What is read is checked by what the file says of it, unless ``verify`` is false; a :class:`VerifyError` says what is damaged.
+    Formats without digests of values (OINF, MAG, safetensors, GGUF) have nothing to check. ``progress`` is called with the bytes
+    that are done and those of the whole; ``True`` shows a bar of tqdm.
+    """
+    model = path if isinstance(path, Model) else Model(path, verify=verify)
+    native = model.native()
+    names = native.names()
+    if into is not None:
+        wanted = [native.find(name) for name in into]
+    elif include is None:
+        wanted = [position for position in range(len(names)) if native.info(position)[4]]
+    else:
+        patterns = [include] if isinstance(include, str) else list(include)
+        wanted = native.matching(patterns)
+        if not wanted:
+            raise usage(f"no tensor has a name like {', '.join(patterns)}")
+    told = callback(progress, "loading")
+    if into is not None:
+        _fill(model, wanted, into, verify, threads, told)
+        return dict(into)
+    finish = _finisher(framework, device, dtype)
+    memories, _ = native.load(wanted, verify, threads, told)
+    loaded = {}
+    # From the end, so that what is converted needs no more memory than one tensor beside the rest.
+    for position in reversed(wanted):
+        name, dtype_name, shape, nbytes, _ = native.info(position)
+        tensor = Tensor(name, dtype_name, tuple(shape), nbytes, memory=memories.pop())
+        loaded[name] = finish(tensor)
+        del tensor
+    return dict(reversed(loaded.items()))
+
+
+def _fill(
+    model: Model, wanted: list[int], into: Mapping[str, Any], verify: bool, threads: int | None, told: Any
+) -> None:
+    """Copies tensor by tensor into what the caller has."""
+    native = model.native()
+    total = sum(native.info(position)[3] for position in wanted)
+    done = 0
+    for position in wanted:
+        name, dtype_name, shape, nbytes, _ = native.info(position)
+        target = into[name]
+        if tuple(target.shape) != tuple(shape):
+            raise usage(f"tensor {name!r} has the shape {tuple(shape)}, what it is to be copied into {tuple(target.shape)}")
+        memories, _ = native.load([position], verify, threads, None)
+        tensor = Tensor(name, dtype_name, tuple(shape), nbytes, memory=memories.pop())
+        if isinstance(target, np.ndarray):
+            np.copyto(target, _numbers(tensor), casting="same_kind")
+        else:
+            target.copy_(tensor.torch())
+        done += nbytes
+        if told is not None:
+            told(done, total)
+
+
+def _numbers(tensor: Tensor) -> _dtypes.Array:
+    is_plain = tensor.dtype in _dtypes.NATIVE or tensor.dtype in _dtypes.EXTENDED or tensor.dtype in _dtypes.PACKED
+    return tensor.numpy() if is_plain else tensor.dequantize()
+
+
+def _finisher(framework: Framework | None, device: Any, dtype: Any) -> Any:
+    """What makes the result of a tensor."""
+    if framework is None:
+        framework = "numpy" if device is None or str(device) == "cpu" else "torch"
+    if framework != "torch" and device is not None and str(device) != "cpu":
+        raise usage(f"a device is torch's: framework={framework!r} has device={device!r}")
+    if framework == "tensor":
+        if dtype is not None:
+            raise usage("framework='tensor' gives tensors as they are stored, without dtype=")
+        return lambda tensor: tensor
+    if framework == "numpy":
+        return lambda tensor: _as_numpy(tensor, dtype)
+    if framework == "torch":
+        return lambda tensor: _as_torch(tensor, device, dtype)
+    if framework == "jax":
+        return lambda tensor: tensor.jax() if dtype is None else tensor.jax().astype(dtype)
+    if framework == "mlx":
+        return lambda tensor: tensor.mlx() if dtype is None else tensor.mlx().astype(dtype)
+    raise usage(f"framework={framework!r} is none of numpy, torch, jax, mlx and tensor")
+
+
+def _as_numpy(tensor: Tensor, dtype: Any) -> _dtypes.Array:
+    if dtype is None:
+        return tensor.numpy()
+    values = _numbers(tensor)
+    wanted = _numpy_dtype(dtype)
+    is_float = tensor.dtype not in _dtypes.NATIVE or values.dtype.kind in "fc"
+    return values.astype(wanted, copy=False) if is_float else values
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """A type by numpy's name or by ours."""
+    if isinstance(dtype, str) and dtype in _dtypes.NATIVE:
+        return np.dtype(_dtypes.NATIVE[dtype].typestr)
+    if isinstance(dtype, str) and dtype in _dtypes.EXTENDED:
+        return _dtypes.ml_dtype(_dtypes.EXTENDED[dtype].ml_dtype, dtype)
+    wanted: np.dtype[Any] = np.dtype(dtype)
+    return wanted
+
+
+def _as_torch(tensor: Tensor, device: Any, dtype: Any) -> Any:
+    import torch
+
+    if dtype is not None and tensor.dtype not in _dtypes.NATIVE and tensor.dtype not in _dtypes.EXTENDED:
+        values: Any = torch.from_numpy(tensor.dequantize())
+    else:
+        values = tensor.torch()
+    if isinstance(dtype, str):
+        from ._tensor import TORCH_NAMES
+
+        dtype = getattr(torch, TORCH_NAMES.get(dtype, dtype))
+    if dtype is not None and values.is_floating_point():
+        values = values.to(dtype)
+    return values if device is None or str(device) == "cpu" else values.to(device)

@@ -1,0 +1,225 @@
+"""An open model: a mapping of names to arrays."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+from . import _html, _modelfmt
+from ._dtypes import Array
+from ._errors import UsageError, VerifyError
+from ._progress import Progress, callback
+from ._tensor import Tensor
+
+Path = str | os.PathLike[str]
+Content = bytes | bytearray | memoryview
+Level = Literal["header", "control", "full"]
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What a tensor is, and where its values lie, as ``modelfmt inspect --json`` has it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    has_data: bool
+    file: str | None
+    offset: int | None
+    stored_nbytes: int
+    encoding: str
+    quant: dict[str, Any] | None
+
+
+def open(
+    path: Path | Content,
+    *,
+    verify: bool = False,
+    mmap: bool = False,
+) -> Model:
+    """Opens a model of any format: a path, or the content of a file as ``bytes``.
+
+    The index is read and checked, and no value. With ``verify`` the whole file is, and a :class:`VerifyError` says what is wrong.
+
+    Files are read where an array is asked for. With ``mmap`` they are mapped instead, so that arrays cost nothing until they are
+    looked at. The map is private: what you write to an array stays in this process. But whoever makes the file shorter while it is
+    mapped ends your process when it touches what is gone.
+    """
+    model = Model(path, mmap=mmap)
+    if verify:
+        report = model.verify()
+        if not report["ok"]:
+            model.close()
+            raise failed(report)
+    return model
+
+
+def failed(report: dict[str, Any]) -> VerifyError:
+    """The error for a report that is not good."""
+    first, *others = report["errors"]
+    more = f" (and {len(others)} more)" if others else ""
+    error = VerifyError(f"{report['path']}: {first}{more}")
+    error.code, error.report = "damaged", report
+    return error
+
+
+class Model(Mapping[str, Array]):
+    """An open model: a mapping of the names of its tensors, in the order of the file, to arrays of numpy.
+
+    ``model["w"]`` reads a tensor into memory that belongs to the array. :meth:`tensor` gives an object that torch, jax and mlx take
+    too, and that reads only the slices you ask for.
+    """
+
+    def __init__(self, path: Path | Content, *, mmap: bool = False, verify: bool = True) -> None:
+        self._mmap = mmap
+        self._path: str | None = None
+        self._native: _modelfmt.Model | None
+        if isinstance(path, (bytes, bytearray, memoryview)):
+            self._native = _modelfmt.Model.of_content("content", path)
+        else:
+            self._path = os.fspath(path)
+            self._native = _modelfmt.Model.open(self._path, mmap, verify)
+
+    def native(self) -> _modelfmt.Model:
+        """The open file; an error if it was closed."""
+        if self._native is None:
+            raise UsageError("the model is closed")
+        return self._native
+
+    @property
+    def path(self) -> str | None:
+        """The path that it was opened by; ``None`` for content."""
+        return self._path
+
+    @property
+    def format(self) -> str:
+        """The name of the format, such as ``"safetensors"``."""
+        return self.native().format
+
+    @property
+    def version(self) -> str | None:
+        """The version of the format that the file states."""
+        return self.native().version
+
+    @property
+    def file_size(self) -> int:
+        """The size in bytes; of a set, that of all its files."""
+        return self.native().file_size
+
+    @property
+    def metadata(self) -> Any:
+        """The format's own metadata, as ``modelfmt inspect --json`` has it."""
+        return json.loads(self.native().metadata())
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What is peculiar to the format, as ``modelfmt inspect --json`` has it."""
+        return cast("dict[str, Any]", json.loads(self.native().details()))
+
+    def __len__(self) -> int:
+        return len(self.native())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.native().names())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.native().position(name) is not None
+
+    def __getitem__(self, name: str) -> Array:
+        return self.tensor(name).numpy()
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor whose values are read when they are looked at."""
+        return self._tensor_at(self.native().find(name))
+
+    def tensors(self) -> Iterator[Tensor]:
+        """All tensors, in the order of the file."""
+        self.native().names()
+        return map(self._tensor_at, range(len(self)))
+
+    def _tensor_at(self, position: int) -> Tensor:
+        name, dtype, shape, nbytes, _ = self.native().info(position)
+        return Tensor(name, dtype, tuple(shape), nbytes, source=self, position=position)
+
+    def info(self, name: str) -> TensorInfo:
+        """What a tensor is, and where its values lie."""
+        native = self.native()
+        position = native.find(name)
+        _, dtype, shape, nbytes, has_data = native.info(position)
+        file, offset, stored, encoding = native.location(position)
+        quant = native.quant(position)
+        quant = None if quant is None else json.loads(quant)
+        return TensorInfo(name, dtype, tuple(shape), nbytes, has_data, file, offset, stored, encoding, quant)
+
+    def glob(self, *patterns: str) -> list[str]:
+        """The names that match one of the patterns, such as ``"*.weight"``, in the order of the file."""
+        names = self.native().names()
+        return [names[position] for position in self.native().matching(patterns)]
+
+    def verify(
+        self, level: Level = "full", *, threads: int | None = None, progress: Progress = None
+    ) -> dict[str, Any]:
+        """What verification finds, as ``modelfmt verify --json`` prints it: ``ok``, ``checks``, ``errors``."""
+        report = self.native().verify(level, threads, callback(progress, "verifying"))
+        return cast("dict[str, Any]", json.loads(report))
+
+    def inspect(self, *, hash: bool = False, tensors: str | list[str] | None = None) -> dict[str, Any]:
+        """What ``modelfmt inspect --json`` prints."""
+        patterns = [tensors] if isinstance(tensors, str) else tensors
+        return cast("dict[str, Any]", json.loads(self.native().inspect(hash, patterns, None, None)))
+
+    def stats(self, name: str, *, threads: int | None = None) -> dict[str, Any]:
+        """Statistics of a tensor's values: ``count``, ``min``, ``max``, ``mean``, ``median``, ``std`` of the finite ones, ``nan``,
+        ``pos_inf``, ``neg_inf``, and a ``histogram`` of ``(from, to, count)``.
+        """
+        return self.native().stats(self.native().find(name), threads)
+
+    def show(self, *names: str) -> str:
+        """What ``modelfmt show`` prints: values, statistics and histograms, of all tensors or of those named."""
+        return self.native().show(names, None)
+
+    def close(self) -> None:
+        """Closes the file. Arrays that were read stay."""
+        self._native = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return builtins.hash(id(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._path is None:
+            raise TypeError("a model that was opened from its content has no path to be pickled by")
+        return (_reopen, (os.path.abspath(self._path), self._mmap))
+
+    def __repr__(self) -> str:
+        if self._native is None:
+            return "<Model, closed>"
+        where = f" {self._path!r}" if self._path is not None else ""
+        count = len(self)
+        return f"<Model {self.format}{where}: {count} tensor{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        return _html.table(self) if self._native is not None else "<p>closed</p>"
+
+
+def _reopen(path: str, mmap: bool) -> Model:
+    return Model(path, mmap=mmap)

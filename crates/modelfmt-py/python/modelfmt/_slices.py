@@ -1,0 +1,169 @@
+"""Which bytes a slice of a tensor takes, and what becomes of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._errors import UsageError, usage
+
+Index = int | slice | EllipsisType | Sequence[int] | npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
+Key = Index | tuple[Index, ...]
+Positions = npt.NDArray[np.int64]
+
+# Up to so many bytes between two ranges are read with them: less work than another read.
+_GAP = 4096
+
+
+class Slice(NamedTuple):
+    """What is read, and how the result is made of it."""
+
+    # First byte and last byte + 1 of each range, in elements of ``unit`` bytes.
+    ranges: list[tuple[int, int]]
+    # The shape of what the ranges hold, one after the other.
+    read: tuple[int, ...]
+    # For each dimension, which of its places are taken; None for all.
+    take: list[Positions | None]
+    # The shape of the result: without the dimensions that one index was given for.
+    shape: tuple[int, ...]
+
+
+def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[bool]]:
+    """The places of each dimension that are taken, and whether the dimension goes."""
+    keys = _expand(key, len(shape))
+    lists = sum(not isinstance(one, (slice, int, np.integer)) for one in keys)
+    if lists > 1:
+        raise usage("a slice takes one list of indices, the other dimensions take numbers and slices")
+    places: list[Positions] = []
+    goes: list[bool] = []
+    for axis, (one, size) in enumerate(zip(keys, shape, strict=True)):
+        if isinstance(one, slice):
+            places.append(np.arange(*one.indices(size), dtype=np.int64))
+            goes.append(False)
+        elif isinstance(one, (list, np.ndarray)):
+            places.append(_listed(one, size, axis))
+            goes.append(False)
+        else:
+            places.append(_listed([operator.index(one)], size, axis))
+            goes.append(True)
+    return places, goes
+
+
+def _expand(key: Key, rank: int) -> list[Any]:
+    """One index a dimension."""
+    keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
+    for place, one in enumerate(keys):
+        is_array = isinstance(one, np.ndarray) and one.ndim == 1
+        if isinstance(one, (tuple, range)):
+            keys[place] = list(one)
+        elif isinstance(one, bool) or not (
+            is_array or isinstance(one, (int, np.integer, slice, list)) or one is Ellipsis
+        ):
+            raise usage(f"a slice takes numbers, slices, `...` and a list of numbers, not {one!r}")
+    dots = [place for place, one in enumerate(keys) if one is Ellipsis]
+    if len(dots) > 1:
+        raise usage("a slice has one `...` at most")
+    missing = rank - (len(keys) - len(dots))
+    if missing < 0:
+        raise _index_error(f"{rank} dimensions and {len(keys) - len(dots)} indices")
+    at = dots[0] if dots else len(keys)
+    keys[at : at + len(dots)] = [slice(None)] * missing
+    return keys
+
+
+def _listed(one: Any, size: int, axis: int) -> Positions:
+    places = np.asarray(one)
+    if places.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if places.dtype == np.bool_:
+        if places.shape != (size,):
+            raise _index_error(f"dimension {axis} has {size} places, the mask {places.size}")
+        return np.flatnonzero(places).astype(np.int64)
+    if places.ndim != 1 or places.dtype.kind not in "iu":
+        raise usage("a list of indices holds integers, or a boolean for each place")
+    places = places.astype(np.int64)
+    wrong = (places < -size) | (places >= size)
+    if wrong.any():
+        raise _index_error(f"index {int(places[wrong][0])} is outside dimension {axis} of {size} places")
+    return np.where(places < 0, places + size, places)
+
+
+class SliceError(UsageError, IndexError):
+    """A slice is outside its tensor."""
+
+
+def _index_error(text: str) -> SliceError:
+    error = SliceError(text)
+    error.code = "out-of-range"
+    return error
+
+
+def plan(places: list[Positions], goes: list[bool], shape: tuple[int, ...], unit: int) -> Slice:
+    """The ranges that have these places of elements of ``unit`` bytes."""
+    result = tuple(len(one) for one, gone in zip(places, goes, strict=True) if not gone)
+    if any(len(one) == 0 for one in places):
+        counts = tuple(len(one) for one in places)
+        return Slice([], counts, [None] * len(shape), result)
+    # From the last dimension on, those that are read whole: all of them is wanted, or what is not wanted is a small gap.
+    strides = [unit] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    split = len(shape) - 1
+    while split >= 0:
+        row = strides[split] * shape[split]
+        wanted = strides[split] * len(np.unique(places[split]))
+        if row - wanted > _GAP:
+            break
+        split -= 1
+    starts = np.zeros(1, dtype=np.int64)
+    ends = np.full(1, unit if not shape else strides[0] * shape[0], dtype=np.int64)
+    read: list[int] = []
+    take: list[Positions | None] = []
+    for axis, one in enumerate(places):
+        if axis > split:
+            read.append(shape[axis])
+            take.append(None if _is_all(one, shape[axis]) else one)
+            continue
+        wanted_places, inverse = np.unique(one, return_inverse=True)
+        if axis < split:
+            firsts, lasts = wanted_places, wanted_places + 1
+        else:
+            firsts, lasts = _runs(wanted_places, strides[axis])
+        # Where each wanted place stands among those that are read.
+        lengths = lasts - firsts
+        before = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        run = np.searchsorted(firsts, wanted_places, side="right") - 1
+        among = before[run] + (wanted_places - firsts[run])
+        total = int(lengths.sum())
+        read.append(total)
+        order = among[inverse.reshape(-1)]
+        take.append(None if _is_all(order, total) else order)
+        base = starts
+        starts = np.add.outer(base, firsts * strides[axis]).reshape(-1)
+        ends = np.add.outer(base, lasts * strides[axis]).reshape(-1)
+    return Slice(list(zip(starts.tolist(), ends.tolist(), strict=True)), tuple(read), take, result)
+
+
+def _runs(places: Positions, stride: int) -> tuple[Positions, Positions]:
+    """Ranges of ascending places, those with small gaps between them as one."""
+    breaks = np.flatnonzero((np.diff(places) - 1) * stride > _GAP)
+    firsts = places[np.concatenate(([0], breaks + 1))]
+    lasts = places[np.concatenate((breaks, [len(places) - 1]))] + 1
+    return firsts, lasts
+
+
+def _is_all(places: Positions, size: int) -> bool:
+    return len(places) == size and bool((places == np.arange(size)).all())
+
+
+def finish(data: npt.NDArray[Any], taken: Slice) -> npt.NDArray[Any]:
+    """The result, of what was read."""
+    for axis, places in enumerate(taken.take):
+        if places is not None:
+            data = data.take(places, axis=axis)
+    return data.reshape(taken.shape)

@@ -1,0 +1,264 @@
+"""A tensor of an open model, whose values are read when somebody looks at them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _dtypes, _slices
+from ._dtypes import EXTENDED, NATIVE, PACKED, Array
+from ._errors import unsupported, usage
+from ._modelfmt import Memory, Model as _Native, decode
+
+
+def over(memory: Memory, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
+    """An array over memory, which keeps it alive."""
+    try:
+        view: Any = memory  # mypy knows of no buffer protocol for older Pythons
+        return np.ndarray(shape, dtype, buffer=view)
+    except (ValueError, OverflowError) as error:
+        raise unsupported(f"numpy cannot have the shape {shape!r:.200}: {error}; .raw() has the bytes") from None
+
+
+class _Source(Protocol):
+    """The open model that a tensor is read from."""
+
+    def native(self) -> _Native: ...
+
+
+class Tensor:
+    """A tensor of a model. Nothing is read until its values are wanted, and a slice reads its own ranges alone.
+
+    numpy, torch, jax and mlx take it without a copy: by :meth:`numpy` and its siblings, by the array interface, or by DLPack.
+    Whoever holds the array keeps its memory alive, also after the model was closed.
+    """
+
+    __slots__ = ("_memory", "_position", "_source", "dtype", "name", "nbytes", "shape")
+
+    #: Its name.
+    name: str
+    #: Its type as ``modelfmt inspect`` has it, such as ``"f32"``.
+    dtype: str
+    #: Its dimensions, slowest first.
+    shape: tuple[int, ...]
+    #: Bytes that its values take.
+    nbytes: int
+
+    _source: _Source | None
+    _position: int
+    _memory: Memory | None
+
+    def __init__(
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        nbytes: int,
+        *,
+        source: _Source | None = None,
+        position: int = 0,
+        memory: Memory | None = None,
+    ) -> None:
+        self.name, self.dtype, self.shape, self.nbytes = name, dtype, shape, nbytes
+        self._source, self._position, self._memory = source, position, memory
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f"Tensor({self.name!r}, {self.dtype}[{dims}])"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    def memory(self) -> Memory:
+        """The bytes of the values, little-endian and row-major, read if they were not yet."""
+        if self._memory is None:
+            assert self._source is not None
+            self._memory = self._source.native().values(self._position)
+        return self._memory
+
+    def raw(self) -> Array:
+        """The bytes of the values, as they are, in an array of ``uint8``."""
+        return over(self.memory(), np.uint8, (self.nbytes,))
+
+    def tobytes(self) -> bytes:
+        """A copy of the bytes of the values."""
+        return self.memory().tobytes()
+
+    def numpy(self) -> Array:
+        """The values as an array of numpy, over the tensor's own memory.
+
+        Types that numpy lacks are those of ``ml_dtypes``, if it is installed. Elements that share bytes get bytes of their own.
+        Blocks come as their bytes, the last dimension counted in bytes; :meth:`dequantize` makes numbers of them.
+        """
+        if self.dtype in NATIVE:
+            return over(self.memory(), NATIVE[self.dtype].typestr, self.shape)
+        if self.dtype in EXTENDED:
+            extended = EXTENDED[self.dtype]
+            dtype = _dtypes.ml_dtype(extended.ml_dtype, self.dtype)
+            return over(self.memory(), dtype, self.shape)
+        if self.dtype in PACKED:
+            return _dtypes.unpack(self.dtype, self.raw(), self.shape)
+        return self.raw().reshape(self._block_shape())
+
+    def dequantize(self) -> Array:
+        """The values as ``float32``: blocks decoded, small types converted."""
+        return over(decode(self.dtype, self.shape, self.memory()), "<f4", self.shape)
+
+    def torch(self) -> Any:
+        """The values as a tensor of torch, over the same memory."""
+        import torch
+
+        name = TORCH_NAMES.get(self.dtype)
+        if self.dtype in PACKED:
+            values = self.numpy()
+            if PACKED[self.dtype].kind == "code":
+                raise unsupported(f"torch has no type for {self.dtype}; .dequantize() gives float32")
+            small = values.astype(np.uint8 if PACKED[self.dtype].kind == "uint" else np.int8, copy=False)
+            memory, shape, dtype = Memory.copy_of(small.reshape(-1).view(np.uint8)), self.shape, str(small.dtype)
+        elif name is None:
+            memory, shape, dtype = self.memory(), self._block_shape(), "uint8"
+        else:
+            memory, shape, dtype = self.memory(), self.shape, name
+        torch_dtype = getattr(torch, dtype, None)
+        if torch_dtype is None:
+            raise unsupported(f"torch {torch.__version__} has no type {dtype}; .numpy() reads {self.dtype}")
+        if memory.nbytes == 0:
+            return torch.empty(shape, dtype=torch_dtype)
+        return torch.frombuffer(memory, dtype=torch_dtype).reshape(shape)
+
+    def jax(self) -> Any:
+        """The values as an array of jax."""
+        import jax.numpy
+
+        return jax.numpy.asarray(self.numpy())
+
+    def mlx(self) -> Any:
+        """The values as an array of mlx."""
+        import mlx.core
+
+        if self.dtype == "bf16":
+            bits = self.raw().view("<u2").reshape(self.shape)
+            return mlx.core.array(bits).view(mlx.core.bfloat16)
+        return mlx.core.array(self.numpy())
+
+    def __getitem__(self, key: _slices.Key) -> Tensor:
+        """A part of the tensor. Of values that have not been read, only the ranges that it takes are."""
+        places, goes = _slices.resolve(key, self.shape)
+        size = _dtypes.size_of(self.dtype)
+        if size is None:
+            return self._part_of_packed(places, goes)
+        taken = _slices.plan(places, goes, self.shape, size)
+        data = self._gather(taken.ranges)
+        values = _slices.finish(data.view(f"V{size}").reshape(taken.read), taken)
+        return self._part(values.reshape(-1).view(np.uint8) if values.size else data[:0], taken.shape)
+
+    def _gather(self, ranges: list[tuple[int, int]]) -> Array:
+        """The bytes of these ranges, one after the other."""
+        if self._memory is None and self._source is not None:
+            memory = self._source.native().gather(self._position, ranges)
+            return over(memory, np.uint8, (memory.nbytes,))
+        raw = self.raw()
+        parts = [raw[start:end] for start, end in ranges]
+        return np.concatenate(parts) if parts else raw[:0]
+
+    def _part(self, data: Array, shape: tuple[int, ...]) -> Tensor:
+        memory = Memory.copy_of(np.ascontiguousarray(data))
+        return Tensor(self.name, self.dtype, shape, memory.nbytes, memory=memory)
+
+    def _part_of_packed(self, places: list[_slices.Positions], goes: list[bool]) -> Tensor:
+        """A part of a tensor whose elements share bytes: of blocks whole rows, of others whatever there is."""
+        if self.dtype in PACKED:
+            bits = PACKED[self.dtype].bits
+            taken = _slices.plan(places, goes, self.shape, 1)
+            codes = _dtypes.unpack_codes(self.raw(), bits, self.shape).reshape(-1)
+            parts = [codes[start:end] for start, end in taken.ranges]
+            data = np.concatenate(parts) if parts else codes[:0]
+            values = _slices.finish(data.reshape(taken.read), taken)
+            return self._part(_dtypes.pack_codes(values, bits), taken.shape)
+        shape = self._block_shape()
+        if len(shape) != len(self.shape) or not shape:
+            raise usage(f"{self.dtype} has no rows of whole blocks; .dequantize() can be sliced")
+        if goes[-1] or len(places[-1]) != self.shape[-1] or (np.diff(places[-1]) != 1).any():
+            raise usage(f"blocks of {self.dtype} take whole rows; .dequantize() can be sliced further")
+        taken = _slices.plan([*places[:-1], np.arange(shape[-1])], goes, shape, 1)
+        values = _slices.finish(self._gather(taken.ranges).reshape(taken.read), taken)
+        return self._part(values.reshape(-1), (*taken.shape[:-1], self.shape[-1]))
+
+    def _block_shape(self) -> tuple[int, ...]:
+        """The shape with bytes in place of the elements of the last dimension."""
+        rows = math.prod(self.shape[:-1])
+        if not self.shape or rows == 0 or self.nbytes % rows or self.dtype in ("packed", "apr_q8"):
+            return (self.nbytes,)
+        return (*self.shape[:-1], self.nbytes // rows)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if self.dtype not in NATIVE:
+            # numpy asks __array__ then.
+            raise AttributeError(f"numpy has no type of its own for {self.dtype}")
+        interface: dict[str, Any] = self.numpy().__array_interface__
+        return interface
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        values = self.numpy()
+        if dtype is not None and values.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self.dtype} cannot be {dtype} without a copy")
+            return values.astype(dtype)
+        return values.copy() if copy else values
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[SupportsIndex, SupportsIndex] | None = None,
+        dl_device: tuple[SupportsIndex, SupportsIndex] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        if dl_device is not None and tuple(map(int, dl_device)) != (1, 0):
+            raise BufferError("the values are in the memory of the processor")
+        if self.dtype in NATIVE:
+            code, bits = NATIVE[self.dtype].code, NATIVE[self.dtype].bits
+        elif self.dtype in EXTENDED:
+            code, bits = EXTENDED[self.dtype].code, 8 * EXTENDED[self.dtype].size
+        else:
+            raise BufferError(f"DLPack has no type for {self.dtype}")
+        memory = Memory.copy_of(self.memory()) if copy else self.memory()
+        version = int(max_version[0]) if max_version is not None else 0
+        return memory.dlpack(code, bits, self.shape, version)
+
+
+TORCH_NAMES = {
+    "bool": "bool",
+    "i8": "int8",
+    "u8": "uint8",
+    "i16": "int16",
+    "u16": "uint16",
+    "i32": "int32",
+    "u32": "uint32",
+    "i64": "int64",
+    "u64": "uint64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    **{name: extended.torch for name, extended in EXTENDED.items()},
+}

@@ -1,0 +1,265 @@
+//! Whole files: convert, save, verify, compare.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+
+use modelfmt::convert::Saving;
+use modelfmt::modelfmt_core::AlignedBuf;
+use modelfmt::modelfmt_core::write::TensorSpec;
+use modelfmt::{Bytes, Conversion, DType, Error, Format, Globs, Object, TensorInfo, TensorView, VerifyLevel};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tensor_stats::{Histogram, Stats};
+
+use crate::errors::{Keywords, raise, refuse};
+use crate::model::{Model, nbytes};
+use crate::options::{object, options, target};
+use crate::raw::{Block, Given, Memory};
+use crate::work::{self, Progress};
+
+/// Text of JSON, or why there is none.
+pub(crate) fn json_of(text: Result<String, impl Display>) -> PyResult<String> {
+    text.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+pub(crate) fn level(py: Python<'_>, name: &str) -> PyResult<VerifyLevel> {
+    let levels = [VerifyLevel::Header, VerifyLevel::Control, VerifyLevel::Full];
+    let found = levels.into_iter().find(|level| level.name() == name);
+    found.ok_or_else(|| {
+        refuse(py, "usage", &format!("{name:?} is no level; there are header, control and full"))
+    })
+}
+
+pub(crate) fn globs(py: Python<'_>, patterns: &[String]) -> PyResult<Globs> {
+    Globs::new(patterns.iter().cloned()).map_err(|error| refuse(py, "usage", &error.to_string()))
+}
+
+/// Converts a model into a file; returns what became of it.
+#[pyfunction]
+#[pyo3(signature = (model, path, format, given, dry_run, threads, progress))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
+pub(crate) fn convert<'py>(
+    py: Python<'py>,
+    model: &Model,
+    path: PathBuf,
+    format: &str,
+    given: &Bound<'py, PyDict>,
+    dry_run: bool,
+    threads: Option<usize>,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let target = target(py, format)?;
+    let mut options = options(given)?;
+    options.version = target.version;
+    let source = model.model();
+    let progress = Progress { callback: progress, total: nbytes(source) };
+    let result = PyDict::new(py);
+    if dry_run {
+        let conversion = py.detach(|| Conversion::new(source, target.format, &options));
+        let conversion = conversion.map_err(|error| raise(py, &error))?;
+        result.set_item("format", conversion.target().name())?;
+        result.set_item("nbytes", conversion.nbytes())?;
+        return Ok(result);
+    }
+    let converted = work::run(py, threads, &progress, |work| {
+        modelfmt::convert(source, target.format, &path, &options, work)
+    })?;
+    let converted = converted.map_err(|error| raise(py, &error))?;
+    progress.finish()?;
+    result.set_item("format", converted.format.name())?;
+    result.set_item("tensors", converted.tensors)?;
+    let folder = path.parent().unwrap_or(std::path::Path::new(""));
+    let files = converted
+        .files
+        .iter()
+        .map(|file| (folder.join(&file.path).to_string_lossy().into_owned(), file.nbytes));
+    result.set_item("files", files.collect::<Vec<_>>())?;
+    let notes: Vec<String> = converted.notes.iter().map(|note| note.in_words(&Keywords)).collect();
+    result.set_item("notes", notes)?;
+    result.set_item("clipped", converted.clipped)?;
+    let dropped: Vec<String> = converted.dropped.iter().map(|item| item.in_words(&Keywords)).collect();
+    result.set_item("dropped", dropped)?;
+    Ok(result)
+}
+
+/// Writes tensors: each its name, dtype, shape and an object with the buffer protocol that has its bytes.
+#[pyfunction]
+#[pyo3(signature = (path, format, tensors, metadata, given, threads, progress))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
+pub(crate) fn save(
+    py: Python<'_>,
+    path: PathBuf,
+    format: &str,
+    tensors: Vec<Bound<'_, PyAny>>,
+    metadata: &Bound<'_, PyAny>,
+    given: &Bound<'_, PyDict>,
+    threads: Option<usize>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let target = target(py, format)?;
+    let mut options = options(given)?;
+    options.version = target.version;
+    let metadata: Object = object(metadata)?;
+    let (mut specs, mut values, mut total) = (Vec::new(), Vec::new(), 0u64);
+    for tensor in tensors {
+        let (name, dtype, shape, bytes): (String, String, Vec<u64>, Bound<'_, PyAny>) = tensor.extract()?;
+        let (dtype, bytes) = described(py, &name, &dtype, &shape, &bytes)?;
+        total = total.saturating_add(bytes.len() as u64);
+        specs.push(TensorSpec::new(name, dtype, shape));
+        values.push(bytes);
+    }
+    let progress = Progress { callback: progress, total };
+    let saved = work::run(py, threads, &progress, |work| {
+        let saving = Saving::new(target.format, &path, specs, &metadata, &options)?;
+        saving.write(&Values(&values), work)
+    })?;
+    saved.map_err(|error| raise(py, &error))?;
+    progress.finish()
+}
+
+/// The values that were given, as the writers take them.
+pub(crate) struct Values<'a>(pub(crate) &'a [Given]);
+
+impl modelfmt::modelfmt_core::write::TensorData for Values<'_> {
+    fn read(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), modelfmt::modelfmt_core::write::BoxError> {
+        let is_there = self.0.get(tensor).is_some_and(|given| given.copy(offset, out));
+        if is_there { Ok(()) } else { Err("fewer bytes were given than type and shape take".into()) }
+    }
+}
+
+/// A tensor that is given: its type, and its bytes if they are as many as type and shape take.
+pub(crate) fn described(
+    py: Python<'_>,
+    name: &str,
+    dtype: &str,
+    shape: &[u64],
+    bytes: &Bound<'_, PyAny>,
+) -> PyResult<(DType, Given)> {
+    let dtype: DType =
+        dtype.parse().map_err(|error: modelfmt::UnknownDType| refuse(py, "usage", &error.to_string()))?;
+    let info = TensorInfo::new(name, dtype, shape);
+    let info = info.map_err(|error| refuse(py, "usage", &format!("tensor {name:?}: {error}")))?;
+    let bytes = Given::of(bytes)?;
+    if bytes.len() as u64 != info.nbytes {
+        let text =
+            format!("tensor {name:?}: {dtype} of {shape:?} takes {} bytes, not {}", info.nbytes, bytes.len());
+        return Err(refuse(py, "usage", &text));
+    }
+    Ok((dtype, bytes))
+}
+
+/// Values of any type as f32, blocks decoded.
+#[pyfunction]
+pub(crate) fn decode(
+    py: Python<'_>,
+    dtype: &str,
+    shape: Vec<u64>,
+    bytes: &Bound<'_, PyAny>,
+) -> PyResult<Memory> {
+    let (dtype, given) = described(py, "", dtype, &shape, bytes)?;
+    let decoded = work::run(py, None, &Progress::none(), |_| {
+        let mut values = AlignedBuf::zeroed(given.len()).map_err(|error| error.to_string())?;
+        given.copy(0, &mut values);
+        let info = TensorInfo::new("", dtype, &shape).map_err(|error| error.to_string())?;
+        let view = TensorView::new(info, Bytes::Owned(values)).map_err(|error| error.to_string())?;
+        let floats = modelfmt::to_f32(&view).map_err(|error| error.to_string())?;
+        let mut buffer = AlignedBuf::zeroed(floats.len() * 4).map_err(|error| error.to_string())?;
+        let places = buffer.chunks_exact_mut(4);
+        places.zip(floats).for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
+        Ok::<_, String>(buffer)
+    })?;
+    let buffer = decoded.map_err(|why| refuse(py, "values", &format!("{dtype} cannot be decoded: {why}")))?;
+    Ok(Memory::new(Block::of_buffer(buffer)))
+}
+
+/// What verification finds in a file, as JSON; a file that cannot be opened is reported too.
+#[pyfunction]
+#[pyo3(signature = (path, level, threads, progress))]
+pub(crate) fn verify(
+    py: Python<'_>,
+    path: PathBuf,
+    level: &str,
+    threads: Option<usize>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let level = self::level(py, level)?;
+    let total = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    let progress = Progress { callback: progress, total };
+    let report = work::run(py, threads, &progress, |work| modelfmt::verify(&path, level, work))?;
+    progress.finish()?;
+    Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
+}
+
+/// What differs between two models, as JSON.
+#[pyfunction]
+#[pyo3(signature = (a, b, threads, progress))]
+pub(crate) fn diff(
+    py: Python<'_>,
+    a: &Model,
+    b: &Model,
+    threads: Option<usize>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let (a, b) = (a.model(), b.model());
+    let progress = Progress { callback: progress, total: nbytes(a) };
+    let diff = work::run(py, threads, &progress, |work| modelfmt::diff(a, b, work))?;
+    let diff = diff.map_err(|error: Error| raise(py, &error))?;
+    progress.finish()?;
+    Ok(serde_json::to_string(&diff).map_err(io::Error::other)?)
+}
+
+/// The formats: name, ending, whether it is written.
+#[pyfunction]
+pub(crate) fn formats() -> Vec<(&'static str, Option<&'static str>, bool)> {
+    Format::ALL.iter().map(|format| (format.name(), format.ending(), format.is_writable())).collect()
+}
+
+/// The format that the ending of a file's name asks for.
+#[pyfunction]
+pub(crate) fn format_of_name(name: &str) -> Option<&'static str> {
+    Format::of_output(name).map(Format::name)
+}
+
+/// Statistics as keys and values.
+pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let result = PyDict::new(py);
+    result.set_item("count", stats.count)?;
+    match stats.exact {
+        Some((min, max)) => {
+            result.set_item("min", min)?;
+            result.set_item("max", max)?;
+        }
+        None => {
+            result.set_item("min", stats.min)?;
+            result.set_item("max", stats.max)?;
+        }
+    }
+    result.set_item("mean", stats.mean)?;
+    result.set_item("median", stats.median)?;
+    result.set_item("std", stats.std)?;
+    result.set_item("nan", stats.non_finite.nan)?;
+    result.set_item("pos_inf", stats.non_finite.pos_inf)?;
+    result.set_item("neg_inf", stats.non_finite.neg_inf)?;
+    let bins: Vec<(f64, f64, u64)> = match &stats.histogram {
+        Histogram::Bins { edges, counts } => {
+            let pairs = edges.iter().zip(edges.iter().skip(1)).zip(counts);
+            pairs.map(|((from, to), count)| (*from, *to, *count)).collect()
+        }
+        Histogram::Constant { value, count } => vec![(*value, *value, *count)],
+        #[expect(clippy::cast_precision_loss, reason = "the edges of bins, which are shown")]
+        Histogram::Values(values) => {
+            values.iter().map(|(value, count)| (*value as f64, *value as f64, *count)).collect()
+        }
+        Histogram::Bools { zeros, ones } => vec![(0.0, 0.0, *zeros), (1.0, 1.0, *ones)],
+        Histogram::Empty => Vec::new(),
+    };
+    result.set_item("histogram", bins)?;
+    Ok(result)
+}

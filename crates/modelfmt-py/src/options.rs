@@ -1,0 +1,106 @@
+//! Keywords as options of the library.
+
+use modelfmt::convert::{Compression, Declared, MagChecksum};
+use modelfmt::{ConvertOptions, Object, Overwrite, Target, json};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::refuse;
+
+/// Fills the options of a conversion from the keywords that were given; those that are `None` are not.
+pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
+    let mut options = ConvertOptions::default();
+    for (key, value) in given {
+        if value.is_none() {
+            continue;
+        }
+        let key: String = key.extract()?;
+        set(&mut options, &key, &value)?;
+    }
+    Ok(options)
+}
+
+fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = value.py();
+    let usage = |text: String| refuse(py, "usage", &format!("{key}: {text}"));
+    match key {
+        "widen" => options.widen = value.extract()?,
+        "cast" => options.cast = rules(value, &usage)?,
+        "dequantize" => options.dequantize = rules(value, &usage)?,
+        "quantize" => options.quantize = rules(value, &usage)?,
+        "scales" => options.scales = rules(value, &usage)?,
+        "allow_ties" => options.allow_ties = value.extract()?,
+        "verify" => options.no_verify = !value.extract::<bool>()?,
+        "lossy" => options.lossy = value.extract()?,
+        "metadata" => options.metadata = Some(object(value)?),
+        "sizevars" => options.sizevars = value.extract()?,
+        "declare" => options.declare = declared(value, &usage)?,
+        "model_name" => options.model_name = Some(value.extract()?),
+        "architecture" => options.architecture = Some(value.extract()?),
+        "model_type" => options.model_type = Some(value.extract()?),
+        "include" => options.include = value.extract()?,
+        "exclude" => options.exclude = value.extract()?,
+        "shard_size" => options.shard_size = Some(value.extract()?),
+        "control_hash" => options.control_hash = value.extract()?,
+        "page_hashes" => options.page_hashes = Some(value.extract()?),
+        "tensor_hashes" => options.tensor_hashes = value.extract()?,
+        "uuid" => options.uuid = Some(value.extract()?),
+        "no_zstd" => options.no_zstd = value.extract()?,
+        "compress" => options.compress = Some(compression(&value.extract::<String>()?, &usage)?),
+        "align" => options.align = Some(value.extract()?),
+        "checksum" => options.checksum = Some(checksum(&value.extract::<String>()?, &usage)?),
+        "overwrite" if value.extract()? => options.overwrite = Overwrite::Replace,
+        "overwrite" => options.overwrite = Overwrite::Refuse,
+        other => return Err(PyTypeError::new_err(format!("there is no option {other:?}"))),
+    }
+    Ok(())
+}
+
+type Usage<'a> = &'a dyn Fn(String) -> PyErr;
+
+/// Rules as the program takes them, such as `*.weight=f16`.
+fn rules<T: std::str::FromStr<Err: std::fmt::Display>>(
+    value: &Bound<'_, PyAny>,
+    usage: Usage<'_>,
+) -> PyResult<Vec<T>> {
+    let texts: Vec<String> = value.extract()?;
+    texts.iter().map(|text| text.parse().map_err(|error: T::Err| usage(error.to_string()))).collect()
+}
+
+/// Text of JSON as an object.
+pub(crate) fn object(value: &Bound<'_, PyAny>) -> PyResult<Object> {
+    let text: String = value.extract()?;
+    json::parse_object(text.as_bytes())
+        .map_err(|error| PyValueError::new_err(format!("metadata has to be a JSON object: {error}")))
+}
+
+fn declared(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<Declared>> {
+    let given: Vec<(String, String, Vec<u64>)> = value.extract()?;
+    let one = |(name, dtype, shape): (String, String, Vec<u64>)| {
+        let dtype = dtype.parse().map_err(|error: modelfmt::UnknownDType| usage(error.to_string()))?;
+        Ok(Declared { name, dtype, shape })
+    };
+    given.into_iter().map(one).collect()
+}
+
+fn compression(word: &str, usage: Usage<'_>) -> PyResult<Compression> {
+    match word {
+        "lz4" => Ok(Compression::Lz4),
+        "none" => Ok(Compression::None),
+        _ => Err(usage(format!("{word:?} is neither \"lz4\" nor \"none\""))),
+    }
+}
+
+fn checksum(word: &str, usage: Usage<'_>) -> PyResult<MagChecksum> {
+    match word {
+        "crc32" => Ok(MagChecksum::Crc32),
+        "crc32c" => Ok(MagChecksum::Crc32c),
+        _ => Err(usage(format!("{word:?} is neither \"crc32\" nor \"crc32c\""))),
+    }
+}
+
+/// A format by its name, with or without a version.
+pub(crate) fn target(py: Python<'_>, name: &str) -> PyResult<Target> {
+    name.parse().map_err(|error: modelfmt::UnknownTarget| refuse(py, "usage", &error.to_string()))
+}

@@ -1,0 +1,120 @@
+"""Slices read what numpy's slices have, and no more than they need."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import modelfmt
+from modelfmt import _slices
+
+
+@st.composite
+def keys(draw, shape):
+    """A key that numpy takes, too; one list of indices at most."""
+    one = []
+    listed = False
+    for size in shape:
+        kinds = ["slice"] + (["int"] if size else []) + ([] if listed else ["list"])
+        kind = draw(st.sampled_from(kinds))
+        if kind == "slice":
+            one.append(draw(st.slices(size)))
+        elif kind == "int":
+            one.append(draw(st.integers(-size, size - 1)))
+        else:
+            listed = True
+            index = st.integers(-size, size - 1) if size else st.nothing()
+            one.append(draw(st.lists(index, max_size=4)) if size else [])
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(one)))
+        end = draw(st.integers(at, len(one)))
+        one[at:end] = [...]
+        if draw(st.booleans()) and len(one) == 1:
+            return one[0]
+    return tuple(one)
+
+
+def outer(array, key, shape):
+    """What numpy gives, the list's dimension in its place."""
+    places, goes = _slices.resolve(key, shape)
+    return array[np.ix_(*places)].reshape([len(p) for p, gone in zip(places, goes) if not gone])
+
+
+SHAPE = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), SHAPE, st.sampled_from(["u1", "<f4", "<f8"]))
+def test_slices_are_those_of_numpy(tmp_path_factory, data, shape, dtype):
+    array = np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
+    path = tmp_path_factory.mktemp("slices") / "m.safetensors"
+    modelfmt.save({"w": array}, path)
+    key = data.draw(keys(shape))
+    part = modelfmt.open(path).tensor("w")[key]
+    expected = outer(array, key, shape)
+    np.testing.assert_array_equal(part.numpy(), expected)
+    assert part.shape == expected.shape
+    in_memory = modelfmt.open(path).tensor("w")
+    in_memory.numpy()
+    np.testing.assert_array_equal(in_memory[key].numpy(), expected)
+    if not any(isinstance(one, list) for one in (key if isinstance(key, tuple) else (key,))):
+        np.testing.assert_array_equal(part.numpy(), array[key])
+
+
+def planned(shape, unit, key):
+    places, goes = _slices.resolve(key, shape)
+    return _slices.plan(places, goes, shape, unit)
+
+
+def test_only_the_ranges_are_read():
+    rows = planned((1000, 5000), 4, np.s_[10:20])
+    assert rows.ranges == [(10 * 20_000, 20 * 20_000)]
+    column = planned((1000, 5000), 4, np.s_[:, 7])
+    assert len(column.ranges) == 1000 and sum(end - start for start, end in column.ranges) == 4000
+    # Small gaps are read with their neighbours.
+    assert planned((1000, 8), 4, np.s_[:, 7]).ranges == [(0, 32_000)]
+    scattered = planned((1_000_000,), 8, [999_999, 0, 0])
+    assert scattered.ranges == [(0, 8), (7_999_992, 8_000_000)]
+    assert planned((1000, 5000), 4, np.s_[:1:-1]).ranges == [(40_000, 20_000_000)]
+    assert planned((10, 0, 5), 4, ...).ranges == []
+
+
+def test_slices_of_slices(saved, arrays):
+    part = modelfmt.open(saved).tensor("a")[2:9][::-1][1:3, -2:]
+    np.testing.assert_array_equal(part.numpy(), arrays["a"][2:9][::-1][1:3, -2:])
+
+
+def test_masks(saved, arrays):
+    mask = arrays["a"][:, 0] > 0
+    np.testing.assert_array_equal(modelfmt.open(saved).tensor("a")[mask].numpy(), arrays["a"][mask])
+
+
+@pytest.mark.parametrize("key", [16, -17, (0, 0, 0), ([0, 16],), (slice(None), 8)])
+def test_outside_is_an_index_error(saved, key):
+    with pytest.raises(IndexError):
+        modelfmt.open(saved).tensor("a")[key]
+
+
+@pytest.mark.parametrize("key", [None, 1.5, "a", True, (..., ...), ([0], [1]), [0.5]])
+def test_what_is_no_slice(saved, key):
+    with pytest.raises(ValueError):
+        modelfmt.open(saved).tensor("a")[key]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["int4", "uint4", "int2", "uint2"]), arrays.array_shapes(max_dims=2, max_side=7), st.data())
+def test_packed_types_slice_by_elements(name, shape, data):
+    import ml_dtypes
+
+    low, high = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}[name]
+    values = data.draw(arrays.arrays(np.int8, shape, elements=st.integers(low, high)))
+    from modelfmt import Tensor, _dtypes, _modelfmt
+
+    packed = _dtypes.of_numpy(np.dtype(getattr(ml_dtypes, name)))
+    memory = _modelfmt.Memory.copy_of(_dtypes.pack(packed, values))
+    tensor = Tensor("w", packed, shape, memory.nbytes, memory=memory)
+    np.testing.assert_array_equal(tensor.numpy().astype(np.int8), values)
+    key = data.draw(keys(shape))
+    np.testing.assert_array_equal(tensor[key].numpy().astype(np.int8), outer(values, key, shape))
+    assert tensor.dequantize().tolist() == values.tolist()

@@ -1,0 +1,224 @@
+"""Saving, converting, comparing."""
+
+import io
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hypothesis_arrays
+
+import modelfmt
+
+DTYPES = ["?", "i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(
+        st.text("abc.é", min_size=1, max_size=8),
+        st.sampled_from(DTYPES).flatmap(
+            lambda dtype: hypothesis_arrays.arrays(dtype, hypothesis_arrays.array_shapes(min_dims=0, min_side=0))
+        ),
+        max_size=4,
+    )
+)
+def test_what_is_saved_is_loaded(tmp_path_factory, tensors):
+    path = tmp_path_factory.mktemp("save") / "m.aero"
+    modelfmt.save(tensors, path, uuid=bytes(16), tensor_hashes=True)
+    loaded = modelfmt.load(path)
+    assert list(loaded) == list(tensors)
+    for name, array in tensors.items():
+        assert loaded[name].tobytes() == array.tobytes()
+        assert (loaded[name].dtype, loaded[name].shape) == (array.dtype, array.shape)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn"])
+def test_types_of_ml_dtypes(tmp_path, name):
+    array = np.array([[0.5, 1.0, 2.0, 4.0]] * 2).astype(getattr(ml_dtypes, name))
+    path = tmp_path / "m.safetensors"
+    modelfmt.save({"w": array}, path)
+    again = modelfmt.open(path)["w"]
+    assert again.dtype == array.dtype
+    np.testing.assert_array_equal(again, array)
+    np.testing.assert_array_equal(modelfmt.load(path, dtype="float32")["w"], array.astype(np.float32))
+
+
+def test_everything_that_is_an_array(tmp_path, saved):
+    class Interface:
+        __array_interface__ = np.arange(3.0).__array_interface__
+        keep = np.arange(3.0)
+
+        def __init__(self):
+            self.array = np.arange(3.0)
+            self.__array_interface__ = self.array.__array_interface__
+
+    class DLPack:
+        array = np.arange(3.0)
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    path = tmp_path / "m.safetensors"
+    big_endian = np.arange(3, dtype=">i4")
+    turned = np.arange(6.0).reshape(2, 3).T
+    given = {"i": Interface(), "d": DLPack(), "t": modelfmt.open(saved).tensor("a"), "n": turned, "e": big_endian, "l": [1, 2]}
+    modelfmt.save(given, path)
+    loaded = modelfmt.load(path)
+    assert loaded["i"].tolist() == loaded["d"].tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(loaded["n"], turned)
+    np.testing.assert_array_equal(loaded["e"], big_endian)
+    np.testing.assert_array_equal(loaded["t"], modelfmt.open(saved)["a"])
+    with pytest.raises(modelfmt.UnsupportedError, match="str"):
+        modelfmt.save({"w": "text"}, path)
+    with pytest.raises(modelfmt.UnsupportedError, match="complex128"):
+        modelfmt.save({"w": np.zeros(2, np.complex128)}, path)
+
+
+def test_an_iterator_is_asked_for_one_at_a_time(tmp_path):
+    path = tmp_path / "m.safetensors"
+    code = """
+import resource, sys, numpy as np, modelfmt
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def tensors():
+    for number in range(24):
+        yield f"t{number}", np.full(2_000_000, number, dtype=np.float32)
+modelfmt.save(tensors(), sys.argv[1])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    loaded = modelfmt.load(path)
+    assert len(loaded) == 24 and (loaded["t23"] == 23).all()
+    # Pages of the temporary file count while the system has no other use for them; what is held is a tensor of 8 MB.
+    assert list(tmp_path.iterdir()) == [path] and int(done.stdout) < 24 * 8 + 60
+    modelfmt.save(iter([]), path)
+    modelfmt.save(iter([("e", np.zeros((0, 2)))]), path)
+    assert modelfmt.load(path)["e"].shape == (0, 2)
+
+
+def test_to_a_file_object(tmp_path, saved, arrays):
+    out = io.BytesIO()
+    modelfmt.save(arrays, out, format="safetensors", metadata={"license": "MIT"})
+    assert out.getvalue() == saved.read_bytes()
+    modelfmt.save(modelfmt.open(saved), out := io.BytesIO(), format="safetensors", metadata={"license": "MIT"})
+    assert out.getvalue() == saved.read_bytes()
+    with pytest.raises(modelfmt.UsageError, match="format="):
+        modelfmt.save(arrays, io.BytesIO())
+    with pytest.raises(modelfmt.UsageError, match="several files"):
+        modelfmt.save(arrays, io.BytesIO(), format="safetensors", shard_size=100)
+
+
+def test_an_existing_file_is_replaced_whole_or_not_at_all(saved, arrays):
+    before = saved.read_bytes()
+    with pytest.raises(FileExistsError) as caught:
+        modelfmt.save({"w": np.ones(2)}, saved, overwrite=False)
+    assert caught.value.remedies == ("overwrite=True",)
+    with pytest.raises(modelfmt.UnsupportedError):
+        modelfmt.save({"w": np.ones(2), "z": np.ones(2)}, saved, metadata={"number": 1})
+    assert saved.read_bytes() == before and len(list(saved.parent.iterdir())) == 1
+    model = modelfmt.open(saved)
+    modelfmt.save({"w": np.ones(2)}, saved)
+    np.testing.assert_array_equal(model["a"], arrays["a"])  # the old file, which the model still has open
+    assert list(modelfmt.open(saved)) == ["w"]
+
+
+def test_bad_arguments(tmp_path):
+    for given in ({"format": "zip"}, {"format": "gguf"}, {"align": 7, "format": "apr2"}, {"compress": "x", "format": "apr2"}):
+        with pytest.raises(modelfmt.UsageError):
+            modelfmt.save({"w": np.ones(2)}, tmp_path / "m", **given)
+    with pytest.raises(modelfmt.UsageError, match="ending"):
+        modelfmt.save({"w": np.ones(2)}, tmp_path / "m.bin")
+    with pytest.raises(modelfmt.UsageError, match="JSON"):
+        modelfmt.save({"w": np.ones(2)}, tmp_path / "m.aero", metadata={"x": object()})
+    with pytest.raises(TypeError):
+        modelfmt.save({"w": np.ones(2)}, tmp_path / "m.aero", no_such_option=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_convert_and_diff(tmp_path, saved, arrays):
+    aero = tmp_path / "m.aero"
+    told = []
+    done = modelfmt.convert(saved, aero, tensor_hashes=True, progress=lambda *at: told.append(at))
+    assert (done.format, done.tensors, [name for name, _ in done.files]) == ("aero", 6, [str(aero)])
+    assert told[-1][0] == told[-1][1] == sum(array.nbytes for array in arrays.values())
+    assert modelfmt.diff(saved, aero)["same"] and modelfmt.verify(aero)["ok"]
+    with pytest.raises(FileExistsError):
+        modelfmt.convert(saved, aero)
+    modelfmt.convert(saved, aero, overwrite=True, cast={"a": "f16"}, exclude="b.*")
+    diff = modelfmt.diff(modelfmt.open(saved), aero)
+    assert [entry["name"] for entry in diff["changed"]] == ["a"] and sorted(diff["only_in_a"]) == ["b.ids", "b.weight"]
+    assert modelfmt.open(aero)["a"].dtype == np.float16
+
+
+def test_what_does_not_fit_says_what_helps(tmp_path, saved):
+    with pytest.raises(modelfmt.UnsupportedError) as caught:
+        modelfmt.convert(saved, tmp_path / "m.mag")
+    assert 'cast="f32"' in caught.value.remedies and "lossy=True" in caught.value.remedies
+    assert isinstance(caught.value, ValueError) and caught.value.code == "unsupported"
+    dry = modelfmt.convert(saved, tmp_path / "m.oinf", dry_run=True, include=["a", "mask"])
+    assert dry.format == "oinf" and not (tmp_path / "m.oinf").exists()
+
+
+def test_damage_is_not_laundered(tmp_path, saved):
+    aero = tmp_path / "m.aero"
+    modelfmt.convert(saved, aero, tensor_hashes=True)
+    content = bytearray(aero.read_bytes())
+    offset = modelfmt.open(aero).info("a").offset
+    content[offset + 1] ^= 1
+    aero.write_bytes(content)
+    with pytest.raises(modelfmt.VerifyError) as caught:
+        modelfmt.convert(aero, tmp_path / "n.aero")
+    assert caught.value.remedies == ("verify=False",) and not (tmp_path / "n.aero").exists()
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.load(aero)
+    with pytest.raises(modelfmt.VerifyError) as caught:
+        modelfmt.open(aero, verify=True)
+    assert caught.value.report["errors"] and isinstance(caught.value, ValueError)
+    assert not modelfmt.verify(aero)["ok"] and not modelfmt.open(aero).verify()["ok"]
+    assert len(modelfmt.load(aero, verify=False)) == 6
+    modelfmt.convert(aero, tmp_path / "n.aero", verify=False)
+
+
+def test_load(saved, arrays):
+    told = []
+    loaded = modelfmt.load(saved, progress=lambda *at: told.append(at))
+    assert list(loaded) == list(modelfmt.open(saved))
+    assert told[-1] == (sum(array.nbytes for array in arrays.values()),) * 2
+    assert list(modelfmt.load(saved, include="b.*")) == modelfmt.open(saved).glob("b.*")
+    assert modelfmt.load(saved, dtype="f16")["a"].dtype == np.float16
+    assert modelfmt.load(saved, dtype=np.float16)["b.ids"].dtype == np.int64  # ids do not survive rounding
+    assert isinstance(modelfmt.load(saved, framework="tensor")["a"], modelfmt.Tensor)
+    into = {"a": np.zeros((16, 8), np.float64), "mask": np.zeros(3, bool)}
+    assert modelfmt.load(saved, into=into)["a"] is into["a"]
+    np.testing.assert_array_equal(into["a"], arrays["a"])
+    with pytest.raises(modelfmt.UsageError, match="shape"):
+        modelfmt.load(saved, into={"a": np.zeros(3)})
+    with pytest.raises(KeyError):
+        modelfmt.load(saved, into={"z": np.zeros(3)})
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.load(saved, include="z*")
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.load(saved, framework="caffe")
+
+
+def test_statistics_and_text(saved, arrays):
+    stats = modelfmt.stats(saved, "a")
+    assert stats["count"] == 128 and stats["max"] == arrays["a"].max() and abs(stats["mean"] - arrays["a"].mean()) < 1e-6
+    assert sum(count for _, _, count in stats["histogram"]) == 128
+    assert modelfmt.open(saved).stats("b.ids")["max"] == arrays["b.ids"].max()
+    assert modelfmt.show(saved, "mask").startswith("mask: bool[3] = { true, false, true }")
+    assert modelfmt.formats()["safetensors"] == ".safetensors" and "gguf" not in modelfmt.formats()
+
+
+def test_the_program_is_there(saved):
+    run = subprocess.run([sys.executable, "-m", "modelfmt", "verify", saved], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout.startswith("ok ")
+    run = subprocess.run([sys.executable, "-m", "modelfmt", "verify", "/nonexistent"], capture_output=True, text=True)
+    assert run.returncode == 1 and "No such file" in run.stdout
+    assert subprocess.run([sys.executable, "-m", "modelfmt", "nonsense"], capture_output=True).returncode == 2

@@ -1,0 +1,162 @@
+//! `cargo xtask python`: builds the Python package and runs its tests and checks, in environments below `target/python/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace;
+
+/// The workspace of the package.
+pub(crate) const MANIFEST: &str = "crates/modelfmt-py/Cargo.toml";
+const PACKAGE: &str = "crates/modelfmt-py";
+
+/// What the tests and checks need.
+const PACKAGES: &[&str] = &[
+    "maturin>=1.9.4,<2",
+    "pytest>=8,<10",
+    "hypothesis>=6,<7",
+    "numpy>=2,<3",
+    "ml_dtypes==0.6.0",
+    "safetensors==0.8.0",
+    "mypy>=1.18,<3",
+    "openinfer-oinf==0.1.1",
+];
+
+/// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.
+const PACKAGES_ALONE: &[&str] = &["gguf==0.19.0"];
+
+/// From the npm registry: what PyPI has of pyright downloads it from there, too.
+const PYRIGHT: &str = "pyright@1.1.414";
+
+/// The tests of safetensors itself, which only its source package has.
+const SAFETENSORS: &str = "safetensors==0.8.0";
+
+/// With the interpreter of Debian's own packages, of which python3-torch is one: PyPI's torch has several GB.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
+
+/// Builds, tests and checks the package. With `release` it is installed as a user installs it, by `pip install`.
+pub(crate) fn run(release: bool) -> Result {
+    let python = install()?;
+    let wheel = build(&python, release)?;
+    reinstall(&python, &wheel)?;
+    step("python: tests");
+    exec(pytest(&python).arg("tests"))?;
+    torch(&wheel)?;
+    check(&python)
+}
+
+fn dir() -> PathBuf {
+    workspace::root().join("target/python")
+}
+
+/// A command that runs in the folder of the package.
+fn in_package(program: &Path) -> std::process::Command {
+    let mut command = workspace::command(program);
+    command.current_dir(workspace::root().join(PACKAGE));
+    command
+}
+
+fn pytest(python: &Path) -> std::process::Command {
+    let mut command = in_package(python);
+    command.args(["-m", "pytest"]).env("MODELFMT_SAFETENSORS_TESTS", dir().join("safetensors"));
+    command
+}
+
+/// Installs what is missing, and returns the interpreter.
+fn install() -> Result<PathBuf> {
+    let (venv, stamp) = (dir().join("venv"), dir().join("installed.txt"));
+    let python = venv.join("bin/python");
+    let wanted = [PACKAGES, PACKAGES_ALONE, &[PYRIGHT, SAFETENSORS]].concat().join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && python.exists() {
+        return Ok(python);
+    }
+    step("python: environment");
+    fs::create_dir_all(dir())?;
+    exec(workspace::command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+    pip(&python, &["install"], PACKAGES)?;
+    pip(&python, &["install", "--no-deps"], PACKAGES_ALONE)?;
+    exec(
+        workspace::command("npm")
+            .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .arg(dir())
+            .arg(PYRIGHT),
+    )?;
+    let sources = dir().join("safetensors");
+    fs::create_dir_all(&sources)?;
+    let dest = sources.display().to_string();
+    pip(&python, &["download", "--no-deps", "--no-binary", "safetensors", "--dest", &dest], &[SAFETENSORS])?;
+    fs::write(stamp, wanted)?;
+    Ok(python)
+}
+
+fn pip(python: &Path, args: &[&str], packages: &[&str]) -> Result {
+    let mut command = workspace::command(python);
+    command.args(["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    exec(command.args(args).args(packages))
+}
+
+/// Builds the wheel, for tests with the profile that is quick to build.
+fn build(python: &Path, release: bool) -> Result<PathBuf> {
+    step("python: wheel");
+    let wheels = dir().join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
+    let mut maturin = workspace::command(python);
+    maturin.args(["-m", "maturin", "build", "--quiet", "--locked", "--manifest-path", MANIFEST]);
+    maturin.args(["--profile", if release { "release" } else { "dev" }]);
+    exec(maturin.arg("--out").arg(&wheels).env("CARGO_TARGET_DIR", dir().join("build")))?;
+    let entries = fs::read_dir(&wheels)?.collect::<std::io::Result<Vec<_>>>()?;
+    let mut built = entries.into_iter().map(|entry| entry.path());
+    built
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| "there is no wheel".into())
+}
+
+fn reinstall(python: &Path, wheel: &Path) -> Result {
+    let wheel = wheel.display().to_string();
+    pip(python, &["install", "--force-reinstall", "--no-deps"], &[&wheel])
+}
+
+/// The tests with torch, where it is: on Debian, `apt-get install python3-torch`.
+fn torch(wheel: &Path) -> Result {
+    let system = Path::new(SYSTEM_PYTHON);
+    if !run::succeeds(workspace::command(system).args(["-c", "import torch, venv, ensurepip"])) {
+        println!(
+            "there is no torch for {SYSTEM_PYTHON}: its tests are left out (apt-get install python3-torch python3-venv)"
+        );
+        return Ok(());
+    }
+    step("python: tests with torch");
+    let venv = dir().join("torch");
+    let python = venv.join("bin/python");
+    if !run::succeeds(workspace::command(&python).args(["-c", "import pytest, safetensors"])) {
+        exec(
+            workspace::command(system).args(["-m", "venv", "--clear", "--system-site-packages"]).arg(&venv),
+        )?;
+        pip(&python, &["install"], TORCH_PACKAGES)?;
+    }
+    reinstall(&python, wheel)?;
+    exec(pytest(&python).args(["tests/test_torch.py", "tests/test_compat.py"]))
+}
+
+/// Rust's and Python's own checks.
+fn check(python: &Path) -> Result {
+    step("python: checks");
+    exec(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]))?;
+    let mut clippy = workspace::cargo("clippy");
+    clippy.args(["--quiet", "--manifest-path", MANIFEST, "--all-targets", "--", "-D", "warnings"]);
+    exec(clippy.env("CARGO_TARGET_DIR", dir().join("build")))?;
+    exec(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]))?;
+    exec(in_package(python).args([
+        "-m",
+        "mypy.stubtest",
+        "modelfmt._modelfmt",
+        "--mypy-config-file",
+        "pyproject.toml",
+        "--allowlist",
+        "stubtest.txt",
+    ]))?;
+    exec(in_package(&dir().join("node_modules/.bin/pyright")).arg("--pythonpath").arg(python))
+}
