@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use modelfmt::modelfmt_core::claims::{ClaimError, Claims};
+use modelfmt::modelfmt_core::claims::ClaimError;
+use modelfmt::modelfmt_core::load::{self, LoadBuffer, LoadOptions};
+use modelfmt::modelfmt_core::plan::Pick;
 use modelfmt::modelfmt_core::source::{BoxSource, Files, Folder, SharedFiles, check_relative, shared_files};
 use modelfmt::modelfmt_core::{AlignedBuf, AnyError};
 use modelfmt::{Encoding, Error, Execution, InspectOptions, Location, OpenOptions, TensorInfo, json};
@@ -221,31 +223,21 @@ impl Model {
         threads: Option<usize>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<Memory>, Vec<String>)> {
-        let mut buffers = Vec::with_capacity(positions.len());
         let mut total = 0u64;
         for &position in &positions {
-            let nbytes = self.valued(py, position)?.nbytes;
-            total = total.saturating_add(nbytes);
-            buffers.push(buffer(nbytes)?);
+            total = total.saturating_add(self.valued(py, position)?.nbytes);
         }
         let progress = Progress { callback: progress, total };
+        let picks: Vec<Pick> = positions.iter().map(|&position| Pick::whole(position)).collect();
+        let options = LoadOptions::new().verify(verify);
         let model = &*self.model;
-        let notes = work::run(py, threads, &progress, |work| {
-            let claims = match verify {
-                true => model.container().claims(&positions).map_err(|error| damaged(model, error))?,
-                false => Claims::new(),
-            };
-            load_all(model, &positions, &mut buffers, &claims, work)?;
-            let finished = claims.finish(model.container(), &Execution { progress: None, ..*work });
-            finished.map_err(|error| match error {
-                ClaimError::Damaged(error) => damaged(model, error),
-                ClaimError::Other(error) => Error::File { path: model.path().to_owned(), error },
-            })?;
-            Ok(claims.notes().to_vec())
+        let loaded = work::run(py, threads, &progress, |work| {
+            load::load(model.container(), &picks, &options, work).map_err(|error| not_loaded(model, error))
         })?;
-        let notes = notes.map_err(|error| raise(py, &error))?;
+        let (tensors, loaded) = loaded.map_err(|error| raise(py, &error))?;
         progress.finish()?;
-        Ok((buffers.into_iter().map(|buffer| Memory::new(Block::of_buffer(buffer))).collect(), notes))
+        let memories = tensors.into_iter().map(|tensor| Memory::new(Block::of_loaded(tensor.bytes)));
+        Ok((memories.collect(), loaded.notes))
     }
 
     /// What verification finds, as JSON.
@@ -358,17 +350,23 @@ impl Model {
             return Ok(block);
         }
         let model = &*self.model;
-        let mut buffer = buffer(len)?;
-        let done = if len <= SHORT {
-            py.detach(|| model.read_into(position, 0, &mut buffer))
-        } else {
-            work::run(py, None, &Progress::none(), |work| {
-                let mut pieces = [Piece { position, out: &mut buffer }];
-                read_pieces(model, &mut pieces, &Claims::new(), work)
-            })?
-        };
-        done.map_err(|error| raise(py, &error))?;
-        Ok(Block::of_buffer(buffer))
+        if len <= SHORT {
+            let mut buffer = buffer(len)?;
+            let done = py.detach(|| model.read_into(position, 0, &mut buffer));
+            done.map_err(|error| raise(py, &error))?;
+            return Ok(Block::of_buffer(buffer));
+        }
+        let loaded = work::run(py, None, &Progress::none(), |work| {
+            let (picks, options) = ([Pick::whole(position)], LoadOptions::new());
+            let mut buffer = LoadBuffer::zeroed(len)
+                .map_err(|source| ClaimError::from(AnyError::Io { at: 0, len, source }));
+            if let Ok(buffer) = &mut buffer {
+                load::load_into(model.container(), &picks, &mut [buffer], &options, work)?;
+            }
+            buffer
+        })?;
+        let buffer = loaded.map_err(|error| raise(py, &not_loaded(model, error)))?;
+        Ok(Block::of_loaded(buffer))
     }
 
     fn mapped(&self, position: usize, len: u64) -> Option<Block> {
@@ -380,81 +378,13 @@ impl Model {
     }
 }
 
-/// A tensor's values and where they go.
-struct Piece<'a> {
-    position: usize,
-    out: &'a mut [u8],
-}
-
-fn load_all(
-    model: &modelfmt::Model,
-    positions: &[usize],
-    buffers: &mut [AlignedBuf],
-    claims: &Claims,
-    work: &Execution<'_>,
-) -> Result<(), Error> {
-    let wholes = positions.iter().zip(buffers);
-    let mut pieces: Vec<_> =
-        wholes.map(|(&position, buffer)| Piece { position, out: &mut *buffer }).collect();
-    // In the order of the file, which need not be that of its index, a disk has the least to do.
-    let place = |piece: &Piece<'_>| {
-        let at = model.location(piece.position).ok();
-        at.map(|at| (at.file, at.offset))
-    };
-    pieces.sort_by_cached_key(place);
-    read_pieces(model, &mut pieces, claims, work)
-}
-
-/// Reads on all threads; each takes the next piece that nobody has.
-fn read_pieces(
-    model: &modelfmt::Model,
-    pieces: &mut [Piece<'_>],
-    claims: &Claims,
-    work: &Execution<'_>,
-) -> Result<(), Error> {
-    let cut = pieces.iter_mut().flat_map(|Piece { position, out }| {
-        let (position, parts) = (*position, out.chunks_mut(PIECE).zip(0u64..));
-        parts.map(move |(out, number)| (position, number * PIECE as u64, out))
-    });
-    let next = Mutex::new(cut);
-    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let threads = work.threads.max(1) as u64;
-    work.map(
-        threads,
-        || (),
-        |(), _| {
-            while let Some((position, at, out)) = take() {
-                read(model, position, at, out, claims)?;
-                if work.advance(out.len() as u64).is_break() {
-                    return Err(cancelled(model));
-                }
-            }
-            Ok(())
-        },
-    )?;
-    Ok(())
-}
-
-fn read(
-    model: &modelfmt::Model,
-    position: usize,
-    at: u64,
-    out: &mut [u8],
-    claims: &Claims,
-) -> Result<(), Error> {
-    if claims.is_empty() {
-        return model.read_into(position, at, out);
+/// Says whether the file is damaged, or something else went wrong.
+fn not_loaded(model: &modelfmt::Model, error: ClaimError) -> Error {
+    let path = model.path().to_owned();
+    match error {
+        ClaimError::Damaged(error) => Error::Damaged { path, error: Box::new(error) },
+        ClaimError::Other(error) => Error::File { path, error },
     }
-    let read = model.container().read_into_checked(position, at, out, claims);
-    // What cannot be decoded may be what is damaged, and then the digest says more.
-    match claims.failure() {
-        Some(failure) => Err(damaged(model, failure)),
-        None => read.map_err(|error| Error::File { path: model.path().to_owned(), error }),
-    }
-}
-
-fn damaged(model: &modelfmt::Model, error: AnyError) -> Error {
-    Error::Damaged { path: model.path().to_owned(), error: Box::new(error) }
 }
 
 fn cancelled(model: &modelfmt::Model) -> Error {

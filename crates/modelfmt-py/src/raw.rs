@@ -21,6 +21,7 @@ use std::sync::Arc;
 use memmap2::{MmapOptions, MmapRaw};
 use modelfmt::Source;
 use modelfmt::modelfmt_core::AlignedBuf;
+use modelfmt::modelfmt_core::load::LoadBuffer;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
@@ -37,6 +38,7 @@ pub(crate) struct Block {
 /// What the memory of a block belongs to.
 enum Keep {
     Buffer { _buffer: AlignedBuf },
+    Loaded { _buffer: LoadBuffer },
     Map { _map: Arc<PrivateMap> },
 }
 
@@ -52,6 +54,14 @@ impl Block {
         // The buffer's memory is on the heap: it stays there when the buffer moves.
         let (address, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { address, len, _keep: Keep::Buffer { _buffer: buffer } }
+    }
+
+    /// Takes over a buffer that was loaded.
+    pub(crate) fn of_loaded(mut buffer: LoadBuffer) -> Self {
+        let bytes: &mut [u8] = &mut buffer;
+        // Pages of its own, which stay where they are when the buffer moves.
+        let (address, len) = (bytes.as_mut_ptr(), bytes.len());
+        Self { address, len, _keep: Keep::Loaded { _buffer: buffer } }
     }
 
     /// A part of a map, if it is one.

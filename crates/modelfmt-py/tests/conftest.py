@@ -9,6 +9,15 @@ import pytest
 
 import modelfmt
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the environment with torch has none
+    pass
+else:
+    # The same examples each time, on however slow a machine.
+    settings.register_profile("package", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("package")
+
 ROOT = Path(__file__).parents[3]
 TESTDATA = ROOT / "testdata"
 ENDINGS = (".aero", ".mag", ".oinf", ".apr", ".safetensors", ".gguf", ".json")

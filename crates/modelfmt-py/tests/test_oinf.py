@@ -161,7 +161,7 @@ FIELDS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.dictionaries(NAMES, FIELDS, max_size=8))
 def test_random_dataclasses(tmp_path_factory, data, fields):
     stored = iter(data.draw(st.lists(STORED, min_size=len(fields), max_size=len(fields), unique=True)))

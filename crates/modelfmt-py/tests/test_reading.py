@@ -138,12 +138,12 @@ def test_every_golden_file_reads_as_the_program_reads_it():
 
 def test_big_files_read_alike_mapped_and_not(tmp_path):
     path = tmp_path / "big.safetensors"
-    big = np.arange(5_000_003, dtype=np.float64)  # beyond what is read at once
+    big = np.arange(2_500_003, dtype=np.float64)  # beyond what is read at once
     modelfmt.save({"small": np.ones(3), "big": big}, path)
     for mmap in (False, True):
         np.testing.assert_array_equal(modelfmt.open(path, mmap=mmap)["big"], big)
     np.testing.assert_array_equal(modelfmt.load(path)["big"], big)
-    np.testing.assert_array_equal(modelfmt.open(path).tensor("big")[3:4_900_000].numpy(), big[3:4_900_000])
+    np.testing.assert_array_equal(modelfmt.open(path).tensor("big")[3:2_400_000].numpy(), big[3:2_400_000])
 
 
 def test_a_set_is_one_model(tmp_path, arrays):

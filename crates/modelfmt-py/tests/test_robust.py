@@ -43,7 +43,7 @@ def look_at(content):
 SMALL = [path for path in golden() if path.stat().st_size < 20_000 and path.suffix != ".json"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_damaged_files(data):
     content = bytearray(data.draw(st.sampled_from(SMALL)).read_bytes())
@@ -55,7 +55,7 @@ def test_damaged_files(data):
     look_at(bytes(content))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=300))
 def test_any_bytes(content):
     look_at(content)

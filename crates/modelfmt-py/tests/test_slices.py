@@ -44,7 +44,7 @@ def outer(array, key, shape):
 SHAPE = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data(), SHAPE, st.sampled_from(["u1", "<f4", "<f8"]))
 def test_slices_are_those_of_numpy(tmp_path_factory, data, shape, dtype):
     array = np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
@@ -102,7 +102,7 @@ def test_what_is_no_slice(saved, key):
         modelfmt.open(saved).tensor("a")[key]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(["int4", "uint4", "int2", "uint2"]), arrays.array_shapes(max_dims=2, max_side=7), st.data())
 def test_packed_types_slice_by_elements(name, shape, data):
     import ml_dtypes

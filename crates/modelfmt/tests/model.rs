@@ -133,12 +133,13 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
 
     // What is for models, or for other formats, is refused before anything is written.
     let before = std::fs::read(&path).unwrap();
-    for change in [
-        |options: &mut ConvertOptions| options.include.push("*".to_owned()),
+    let changes: [fn(&mut ConvertOptions); 4] = [
+        |options| options.include.push("*".to_owned()),
         |options| options.cast.push(DType::F32.into()),
         |options| options.align = Some(64),
         |options| options.version = Some("9".to_owned()),
-    ] {
+    ];
+    for change in changes {
         let mut wrong = options.clone();
         change(&mut wrong);
         assert!(matches!(save(Format::Aero, &wrong), Err(Error::Usage { .. })), "{wrong:?}");

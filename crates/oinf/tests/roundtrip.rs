@@ -212,7 +212,7 @@ fn tensors_stand_in_the_order_that_was_given() {
         let reader = Reader::from_source(file).unwrap();
         assert_eq!(reader.tensor("c").unwrap().bytes(), [2]);
         assert!(reader.verify(VerifyLevel::Full).is_ok());
-        reader.tensors().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>()
+        reader.tensors().iter().map(|tensor| tensor.name.to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(&WriteOptions::new()), ["a", "b", "c"]);
     assert_eq!(names(&WriteOptions::new().order_as_given(true)), ["b", "c", "a"]);

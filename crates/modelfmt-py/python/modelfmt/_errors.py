@@ -119,7 +119,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "not-found": TensorNotFoundError,
 }
 
-_FILE_CODES = ("cannot-open", "cannot-read", "cannot-write", "exists", "output")
+_FILE_CODES = ("cannot-open", "cannot-read", "cannot-write", "changed", "exists", "output")
 
 
 def make(

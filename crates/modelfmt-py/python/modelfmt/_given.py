@@ -48,6 +48,14 @@ def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Desc
                     part.release()
 
 
+def dtype_of(name: str, value: Any) -> str:
+    """Our name of the type of what is given, or an error."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return TORCH_DTYPES.get(str(value.dtype).removeprefix("torch."), "")
+    return value.dtype if isinstance(value, Tensor) else _dtypes.of_numpy(as_numpy(name, value).dtype)
+
+
 def describe(name: str, value: Any) -> Described:
     """What is written of one tensor."""
     if isinstance(value, Tensor):
@@ -85,7 +93,7 @@ def as_bytes(array: Array) -> Array:
 
 
 def _of_torch(torch: Any, name: str, value: Any) -> Described:
-    dtype = _TORCH.get(str(value.dtype).removeprefix("torch."))
+    dtype = TORCH_DTYPES.get(str(value.dtype).removeprefix("torch."))
     if dtype is None:
         raise unsupported(f"tensor {name!r}: no file format has torch's type {value.dtype}")
     if value.layout != torch.strided:
@@ -109,7 +117,7 @@ def _dlpack_bytes(value: Any) -> Array:
     return array
 
 
-_TORCH = {
+TORCH_DTYPES = {
     "bool": "bool",
     "int8": "i8",
     "uint8": "u8",

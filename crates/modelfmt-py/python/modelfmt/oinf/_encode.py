@@ -30,7 +30,8 @@ def as_array(value: Any, dtype: str | None) -> Array:
         if array.dtype == object:
             raise ValueError("nested lists have to be of one shape")
         if dtype in ("bf16", "f8_e5m2"):
-            return array.astype(np.float32, copy=False)
+            with np.errstate(over="ignore"):
+                return array.astype(np.float32, copy=False)
         if dtype in _RANGES:
             return _packable(array, dtype)
         if dtype is not None:
@@ -57,7 +58,8 @@ def _cast(array: Array, dtype: str) -> Array:
         info = np.iinfo(wanted)
         if int(array.min()) < info.min or int(array.max()) > info.max:
             raise ValueError(f"{dtype} holds numbers from {info.min} to {info.max}")
-    return array.astype(wanted, copy=False)
+    with np.errstate(over="ignore"):  # what is beyond the range of a float is an infinity in it
+        return array.astype(wanted, copy=False)
 
 
 def named(array: Array) -> str:
