@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::source::{BoxSource, MemoryFiles, SharedFiles, shared_files};
+use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{FileSource, Folder};
 use modelfmt_core::value::{Object, Value};
@@ -92,7 +93,7 @@ impl OpenOptions {
             None if format.is_set() => {
                 return Err(Error::UnknownFormat { path, hint: ALONE, is_model: false });
             }
-            None => shared_files(MemoryFiles::default()),
+            None => shared_files(NoFiles),
         };
         let opened = (driver.open)(ToOpen { source, name, files, options: self })
             .map_err(|error| Error::file(index.to_owned(), error))?;
@@ -107,6 +108,18 @@ impl OpenOptions {
             on_disk: None,
             opened,
         })
+    }
+}
+
+/// The files beside a source, of which nothing is known. Only a file that turns out to be one of several asks for them.
+struct NoFiles;
+
+impl Files for NoFiles {
+    type Source = BoxSource;
+
+    fn open(&self, _: &str) -> io::Result<BoxSource> {
+        let why = "the model has other files, and was opened as one source; open it by its path (or give the files to open_source)";
+        Err(io::Error::new(io::ErrorKind::NotFound, why))
     }
 }
 

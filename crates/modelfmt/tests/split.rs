@@ -36,6 +36,26 @@ fn any_file_and_the_folder_are_the_whole_model() {
     assert_eq!(looked.files, ["split-00003-of-00003.gguf"]);
 }
 
+/// A source alone has no files beside it, and the error says what to do.
+#[test]
+fn a_source_of_one_file_says_what_to_do() {
+    let file = "split-00002-of-00003.gguf";
+    let bytes = fs::read(testkit::testdata("reference/gguf").join(file)).unwrap();
+    let help = "open it by its path (or give the files to open_source)";
+    for (name, help) in
+        [(file, help), ("part.gguf", "its name is not NAME-00001-of-00003.gguf or that of another")]
+    {
+        let error = Model::from_source(name, bytes.clone()).unwrap_err();
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            text.push_str(&format!("; {inner}"));
+            cause = inner.source();
+        }
+        assert!(text.contains(help), "{text}");
+    }
+}
+
 #[test]
 fn a_part_of_a_model_is_never_opened() {
     let folder = tempfile::tempdir().unwrap();

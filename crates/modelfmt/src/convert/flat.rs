@@ -44,6 +44,11 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
     if !source::is_native(model) && !read.contains_key(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says
     }
+    // As text in the file, and again the floats that they were.
+    let floats = reserved.iter().flat_map(|reserved| reserved.floats.keys());
+    for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
+        keys.insert(key, value.clone());
+    }
     let mut put = |key: &str, value: Value| match keys.get(key) {
         None => _ = keys.insert(key, value),
         Some(known) if *known == value => {}

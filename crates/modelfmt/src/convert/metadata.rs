@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
+use super::bare;
 use super::chosen::{Item, Tensors};
 use super::fit::Unsupported;
 use super::mapped::Metadata;
@@ -64,9 +65,9 @@ impl Mapper<'_> {
         }
         if source == Format::Mag {
             let is_bare = |(_, value): &(&str, &Value)| !plain::is_json(value);
-            notes.extend(keys.iter().filter(is_bare).map(|(key, _)| {
-                format!("metadata key {key:?}: JSON has no NaN and no infinity; written as text")
-            }));
+            notes.extend(
+                keys.iter().filter(is_bare).map(|(key, _)| format!("metadata key {key:?}: {}", bare::NOTE)),
+            );
         }
         let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
         let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
@@ -114,6 +115,7 @@ impl Mapper<'_> {
         reserved.shapes.clone_from(&tensors.scalars);
         reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
+        reserved.floats = bare::places(&keys);
         self.set_aside(&mut keys, &mut reserved, is_turned, &mut notes);
         let architecture = asked.architecture(&keys);
         let name = asked.name().0.to_owned();
@@ -346,7 +348,8 @@ impl Metadata {
         for (name, _) in &reserved.quants {
             self.losses.push(Unsupported::loss(super::quants::SUBJECT, name, taken()));
         }
-        let keys = reserved.metadata.keys().chain(reserved.sizevars.keys()).chain(reserved.aside.keys());
+        let keys = reserved.metadata.keys().chain(reserved.sizevars.keys());
+        let keys = keys.chain(reserved.aside.keys()).chain(reserved.floats.keys());
         for key in keys {
             self.losses.push(Unsupported::loss("metadata key", key, taken()));
         }

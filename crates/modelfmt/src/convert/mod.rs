@@ -45,6 +45,7 @@
 //! only few have rules of their own, so it may be missing. `docs/PRESETS.md` of the repository has all rules.
 
 mod affine;
+mod bare;
 mod cast;
 mod check;
 pub(crate) mod chosen;

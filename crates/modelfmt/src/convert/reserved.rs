@@ -3,6 +3,7 @@
 
 use modelfmt_core::value::{List, Object, Value};
 
+use super::bare;
 use super::fit::Unsupported;
 use super::options::Declared;
 use super::quants;
@@ -38,6 +39,8 @@ pub(super) struct Reserved {
     pub(super) given: Vec<String>,
     /// Keys that must not stand at top level in the container, with their values.
     pub(super) aside: Object,
+    /// Where floats stood that JSON lacks, as [`bare::places`] says it.
+    pub(super) floats: Object,
     /// The order of the tensors, by their positions, where the container sorts them.
     pub(super) order: Vec<u64>,
     /// What was done to the keys at top level because the target asks for some.
@@ -124,6 +127,7 @@ impl Reserved {
             files: Vec::new(),
             given: Vec::new(),
             aside: Object::new(),
+            floats: Object::new(),
             order: Vec::new(),
             changes: Changes::default(),
             via: Vec::new(),
@@ -154,6 +158,7 @@ impl Reserved {
         let files = list(other.remove("files"), text)?;
         let given = list(other.remove("given"), text)?;
         let aside = object(other.remove("aside"))?;
+        let floats = object(other.remove("floats"))?;
         let order = list(other.remove("order"), Value::as_u64)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
@@ -173,6 +178,7 @@ impl Reserved {
             files,
             given,
             aside,
+            floats,
             order,
             changes,
             via,
@@ -186,6 +192,7 @@ impl Reserved {
         const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
         let is_container = |format: Format| super::names::family(format).is_some();
         (!self.is_object || self.format == Format::Mag)
+            && bare::are_places(&self.floats)
             && (self.metadata.is_empty() || self.has_all_metadata())
             && (self.sizevars.is_empty() || self.format == Format::Oinf)
             && (self.quants.is_empty() || self.format == Format::Oinf)
@@ -251,6 +258,7 @@ impl Reserved {
         part("files", self.files.is_empty(), &|| self.files.iter().map(String::as_str).collect());
         part("given", self.given.is_empty(), &|| self.given.iter().map(String::as_str).collect());
         part("aside", self.aside.is_empty(), &|| self.aside.clone().into());
+        part("floats", self.floats.is_empty(), &|| self.floats.clone().into());
         part("order", self.order.is_empty(), &|| self.order.iter().copied().collect());
         self.changes.insert_into(&mut object);
         if !self.via.is_empty() {
@@ -369,6 +377,7 @@ mod tests {
             r#"{"version":1,"format":"mag","sizevars":{"D":1}}"#,
             r#"{"version":1,"format":"safetensors","files":["k"]}"#,
             r#"{"version":1,"format":"oinf","quants":{"w":{}}}"#,
+            r#"{"version":1,"format":"mag","object":true,"floats":{"a":1}}"#,
             r#"{"version":1,"format":"mag","quants":{"w":{"scheme":"symmetric","axis":null,"scales":[1.0],"zero_points":null}}}"#,
             r#"{"version":1,"format":"safetensors","added":["license"]}"#,
             r#"{"version":1,"format":"safetensors","replaced":{"license":"none"}}"#,

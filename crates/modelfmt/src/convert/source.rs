@@ -2,6 +2,7 @@
 
 use modelfmt_core::value::{Object, Value};
 
+use super::bare;
 use super::fit::Unsupported;
 use super::names::{ModelNames, UNKNOWN};
 use super::options::ConvertOptions;
@@ -109,6 +110,7 @@ impl Content {
                 self.keys.insert(key, value);
             }
         }
+        bare::restore(&mut self.keys, &reserved.floats);
         self.reserved = Some(reserved);
     }
 
@@ -247,8 +249,7 @@ impl Content {
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {
             if !is_json(value) {
-                self.notes
-                    .push(format!("metadata key {key:?}: JSON has no NaN and no infinity; written as text"));
+                self.notes.push(format!("metadata key {key:?}: {}", bare::NOTE));
             }
         }
     }

@@ -89,6 +89,25 @@ fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     assert_eq!(again.metadata().unwrap().sorted(), bare.metadata().unwrap().sorted());
 }
 
+/// NaN and the infinities are text in JSON, and floats again on the way back, also from the second container.
+#[test]
+fn floats_that_json_lacks_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let bare = reference("reference/mag/magnetron-0.2.2-nonfinite.mag");
+    let before = metadata(&bare);
+    assert!(before.contains("NaN"), "{before}");
+    for (number, ways) in [&["aero"][..], &["apr2"], &["apr"], &["aero", "apr2"]].iter().enumerate() {
+        let mut model = to(&bare, ways[0], &folder, &format!("{number}.0"));
+        for (hop, way) in (1..).zip(&ways[1..]) {
+            model = to(&model, way, &folder, &format!("{number}.{hop}"));
+        }
+        let diff = modelfmt::diff(&bare, &model, &Execution::default()).unwrap();
+        assert!(diff.metadata.is_empty(), "{ways:?}: {:?}", diff.metadata);
+        let back = to(&model, "mag@0.3", &folder, &format!("{number}.mag"));
+        assert_eq!(back.metadata().unwrap().sorted(), bare.metadata().unwrap().sorted(), "{ways:?}");
+    }
+}
+
 /// Without a version the document's is written, and what it cannot hold is listed.
 #[test]
 fn without_a_version_that_of_the_document_is_written() {
