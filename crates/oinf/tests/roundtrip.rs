@@ -78,6 +78,57 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    /// Version 2: all types in tensors and metadata, quant payloads, also of tensors without values.
+    #[test]
+    fn what_is_written_as_version_2_is_read(
+        names in prop::collection::btree_set(NAME, 0..12),
+        metadata in metadata(),
+        seed in any::<u64>(),
+    ) {
+        let mut random = Random(seed);
+        let mut options = WriteOptions::new().version(oinf::Version::V2);
+        let (mut specs, mut quants) = (Vec::new(), Vec::new());
+        for name in names {
+            let spec = if random.below(3) > 0 { random.later_spec(name) } else { random.spec(name) };
+            let quant = (random.below(2) == 0).then(|| random.quant(&spec.shape));
+            options = quant.iter().cloned().fold(options, |options, quant| options.quant(&*spec.name, quant));
+            quants.push(quant);
+            specs.push(spec);
+        }
+        let mut metadata = metadata;
+        for (key, value) in &mut metadata.values {
+            if key.len() % 2 == 0 {
+                *value = random.later_value();
+            }
+        }
+        let data: Vec<_> = specs.iter().map(|spec| random.values(spec)).collect();
+        let file = common::write_as(&specs, &metadata, &data, 1, &options);
+        let reader = Reader::from_source(&file[..]).unwrap();
+        prop_assert_eq!(reader.index().version(), oinf::Version::V2);
+        let report = reader.verify(VerifyLevel::Full);
+        prop_assert!(report.is_ok(), "{:?}", report.errors);
+        testkit::reference::compare("written", "oinf", &file, &reader);
+        prop_assert_eq!(reader.index().to_metadata(), metadata.clone());
+        prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
+        for (position, (spec, data)) in specs.iter().zip(&data).enumerate() {
+            if spec.has_data {
+                let tensor = reader.tensor_at(position).unwrap();
+                prop_assert_eq!(tensor.bytes(), &data[..]);
+            }
+            prop_assert_eq!(&reader.quant_at(position).unwrap(), &quants[position]);
+        }
+        for value in reader.index().metadata().map(|(_, value)| value) {
+            prop_assert_eq!(&MetaValue::from_value(&value.to_value_exact()).unwrap(), &value);
+        }
+        prop_assert!(common::rewrite(&reader) == file);
+        let (specs, data): (Vec<_>, Vec<_>) = specs.into_iter().zip(data).rev().unzip();
+        prop_assert!(common::write_as(&specs, &metadata, &data, 3, &options) == file);
+    }
+}
+
 /// Several pieces of 4 MiB, tensors that end inside them, and any number of threads.
 #[test]
 fn large_files_do_not_depend_on_threads() {

@@ -7,10 +7,11 @@
     reason = "test code; each test uses some of it"
 )]
 
-use modelfmt_core::f16;
+use modelfmt_core::{Small, bf16, f16};
 use oinf::modelfmt_core::write::MemoryFile;
 use oinf::{
-    Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Reader, Source, TensorSpec, WriteOptions,
+    Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Quant, Reader, Scheme, SmallNumber, Source,
+    TensorSpec, WriteOptions,
 };
 
 /// The bytes of the file that a plan makes.
@@ -79,6 +80,20 @@ pub(crate) const DTYPES: [DType; 12] = [
     DType::Bool,
 ];
 
+/// The dtypes that came later, in the order of their codes: 16 to 25.
+pub(crate) const LATER: [DType; 10] = [
+    DType::BF16,
+    DType::F8E5M2,
+    DType::I4,
+    DType::I2,
+    DType::I1,
+    DType::U4,
+    DType::U2,
+    DType::U1,
+    DType::T2,
+    DType::T1,
+];
+
 /// Numbers without a pattern, the same for the same seed on every machine (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
@@ -106,8 +121,16 @@ impl Random {
         (0..self.below(4)).map(|_| self.below(5)).collect()
     }
 
-    /// Random bits, but booleans are 0 or 1.
-    fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
+    /// Random bits, but booleans are 0 or 1, ternaries −1, 0 or 1, and bits behind the last element 0.
+    pub(crate) fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
+        if let Some(small) = Small::of(dtype) {
+            let count = shape.iter().product::<u64>() as usize;
+            let mask = ((1u16 << small.bits()) - 1) as u8;
+            let codes: Vec<u8> = self.bytes(count).into_iter().map(|code| code & mask).collect();
+            let mut bytes = vec![0; dtype.nbytes(shape).unwrap() as usize];
+            small.pack(&codes, &mut bytes, |&code| if dtype == DType::T2 && code == 2 { 3 } else { code });
+            return bytes;
+        }
         let mut bytes = self.bytes(dtype.nbytes(shape).unwrap() as usize);
         if dtype == DType::Bool {
             bytes.iter_mut().for_each(|byte| *byte &= 1);
@@ -122,6 +145,41 @@ impl Random {
             return TensorSpec::declared(name, dtype, shape);
         }
         TensorSpec::new(name, dtype, shape)
+    }
+
+    /// A tensor of one of the types that came later.
+    pub(crate) fn later_spec(&mut self, name: String) -> TensorSpec<'static> {
+        let mut spec = self.spec(name);
+        spec.dtype = LATER[self.below(10) as usize];
+        spec
+    }
+
+    /// A metadata value of one of the types that came later: a number, or an array.
+    pub(crate) fn later_value(&mut self) -> MetaValue<'static> {
+        let dtype = LATER[self.below(10) as usize];
+        if self.below(2) == 0 {
+            let shape = self.shape();
+            let bytes = self.elements(dtype, &shape);
+            return NdArray::new(dtype, shape, bytes).unwrap().into();
+        }
+        let bytes = self.elements(dtype, &[1]);
+        match dtype {
+            DType::BF16 => MetaValue::Bf16(bf16::from_le_bytes([bytes[0], bytes[1]])),
+            _ => SmallNumber::new(dtype, bytes[0]).unwrap().into(),
+        }
+    }
+
+    /// Scales, with or without zero points, for a tensor of that shape.
+    pub(crate) fn quant(&mut self, shape: &[u64]) -> Quant {
+        let axis = match shape.len() as u64 {
+            0 => None,
+            rank => Some(self.below(rank)).filter(|_| self.below(3) > 0),
+        };
+        let count = axis.map_or(1, |axis| shape[axis as usize]) as usize;
+        let scales = (0..count).map(|_| f32::from_bits(self.next() as u32 & 0xbfff_ffff)).collect();
+        let zero_points = (self.below(2) == 0).then(|| (0..count).map(|_| self.next() as i32).collect());
+        let scheme = if zero_points.is_some() { Scheme::Asymmetric } else { Scheme::Symmetric };
+        Quant { scheme, axis, scales, zero_points }
     }
 
     /// The values of a tensor.

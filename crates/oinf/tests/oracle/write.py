@@ -16,6 +16,8 @@ INTEGERS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32":
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DTYPES = [*INTEGERS, *FLOATS, "bool"]
 NUMPY = {"bool": np.bool_, **FLOATS, **{t: np.dtype(f"{t[0]}{int(t[1:]) // 8}") for t in INTEGERS}}
+# Types 16 to 25: how many bits their elements have. We call f8 f8_e5m2.
+LATER = {"bf16": 16, "f8": 8, "i4": 4, "i2": 2, "i1": 1, "u4": 4, "u2": 2, "u1": 1, "t2": 2, "t1": 1}
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
@@ -52,6 +54,38 @@ def array(rng, dtype, shape):
     return np.frombuffer(rng.randbytes(count * size), dtype=NUMPY[dtype]).reshape(shape)
 
 
+def later(rng, dtype):
+    """A code of a later type, and its number. The writer has one NaN of f8, and none of bf16 that is its own."""
+    bits = LATER[dtype]
+    code = rng.randrange(1 << bits)
+    if dtype == "bf16":
+        code = code if code & 0x7F80 != 0x7F80 else code & 0xFF80
+        return code, struct.unpack("<f", struct.pack("<I", code << 16))[0]
+    if dtype == "f8":
+        code = 0x7D if code & 0x7C == 0x7C and code & 3 else code
+        return code, float(np.frombuffer(bytes([0, code]), dtype="<f2")[0])
+    if dtype == "t1":
+        return code, 1 if code else -1
+    if dtype == "t2" and code == 2:
+        code = 3
+    signed = dtype[0] in "it" and code >> (bits - 1)
+    return code, code - (1 << bits) if signed else code
+
+
+def later_array(rng, dtype, shape):
+    """Numbers in an array, and the bytes that the writer packs them to."""
+    pairs = [later(rng, dtype) for _ in range(math.prod(shape))]
+    bits = LATER[dtype]
+    stream = sum(code << (bits * number) for number, (code, _) in enumerate(pairs))
+    packed = stream.to_bytes((bits * len(pairs) + 7) // 8, "little")
+    kind = np.float32 if dtype in ("bf16", "f8") else np.int8
+    return np.array([number for _, number in pairs], dtype=kind).reshape(shape), packed
+
+
+def ours(dtype):
+    return "f8_e5m2" if dtype == "f8" else dtype
+
+
 def shape(rng):
     return tuple(rng.choice([0, 1, 1, 2, 3, 5]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4])))
 
@@ -71,7 +105,16 @@ def scalar(rng, dtype):
 
 
 def value(rng):
-    kind = rng.choice(["scalar", "scalar", "inferred", "str", "bitset", "ndarray", "ndarray"])
+    kind = rng.choice(["scalar", "scalar", "inferred", "str", "bitset", "ndarray", "ndarray", "later", "later array"])
+    if kind.startswith("later"):
+        dtype = rng.choice([*LATER])
+        if kind == "later":
+            _, number = later(rng, dtype)
+            return ScalarValue(number, dtype=dtype), {"type": ours(dtype), "value": as_json(number)}
+        given, _ = later_array(rng, dtype, shape(rng))
+        flat = [as_json(x) for x in given.reshape(-1).tolist()]
+        expected = {"type": "ndarray", "dtype": ours(dtype), "shape": list(given.shape), "value": flat}
+        return ScalarValue(given, dtype=dtype), expected
     if kind == "scalar":
         dtype = rng.choice([t for t in DTYPES if t != "bool"])
         given, found = scalar(rng, dtype)
@@ -96,10 +139,13 @@ def value(rng):
 
 
 def tensor(rng, stored):
-    dtype, dims = rng.choice(DTYPES), shape(rng)
-    expected = {"name": stored, "dtype": dtype, "shape": list(dims)}
+    dtype, dims = rng.choice([*DTYPES, *LATER]), shape(rng)
+    expected = {"name": stored, "dtype": ours(dtype), "shape": list(dims)}
     if rng.random() < 0.2:
         return UninitializedTensor(dtype=dtype, shape=dims), {**expected, "values": None}
+    if dtype in LATER:
+        values, packed = later_array(rng, dtype, dims)
+        return TensorSpec(values, dtype=dtype), {**expected, "values": packed.hex()}
     values = array(rng, dtype, dims)
     return TensorSpec(values), {**expected, "values": values.tobytes().hex()}
 
