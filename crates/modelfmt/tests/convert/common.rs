@@ -210,6 +210,11 @@ pub fn json_of(model: &Model) -> Object {
 
 pub fn assert_same(a: &Model, b: &Model, what: &str) {
     assert_eq!(tensors(a), tensors(b), "tensors, {what}");
+    if a.format() == Format::Oinf && a.container().version() == b.container().version() {
+        let quants =
+            |model: &Model| (0..model.tensor_count()).map(|at| model.quant(at).unwrap()).collect::<Vec<_>>();
+        assert_eq!(quants(a), quants(b), "quant payloads, {what}");
+    }
     if matches!(a.format(), Format::Aero | Format::AeroSet) {
         let (a, mut b) = (json_of(a), json_of(b));
         if a.is_empty() {

@@ -82,7 +82,7 @@ fn value(kind: u32, payload: &[u8]) -> Option<Value> {
             let shape = input.list(rank.into(), Input::u64)?;
             if let Some(&(name, bits)) = later(element) {
                 let count = nbytes(&shape, 1, 1)?;
-                let bytes = input.bytes(count.checked_mul(bits)?.div_ceil(8))?;
+                let bytes = input.bytes(packed_nbytes(count, bits)?)?;
                 let value: Vec<Value> = (0..count).map(|n| small(name, bits, code(bytes, n, bits))).collect();
                 return Some(json!({"type": "ndarray", "dtype": name, "shape": shape, "value": value}));
             }
@@ -105,6 +105,11 @@ fn value(kind: u32, payload: &[u8]) -> Option<Value> {
 /// The type of a number from 16 on.
 fn later(kind: u32) -> Option<&'static (&'static str, u64)> {
     LATER.get((kind as usize).checked_sub(16)?)
+}
+
+/// The bytes that so many elements of some bits take. The bits may be more than 64 bits count.
+fn packed_nbytes(count: u64, bits: u64) -> Option<u64> {
+    u64::try_from((u128::from(count) * u128::from(bits)).div_ceil(8)).ok()
 }
 
 /// The bits of an element, bit by bit.
@@ -162,7 +167,7 @@ fn tensor(input: &mut Input<'_>, version: u32) -> Option<Tensor> {
     let (dtype, implied) = match dtype.checked_sub(16) {
         Some(later) => {
             let &(dtype, bits) = LATER.get(later as usize)?;
-            (dtype, nbytes(&shape, 1, 1)?.checked_mul(bits)?.div_ceil(8))
+            (dtype, packed_nbytes(nbytes(&shape, 1, 1)?, bits)?)
         }
         None => {
             let &(dtype, size) = TYPES.get((dtype as usize).checked_sub(1)?)?;
