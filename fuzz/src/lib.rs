@@ -9,6 +9,7 @@ mod drivers;
 mod ggufs;
 mod model;
 mod mutate;
+mod outboards;
 mod plan;
 mod quant;
 mod readers;
@@ -35,6 +36,7 @@ pub mod targets {
         aero as aero_mutate, apr as apr_mutate, apr2 as apr2_mutate, gguf as gguf_mutate, mag as mag_mutate,
         oinf as oinf_mutate, safetensors as safetensors_mutate,
     };
+    pub use super::outboards::any as outboard;
     pub use super::plan::any as plan;
     pub use super::quant::{decode as quant_decode, encode as quant_encode};
     pub use super::readers::{
@@ -78,6 +80,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("oinf_mutate", targets::oinf_mutate),
     ("oinf_parse", targets::oinf_parse),
     ("oinf_roundtrip", targets::oinf_roundtrip),
+    ("outboard", targets::outboard),
     ("plan", targets::plan),
     ("quant_decode", targets::quant_decode),
     ("quant_encode", targets::quant_encode),

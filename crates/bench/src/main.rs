@@ -16,6 +16,7 @@ mod map;
 mod memory;
 mod open;
 mod plot;
+mod proof;
 mod quant;
 mod race;
 mod report;
@@ -240,6 +241,7 @@ fn run(args: &Args) -> Result {
     lookup::run(&mut bench)?;
     load::run(&mut bench)?;
     verify::run(&mut bench)?;
+    proof::run(&mut bench)?;
     convert::run(&mut bench)?;
     checked::run(&mut bench)?;
     quant::run(&mut bench)?;

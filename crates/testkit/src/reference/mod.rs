@@ -12,6 +12,7 @@ mod gguf;
 mod mag;
 mod msgpack;
 mod oinf;
+pub mod outboard;
 mod safetensors;
 
 use std::fmt;
