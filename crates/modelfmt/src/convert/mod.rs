@@ -35,6 +35,11 @@
 //! these are as many as it has scales, else into as many equal blocks. What fits neither is refused, and so is a weight without
 //! known scales.
 //!
+//! Scales and zero points that a file has beside the values of a tensor (OINF 2) stay with it where the target can hold them: in
+//! OINF 2, and under the reserved key of formats with JSON. Elsewhere they are a loss that is listed. `dequantize` makes
+//! scale × (number − zero point) of each number in f64, and rounds it once to the type that is asked for. A wider type keeps the
+//! numbers and so the scales; any other cast of such a tensor is refused.
+//!
 //! # Presets
 //!
 //! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the

@@ -30,7 +30,7 @@ pub struct ConvertOptions {
     /// and booleans. "Casts" on the page of [this module](mod@crate::convert) says what that does to values.
     pub cast: Vec<TypeRule>,
     /// Decodes quantized blocks to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these,
-    /// and the scales are left out: "Scales" on the page of [this module](mod@crate::convert).
+    /// and the scales are left out; scales and zero points of OINF 2 are applied: "Scales" on the page of [this module](mod@crate::convert).
     pub dequantize: Vec<TypeRule>,
     /// Which tensors are the scales of weights, where their names do not tell; of several rules for a weight the last one counts.
     pub scales: Vec<ScaleRule>,
