@@ -3,6 +3,7 @@
 //! ```text
 //! raw      memory that Python and others look into: buffers, maps, DLPack. The only `unsafe`
 //! work     long work beside the interpreter: threads, Ctrl-C, progress
+//! answers  levels, patterns, statistics: what is asked in words and answered in objects
 //! errors   errors of the library as exceptions of the package
 //! model    an open model
 //! options  keywords as options of the library
@@ -10,6 +11,7 @@
 //! oinf     OINF from what a dataclass holds
 //! ```
 
+mod answers;
 mod errors;
 mod files;
 mod model;

@@ -15,8 +15,8 @@ use pyo3::exceptions::{PyIndexError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::answers::{globs, json_of, level as level_of};
 use crate::errors::raise;
-use crate::files::{globs, json_of, level};
 use crate::raw::{Block, Given, Memory, PrivateMap, SharedMap};
 use crate::work::{self, Progress};
 
@@ -248,7 +248,7 @@ impl Model {
         threads: Option<usize>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<String> {
-        let level = self::level(py, level)?;
+        let level = level_of(py, level)?;
         let progress = Progress { callback: progress, total: self.model.container().file_size() };
         let report = work::run(py, threads, &progress, |work| self.model.verify_with(level, work))?;
         progress.finish()?;
@@ -295,7 +295,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyDict>> {
         let model = &*self.model;
         let stats = work::run(py, threads, &Progress::none(), |work| modelfmt::stats(model, position, work))?;
-        crate::files::stats(py, &stats.map_err(|error| raise(py, &error))?)
+        crate::answers::stats(py, &stats.map_err(|error| raise(py, &error))?)
     }
 
     /// What `modelfmt show` prints.

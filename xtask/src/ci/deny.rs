@@ -13,9 +13,8 @@ pub(super) fn check() -> Result {
     }
     exec(workspace::cargo("deny").args(["check", "licenses", "bans", "sources"]))?;
     // The Python package has a workspace of its own, whose dependencies go into the wheel.
-    let package =
-        ["--manifest-path", python::MANIFEST, "check", "--config", CONFIG, "licenses", "bans", "sources"];
-    exec(workspace::cargo("deny").args(package))?;
+    let package = ["--manifest-path", python::MANIFEST, "--config", CONFIG];
+    exec(workspace::cargo("deny").args(package).args(["check", "licenses", "bans", "sources"]))?;
     if exec(workspace::cargo("deny").args(["fetch", "db"])).is_err() {
         println!("the advisory database cannot be had here: advisories are not checked");
         return Ok(());
