@@ -25,14 +25,17 @@ const LOSSLESS: &[Route] = &[
     // MAG has no strings, and the model has one in its metadata.
     Route { file: "model.mag", options: &["--lossy"] },
     Route { file: "crc32c.mag", options: &["--lossy", "--checksum", "crc32c"] },
+    Route { file: "manifest.mag", options: &["--to", "mag@0.3"] },
     Route { file: "model.oinf", options: &[] },
+    Route { file: "version-2.oinf", options: &["--to", "oinf@2"] },
     Route { file: "model.aero", options: &[] },
     Route {
         file: "hashes.aero",
         options: &["--control-hash", "--page-hashes", "--tensor-hashes", "--shard-size", "16MiB"],
     },
     Route { file: "set/model.aeroset.json", options: &["--shard-size", "16MiB"] },
-    Route { file: "model.apr", options: &[] },
+    Route { file: "aprender.apr", options: &["--to", "apr"] },
+    Route { file: "model.apr", options: &["--to", "apr2"] },
     Route { file: "lz4.apr", options: &["--compress", "lz4"] },
     Route { file: "sharded/model.apr", options: &["--shard-size", "32MiB"] },
     Route { file: "sharded/model.safetensors.index.json", options: &["--shard-size", "32MiB"] },
