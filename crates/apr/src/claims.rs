@@ -1,10 +1,9 @@
 //! The CRC of the footer, which covers every byte before it, as a claim.
 
 use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
-use modelfmt_core::crc32::{Crc, Crc32};
 use modelfmt_core::{
     Fetch, Part,
-    author::{Cursor, Extent},
+    author::{Crc, Crc32, Cursor, Extent},
 };
 
 use crate::error::{Error, Fault, Result, malformed};

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Extent, ScanRange, finding, overlaps, with_causes},
+    author::{Crc, Extent, ScanRange, finding, overlaps, with_causes},
 };
 
 use crate::claims;

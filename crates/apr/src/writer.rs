@@ -1,8 +1,10 @@
 //! Streams a [`Plan`] into a sink.
 
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Sink, TensorData};
-use modelfmt_core::{Execution, Part, author::Extent};
+use modelfmt_core::{
+    Execution, Part,
+    author::{Crc, Extent},
+};
 
 use crate::error::{WriteError, unfit};
 use crate::layout::Plan;

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
-use modelfmt_core::crc32::Crc32;
 use modelfmt_core::{
     Fetch, Part,
-    author::{Cursor, Extent},
+    author::{Crc32, Cursor, Extent},
 };
 
 use crate::error::{Error, Fault, Result, malformed};

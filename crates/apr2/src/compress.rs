@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
 use modelfmt_core::{
     AlignedBuf, Execution,
-    author::{Extent, PIECE, align_up},
+    author::{Crc, Extent, PIECE, align_up},
 };
 
 use crate::blocks::{BLOCK, BLOCK_HEADER};

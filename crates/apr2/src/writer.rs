@@ -1,8 +1,10 @@
 //! Streams a plan into a sink.
 
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::write::{Region, Segment, Sink, TensorData};
-use modelfmt_core::{Execution, author::Extent};
+use modelfmt_core::{
+    Execution,
+    author::{Crc, Extent},
+};
 
 use crate::error::WriteError;
 use crate::layout::{Compression, Plan};

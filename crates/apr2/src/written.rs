@@ -1,6 +1,6 @@
 //! What has been written of a file.
 
-use modelfmt_core::crc32::Crc;
+use modelfmt_core::author::Crc;
 use modelfmt_core::write::Sink;
 
 use crate::error::WriteError;

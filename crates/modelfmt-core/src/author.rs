@@ -5,6 +5,8 @@
 //! they ask of the index of a set. [`reader!`](crate::reader), [`set_reader!`](crate::set_reader) and [`save!`](crate::save) make
 //! the public types of the crate.
 
+#[cfg(feature = "crc32")]
+pub use crate::crc32::{Crc, Crc32};
 pub use crate::cursor::Cursor;
 pub use crate::error::{Located, Shortened};
 pub use crate::execution::PIECE;

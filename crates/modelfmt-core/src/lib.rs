@@ -110,7 +110,7 @@
 //! - `json`: [`value::json`], metadata from and to JSON text; switches `serde` on.
 //! - `proof`: `proof`, sources that check what they read against a hash that you know.
 //! - `direct`: on Linux, [`load`] can read past the page cache, and have it forget what was read.
-//! - `crc32`: `crc32`, the CRC of pieces that come in any order.
+//! - `crc32`: `author::Crc`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
 //! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
@@ -123,7 +123,7 @@ mod checked;
 pub mod claims;
 mod container;
 #[cfg(feature = "crc32")]
-pub mod crc32;
+mod crc32;
 mod cursor;
 mod endian;
 mod error;

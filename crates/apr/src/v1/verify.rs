@@ -1,7 +1,6 @@
 //! Checks a file and reports every finding. The check names are those of `modelfmt verify`.
 
-use modelfmt_core::author::{ScanRange, finding, with_causes};
-use modelfmt_core::crc32::Crc;
+use modelfmt_core::author::{Crc, ScanRange, finding, with_causes};
 use modelfmt_core::{Execution, Fetch, Part, Report, VerifyLevel};
 
 use super::index::Index;

@@ -3,7 +3,6 @@
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
@@ -11,7 +10,7 @@ use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{
     Execution, Part,
-    author::{NameTable, align_up},
+    author::{Crc, NameTable, align_up},
 };
 
 use crate::error::{Fault, WriteError, unfit};

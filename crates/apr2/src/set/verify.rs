@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Error, Execution, Fetch, FetchFiles, Report, VerifyLevel,
-    author::{OpenSet, PIECE, ScanRange, Shortened, with_causes},
+    author::{Crc, OpenSet, PIECE, ScanRange, Shortened, with_causes},
 };
 
 use super::{SetIndex, Shard};

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use crc32fast::Hasher;
-use modelfmt_core::crc32::Crc;
 use modelfmt_core::{
     Bytes, Execution, Fetch, Part,
-    author::{Cursor, Scan, with_causes},
+    author::{Crc, Cursor, Scan, with_causes},
 };
 
 use crate::blocks::{BLOCK, Compressed};
