@@ -48,7 +48,7 @@ impl Plan {
         alignment: u32,
     ) -> Result<Self, WriteError> {
         for key in metadata.keys() {
-            check_key(key)?;
+            wire::check_key(key).map_err(|fault| unfit_key(key, fault))?;
         }
         let mut tensors = TensorTable::default();
         for spec in specs {
@@ -94,15 +94,6 @@ impl Plan {
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     dtype.ggml_type().is_some()
-}
-
-/// GGUF, `gguf_metadata_kv_t`: keys are ASCII of at most 65,535 bytes.
-fn check_key(key: &str) -> Result<(), WriteError> {
-    match key.len() {
-        _ if !key.is_ascii() => Err(unfit_key(key, Fault::KeyNotAscii)),
-        0..=wire::MAX_KEY_LEN => Ok(()),
-        len => Err(unfit_key(key, Fault::KeyLength(len as u64))),
-    }
 }
 
 fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>) -> Result<(), Fault> {

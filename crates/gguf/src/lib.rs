@@ -133,7 +133,7 @@
 //!
 //! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in pieces, so memory
 //! does not depend on the model's size. The bytes are those that gguf-py writes of the same tensors, keys and types in the same
-//! order. [`SetPlan`] writes a split model. `modelfmt` does not convert to GGUF yet.
+//! order. [`SetPlan`] writes a split model. [`Metadata::push_tree`] takes values as JSON has them.
 //!
 //! ```
 //! use modelfmt_gguf::modelfmt_core::write::MemoryFile;
@@ -184,12 +184,12 @@ mod writer;
 pub use error::{Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
-pub use metadata::{Array, ArrayBuf, MetaValue, Metadata};
+pub use metadata::{Array, ArrayBuf, Hints, MetaValue, Metadata, ValueError};
 pub use options::WriteOptions;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
-pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, later_files};
+pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, SplitName, later_files};
 pub use wire::ValueType;
 
 // What every format crate has of modelfmt-core.

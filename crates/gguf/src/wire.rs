@@ -92,6 +92,31 @@ impl ValueType {
         Self::F64,
     ];
 
+    /// Its name, such as `u8`, `string` or `array`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::F32 => "f32",
+            Self::Bool => "bool",
+            Self::String => "string",
+            Self::Array => "array",
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::F64 => "f64",
+        }
+    }
+
+    /// The type of that name.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Its number.
     pub(crate) const fn number(self) -> u32 {
         self as u32 // as `ALL` counts
@@ -127,6 +152,15 @@ impl TryFrom<u32> for ValueType {
     fn try_from(number: u32) -> Result<Self, Fault> {
         let known = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
         known.copied().ok_or(Fault::ValueType(number))
+    }
+}
+
+/// GGUF, `gguf_metadata_kv_t`: keys are ASCII of at most 65,535 bytes.
+pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
+    match key.len() {
+        _ if !key.is_ascii() => Err(Fault::KeyNotAscii),
+        0..=MAX_KEY_LEN => Ok(()),
+        len => Err(Fault::KeyLength(len as u64)),
     }
 }
 

@@ -10,8 +10,12 @@
 
 use std::sync::Arc;
 
+use modelfmt_gguf::modelfmt_core::write::{BoxError, Sink};
 use modelfmt_gguf::value::{Object, Value};
-use modelfmt_gguf::{DType, Index, MetaValue, Reader, Source, ValueType};
+use modelfmt_gguf::{
+    DType, Execution, Index, MetaValue, Metadata, Plan, Reader, SetPlan, Source, TensorData, TensorSpec,
+    ValueType, WriteOptions,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use testkit::gguf::{Gguf, array, string};
@@ -211,4 +215,67 @@ fn the_index_is_flat() {
         (100_000, Some(99_999))
     );
     assert!(index.heap_size() < 10 << 20, "{}", index.heap_size());
+}
+
+/// Values that are made when they are asked for, and a sink that keeps nothing.
+struct Endless;
+
+impl TensorData for Endless {
+    fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
+        out.fill((tensor as u64 ^ offset >> 22) as u8);
+        Ok(())
+    }
+}
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn writing_holds_little_whatever_the_size() {
+    let sizes = [70 << 20, 3, 100 << 20, 5000, 30 << 20];
+    let specs =
+        sizes.iter().enumerate().map(|(n, &len)| TensorSpec::new(n.to_string(), DType::I8, vec![len]));
+    let plan = Plan::new(specs, &Metadata::new(), &WriteOptions::new()).unwrap();
+    let (written, held) = peak(|| plan.write(&Endless, &Nowhere, &Execution::sequential()));
+    written.unwrap();
+    println!("{held} bytes held to write 200 MiB");
+    assert!(held < 8 << 20, "{held}");
+}
+
+#[test]
+fn planning_is_linear_in_tensors_and_keys() {
+    const N: usize = 20_000;
+    let plan = |tensors: usize, keys: usize, files: bool| {
+        let mut metadata = Metadata::new();
+        (0..keys).for_each(|n| metadata.push(&format!("key.{n:07}"), MetaValue::U32(7)).unwrap());
+        let specs =
+            (0..tensors).map(|n| TensorSpec::new(format!("blk.{n:07}.weight"), DType::F32, vec![2, 4]));
+        let (len, held) = peak(|| {
+            let options = WriteOptions::new().shard_size(1 << 20);
+            if files {
+                SetPlan::new("m", specs, &metadata, &options).unwrap().total_len()
+            } else {
+                Plan::new(specs, &metadata, &options).unwrap().file_len()
+            }
+        });
+        let hints = peak(|| metadata.hints()).1;
+        (held, hints, len)
+    };
+    for files in [false, true] {
+        for (tensors, keys) in [(N, 0), (0, N)] {
+            let (one, one_hints, len) = plan(tensors, keys, files);
+            let (two, two_hints, _) = plan(2 * tensors, 2 * keys, files);
+            println!(
+                "{tensors} tensors, {keys} keys: {one} and {two} bytes; {one_hints} and {two_hints} for hints; file of {len}"
+            );
+            // A vector that doubles holds up to twice of what it needs, at one size or the other.
+            assert!(two <= 4 * one + (64 << 10) && two_hints <= 4 * one_hints + (64 << 10));
+            assert!(one as u64 <= 4 * len + (64 << 10), "{one} for a file of {len}");
+        }
+    }
 }

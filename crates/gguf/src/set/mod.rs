@@ -7,6 +7,6 @@ mod reader;
 mod verify;
 
 pub use index::SetIndex;
-pub use name::later_files;
+pub use name::{SplitName, later_files};
 pub use plan::SetPlan;
 pub use reader::{AsyncSetReader, SetReader};

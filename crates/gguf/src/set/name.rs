@@ -2,18 +2,19 @@
 
 /// The name of a file of a split, taken apart: `NAME-00002-of-00003.gguf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SplitName<'a> {
+pub struct SplitName<'a> {
     /// What stands before the numbers, with the folder.
-    pub(crate) stem: &'a str,
+    pub stem: &'a str,
     /// The number of the file, from 1 on.
-    pub(crate) number: u64,
+    pub number: u64,
     /// How many files there are.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 impl<'a> SplitName<'a> {
     /// Takes a name apart; `None` if it is not that of a file of a split.
-    pub(crate) fn parse(name: &'a str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(name: &'a str) -> Option<Self> {
         let rest = name.strip_suffix(".gguf")?;
         let (rest, count) = rest.rsplit_once("-of-")?;
         let (stem, number) = rest.rsplit_once('-')?;
@@ -26,7 +27,8 @@ impl<'a> SplitName<'a> {
     }
 
     /// The name of another file of the same split, counted from 0.
-    pub(crate) fn sibling(&self, number: u64) -> String {
+    #[must_use]
+    pub fn sibling(&self, number: u64) -> String {
         file_name(self.stem, number, self.count)
     }
 }

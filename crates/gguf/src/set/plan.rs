@@ -18,7 +18,8 @@ use crate::wire;
 
 /// A split set that is about to be written: files `STEM-00001-of-0000N.gguf`.
 ///
-/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next.
+/// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next. A model that needs one file
+/// alone is no split: the file is `STEM.gguf`, as gguf-py does.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     shards: Vec<Shard>,
@@ -69,11 +70,14 @@ impl SetPlan {
             rest = later;
             let mut own = if number == 0 { metadata.clone() } else { others.clone() };
             let values = [MetaValue::U16(number), MetaValue::U16(count), MetaValue::I32(sum)];
-            for (key, value) in wire::SPLIT.into_iter().zip(values) {
+            let said = wire::SPLIT.into_iter().zip(values).filter(|_| count > 1);
+            for (key, value) in said {
                 own.push(key, value).map_err(|fault| unfit_key(key, fault))?;
             }
             let plan = Plan::lay_out(here.iter().cloned(), &own, alignment)?;
-            shards.push(Shard { name: file_name(stem, number.into(), count.into()), plan, first });
+            let name =
+                if count > 1 { file_name(stem, number.into(), count.into()) } else { format!("{stem}.gguf") };
+            shards.push(Shard { name, plan, first });
         }
         Ok(Self { shards })
     }

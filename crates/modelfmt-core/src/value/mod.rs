@@ -107,6 +107,17 @@ impl Value {
         }
     }
 
+    /// Whether JSON has every number in it: none is a NaN or an infinity.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        match self {
+            Self::Float(x) => x.is_finite(),
+            Self::Array(items) => items.iter().all(|item| item.is_json()),
+            Self::Object(object) => object.values().all(Self::is_json),
+            _ => true,
+        }
+    }
+
     /// Whether this is [`Value::Null`].
     #[must_use]
     pub const fn is_null(&self) -> bool {

@@ -1,5 +1,9 @@
 //! Metadata as it stands in the file, taken apart when it is asked for.
 
+mod tree;
+
+pub use tree::{Hints, ValueError};
+
 use modelfmt_core::author::NameTable;
 use modelfmt_core::value::{List, Object, Value};
 
