@@ -126,6 +126,7 @@ fn names(entry: &Capabilities) -> String {
         Names::AnyBut(reserved) => format!("any but `{reserved}`"),
         Names::UpTo65535Bytes => "1 to 65,535 bytes".to_owned(),
         Names::UpTo256Bytes => "1 to 256 bytes".to_owned(),
+        Names::UpTo63Bytes => "up to 63 bytes".to_owned(),
         Names::Plain => "`A-Z a-z 0-9 . _ -`".to_owned(),
     }
 }
@@ -138,9 +139,7 @@ const fn metadata(entry: &Capabilities) -> &'static str {
         Metadata::Typed => "typed values by key, size variables",
         Metadata::Strings => "strings by key",
         Metadata::Index => "JSON in the index",
-        Metadata::ReadOnly => match entry.format {
-            Format::Gguf | Format::GgufSharded => "typed values by key",
-            _ => "as it is",
-        },
+        Metadata::TypedLists => "typed values and lists by key",
+        Metadata::ReadOnly => "as it is",
     }
 }

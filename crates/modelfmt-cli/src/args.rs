@@ -182,6 +182,7 @@ impl From<LevelArg> for VerifyLevel {
   modelfmt convert model.safetensors model.apr --quantize q8_0
   modelfmt convert model.safetensors model.aero --quantize q4_k_m
   modelfmt convert model.gguf model.aero
+  modelfmt convert model.safetensors model.gguf --quantize q4_k_m --metadata keys.json
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
 pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them
@@ -241,6 +242,9 @@ pub(crate) struct Convert {
     /// Drop metadata that the target cannot hold, listing each
     #[arg(long, help_heading = "Metadata")]
     pub(crate) lossy: bool,
+    /// Make JSON text of metadata that the target holds only as text (safetensors; in GGUF null, objects and mixed lists)
+    #[arg(long, help_heading = "Metadata")]
+    pub(crate) stringify: bool,
     /// A JSON object whose top-level keys replace those of the target's metadata
     #[arg(long, value_name = "FILE.json", help_heading = "Metadata", value_hint = ValueHint::FilePath)]
     pub(crate) metadata: Option<PathBuf>,
@@ -260,8 +264,8 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
     pub(crate) declare: Vec<String>,
 
-    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors; the last two become sets by it), such as 2GiB or
-    /// 500MB
+    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors, GGUF; the last three become sets by it), such as
+    /// 2GiB or 500MB
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
     /// AERO: add the hash of header, table of contents and names (IHSH)
@@ -283,9 +287,9 @@ pub(crate) struct Convert {
     /// APR2: compress tensors in LZ4 blocks; not done by default
     #[arg(long, value_name = "lz4|none", help_heading = "Layout", value_parser = ["lz4", "none"])]
     pub(crate) compress: Option<String>,
-    /// APR2: alignment of tensors, 64 by default
-    #[arg(long, value_name = "32|64", help_heading = "Layout", value_parser = ["32", "64"])]
-    pub(crate) align: Option<String>,
+    /// Alignment of tensors in bytes. APR2: 32 or 64, by default 64; GGUF: a power of two, by default the source's or 32
+    #[arg(long, value_name = "N", help_heading = "Layout")]
+    pub(crate) align: Option<u32>,
     /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
     #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
     pub(crate) checksum: Option<String>,

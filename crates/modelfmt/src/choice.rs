@@ -36,6 +36,8 @@ pub enum Choice {
     Architecture,
     /// [`ConvertOptions::model_type`](crate::ConvertOptions::model_type).
     ModelType,
+    /// [`ConvertOptions::stringify`](crate::ConvertOptions::stringify).
+    Stringify,
     /// [`ConvertOptions::shard_size`](crate::ConvertOptions::shard_size).
     ShardSize,
     /// [`ConvertOptions::control_hash`](crate::ConvertOptions::control_hash).
@@ -80,6 +82,7 @@ impl Choice {
             Self::ModelName => "model_name",
             Self::Architecture => "architecture",
             Self::ModelType => "model_type",
+            Self::Stringify => "stringify",
             Self::ShardSize => "shard_size",
             Self::ControlHash => "control_hash",
             Self::PageHashes => "page_hashes",

@@ -16,7 +16,7 @@
 //!                       ▼
 //!    Model: tensors, values, metadata, verify
 //!                       │
-//!    inspect   show   extract   diff   convert ──▶ any format but GGUF and APR1
+//!    inspect   show   extract   diff   convert ──▶ any format but APR1
 //! ```
 //!
 //! What is peculiar to a format is reached through its own reader ([`Model::as_aero`] and its siblings, or

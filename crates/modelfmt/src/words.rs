@@ -18,6 +18,8 @@ pub enum Remedy {
     AllowTies,
     /// Drop it: [`ConvertOptions::lossy`](crate::ConvertOptions::lossy).
     Lossy,
+    /// Make it text: [`ConvertOptions::stringify`](crate::ConvertOptions::stringify).
+    Stringify,
     /// Leave the tensor out: [`ConvertOptions::exclude`](crate::ConvertOptions::exclude).
     Exclude,
     /// Take a wider type: [`ConvertOptions::widen`](crate::ConvertOptions::widen).
@@ -67,6 +69,7 @@ impl Words for Own {
             Remedy::SkipVerification => "no_verify".to_owned(),
             Remedy::AllowTies => "allow_ties".to_owned(),
             Remedy::Lossy => "lossy".to_owned(),
+            Remedy::Stringify => "stringify".to_owned(),
             Remedy::Exclude => "exclude".to_owned(),
             Remedy::Widen(_) => "widen".to_owned(),
             Remedy::Cast { to, by_name: true } => format!("cast by name to {to}"),

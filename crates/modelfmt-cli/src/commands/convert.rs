@@ -69,12 +69,16 @@ fn written(output: &Path, converted: &Converted) -> String {
     let is_index = |file: &&WrittenFile| {
         output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
     };
-    let Some(index) = converted.files.iter().find(is_index).filter(|_| converted.format.is_set()) else {
+    // That of a split says how many files there are.
+    let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
+    let index = first.or_else(|| converted.files.iter().find(is_index));
+    let Some(index) = index.filter(|_| converted.format.is_set()) else {
         return output.display().to_string();
     };
     let others: Vec<&str> =
         converted.files.iter().filter(|file| *file != index).map(|file| file.path.as_str()).collect();
     let files = match others.as_slice() {
+        [] => return output.with_file_name(&index.path).display().to_string(),
         few if few.len() <= FEW => few.join(", "),
         [first, .., last] => format!("{} files, {first} to {last}", others.len()),
         _ => String::new(),
@@ -115,6 +119,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.quantize.clone_from(&args.quantize);
     options.no_verify = args.no_verify;
     options.lossy = args.lossy;
+    options.stringify = args.stringify;
     options.allow_ties = args.allow_ties;
     options.allow_extended_types = args.allow_extended_types;
     options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
@@ -135,7 +140,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
         "lz4" => Compression::Lz4,
         _ => Compression::None,
     });
-    options.align = args.align.as_deref().and_then(|word| word.parse().ok());
+    options.align = args.align;
     options.checksum = args.checksum.as_deref().map(|word| match word {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,

@@ -19,9 +19,15 @@ impl ConvertOptions {
             return Err(Error::usage(choice, why));
         }
         self.check_values()?;
-        if let Some(align) = self.align.filter(|align| !matches!(align, 32 | 64)) {
-            let why = format!("tensors are aligned to 32 or 64 bytes, not to {align}");
-            return Err(Error::usage(Choice::Align, why));
+        let is_gguf = matches!(target, Format::Gguf | Format::GgufSharded);
+        let is_alignment =
+            |align: u32| if is_gguf { align.is_power_of_two() } else { matches!(align, 32 | 64) };
+        if let Some(align) = self.align.filter(|&align| !is_alignment(align)) {
+            let good = if is_gguf { "a power of two" } else { "32 or 64 bytes" };
+            return Err(Error::usage(
+                Choice::Align,
+                format!("tensors are aligned to {good}, not to {align}"),
+            ));
         }
         if self.shard_size == Some(0) {
             return Err(Error::usage(Choice::ShardSize, "is 0; give a number of bytes, such as 2GiB"));

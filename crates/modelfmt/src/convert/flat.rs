@@ -1,5 +1,7 @@
 //! The metadata of a model as one flat list, and what differs between those of two (docs/formats/conversion.md#in-common).
 
+use std::collections::HashSet;
+
 use modelfmt_core::value::{Object, Value};
 
 use super::names::{self, Said, is_added};
@@ -39,7 +41,7 @@ impl Model {
 
 /// The metadata as one flat list, and where the names of the model come from.
 fn flat(model: &Model) -> Result<(Object, Said)> {
-    let Content { keys: read, reserved, said, config, .. } = Content::read(model)?;
+    let Content { keys: mut read, reserved, restored, said, config, .. } = Content::read(model)?;
     let mut keys = source::own(model)?;
     if !source::is_native(model) && !read.contains_key(reserved::KEY) {
         keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says
@@ -49,6 +51,9 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
     for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
         keys.insert(key, value.clone());
     }
+    // Of these, what stands in the file counts.
+    let restored: HashSet<String> = restored.into_iter().collect();
+    read.retain(|key, _| !restored.contains(key));
     let mut put = |key: &str, value: Value| match keys.get(key) {
         None => _ = keys.insert(key, value),
         Some(known) if *known == value => {}

@@ -10,6 +10,10 @@ use modelfmt_core::write::{AtomicFile, InputFiles, NewFiles, NewFolder, Overwrit
 
 use super::listing;
 use super::output::WrittenFile;
+#[cfg(feature = "gguf")]
+use crate::error::Error;
+use crate::error::Result;
+use crate::formats::Format;
 
 /// The folder of an output, with what stands in it (docs/formats/conversion.md#outputs).
 pub(crate) struct Guard {
@@ -28,10 +32,33 @@ impl Guard {
     /// Looks at what stands where `out` will be.
     pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let is_replaced = overwrite == Overwrite::Replace;
-        let old = if is_replaced { listing::files_of(out) } else { BTreeSet::new() };
+        let mut old = BTreeSet::new();
+        if overwrite == Overwrite::Replace {
+            old = listing::files_of(out);
+            #[cfg(feature = "gguf")]
+            old.extend(super::splits::files_of(out));
+        }
         let (folder, out) = (folder.to_owned(), out.to_owned());
         Self { folder, out, overwrite, inputs, old, others: OnceLock::new() }
+    }
+
+    /// Looks also for what the target takes the place of under other names: the split of GGUF into another number of files.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] for a file of one, if it may not be replaced.
+    #[cfg_attr(
+        not(feature = "gguf"),
+        expect(unused_mut, unused_variables, reason = "nothing else is named so")
+    )]
+    pub(super) fn of_target(mut self, target: Format) -> Result<Self> {
+        #[cfg(feature = "gguf")]
+        if target == Format::GgufSharded {
+            self.old.extend(super::splits::files_of_stem(&self.out));
+            if let Some(existing) = self.old.first().filter(|_| self.overwrite == Overwrite::Refuse) {
+                return Err(Error::Exists { path: self.folder.join(existing) });
+            }
+        }
+        Ok(self)
     }
 
     /// Begins an output that is one file.
@@ -64,9 +91,20 @@ impl Guard {
     }
 
     /// Another index that names a file.
-    fn other_with(&self, path: &Path) -> Option<&Path> {
+    fn other_with(&self, path: &Path) -> Option<PathBuf> {
+        #[cfg(feature = "gguf")]
+        {
+            let is_old = |first: &PathBuf| {
+                let name = first.file_name().and_then(|name| name.to_str());
+                *first == self.out || name.is_some_and(|name| self.old.contains(name))
+            };
+            let first = super::splits::first_of(path).filter(|first| !is_old(first));
+            if first.is_some() {
+                return first;
+            }
+        }
         let others = self.others.get_or_init(|| self.others());
-        others.iter().find(|(_, files)| files.contains(path)).map(|(index, _)| &**index)
+        others.iter().find(|(_, files)| files.contains(path)).map(|(index, _)| index.clone())
     }
 
     fn others(&self) -> Vec<(PathBuf, InputFiles)> {
@@ -130,6 +168,10 @@ fn is_part_of(index: &str, file: &str) -> bool {
         let rest = file.strip_prefix(stem)?;
         Some(rest.strip_prefix('.').is_some_and(is_aero) || is_shard(rest))
     };
+    #[cfg(feature = "gguf")]
+    if super::splits::is_part_of(index, file) {
+        return true;
+    }
     let mut stems = ENDINGS.iter().filter_map(|ending| index.strip_suffix(ending)).chain([index]);
     is_aero(file) || stems.any(|stem| !stem.is_empty() && after(stem) == Some(true))
 }
@@ -168,6 +210,10 @@ mod tests {
             ("m.apr", "m-00001-of-00002.apr"),
             ("m.v2.json", "m.v2-00001-of-00002.apr"),
             ("manifest", "manifest-00001-of-00002.apr"),
+            #[cfg(feature = "gguf")]
+            ("m-00001-of-00002.gguf", "m-00003-of-00003.gguf"),
+            #[cfg(feature = "gguf")]
+            ("m.gguf", "m-00003-of-00003.gguf"),
         ] {
             assert!(is_part_of(index, file), "{index} {file}");
         }
@@ -180,6 +226,8 @@ mod tests {
             ("m.safetensors.index.json", "sub/m-00001-of-00002.safetensors"),
             (".apr", "-1-of-2.apr"),
             ("m.apr", "thesis.txt"),
+            ("m-00001-of-00002.gguf", "mm-00002-of-00002.gguf"),
+            ("m.gguf", "m.gguf"),
         ] {
             assert!(!is_part_of(index, file), "{index} {file}");
         }

@@ -15,8 +15,10 @@ use super::names::{
 };
 use super::options::ConvertOptions;
 use super::plain;
-use super::reserved::{Changes, KEY, Reserved};
+use super::reserved::{Changes, Hints, KEY, Reserved};
 use super::source::Content;
+use super::{file_type, typed_lists};
+use crate::choice::Choice;
 use crate::formats::Format;
 use crate::formats::capabilities::{Capabilities, Metadata as Kind};
 use crate::quant::Quant;
@@ -64,13 +66,15 @@ impl Mapper<'_> {
             losses.extend(own_set);
         }
         if source == Format::Mag {
-            let is_bare = |(_, value): &(&str, &Value)| !plain::is_json(value);
+            let is_bare = |(_, value): &(&str, &Value)| !value.is_json();
             notes.extend(
                 keys.iter().filter(is_bare).map(|(key, _)| format!("metadata key {key:?}: {}", bare::NOTE)),
             );
         }
         let mut reserved = reserved.unwrap_or_else(|| Reserved::new(source));
-        let mut is_foreign = reserved.format != source && !is_same_family(reserved.format, source);
+        // A container that asks for no keys adds none.
+        let mut is_foreign =
+            reserved.format != source && !is_same_family(reserved.format, source) && family(source).is_some();
         let mut gone = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
             // Back to where it came from, from the last container to the first.
@@ -187,7 +191,7 @@ impl Mapper<'_> {
 
     /// For a target whose metadata is a list of keys with values of its own kinds.
     fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
-        let Content { mut keys, reserved, losses, own, own_set, notes, .. } = content;
+        let Content { format, mut keys, reserved, losses, own, own_set, notes, .. } = content;
         let mut metadata = Metadata {
             keys: Object::new(),
             sizevars: Object::new(),
@@ -202,9 +206,12 @@ impl Mapper<'_> {
         metadata.losses.extend(self.lost_quants(tensors));
         // All keys, and those whose values may be in the form `{"type", "value"}`.
         let (mut all, mut typed) = (Object::new(), HashSet::new());
+        let (mut origin, mut hints) = (format, Hints::default());
         if let Some(reserved) = reserved {
+            origin = reserved.format;
             metadata.undo(&mut keys, &reserved, self.stem);
             metadata.sizevars = reserved.sizevars;
+            hints = reserved.hints;
             if !reserved.metadata.is_empty() {
                 typed.extend(reserved.metadata.keys().map(str::to_owned));
                 all = reserved.metadata;
@@ -234,13 +241,28 @@ impl Mapper<'_> {
         for (key, value) in self.options.metadata.iter().flatten() {
             all.insert(key, value.clone());
             typed.insert(key.to_owned());
+            hints.stored.remove(key);
+        }
+        if self.target.metadata == Kind::TypedLists {
+            all = typed_lists::in_order(all, &hints.keys);
         }
         for (key, value) in all {
-            match self.value(&key, value, typed.contains(&key)) {
+            let is_typed = typed.contains(&key);
+            match self.value(&key, &value, is_typed, &hints) {
                 Ok(value) => _ = metadata.keys.insert(key, value),
-                Err(why) => metadata.losses.push(Unsupported::loss("metadata key", &key, why)),
+                Err(why) => match self.as_text(&key, &value, is_typed, why) {
+                    Ok(text) => {
+                        hints.text.push(key.clone());
+                        metadata.keys.insert(key, text);
+                    }
+                    Err(loss) => metadata.losses.push(loss),
+                },
             }
         }
+        if matches!(self.target.format, Format::Gguf | Format::GgufSharded) {
+            file_type::state(&mut metadata.keys, self.options, tensors, &mut metadata.notes);
+        }
+        self.keep_hints(&mut metadata, origin, hints);
         self.map_sizevars(&mut metadata);
         metadata
     }
@@ -257,6 +279,36 @@ impl Mapper<'_> {
             Unsupported { remedy, ..Unsupported::loss(super::quants::SUBJECT, name, why) }
         };
         quants.iter().map(loss).collect()
+    }
+
+    /// The value as text, if that is asked for and helps; else what is lost, and what would help.
+    fn as_text(&self, key: &str, value: &Value, typed: bool, why: String) -> Result<Value, Unsupported> {
+        let loss = Unsupported::loss("metadata key", key, why);
+        if !self.target.format.takes(Choice::Stringify) {
+            return Err(loss);
+        }
+        let plain = if typed { value.to_plain() } else { value.clone() };
+        let text = json::to_string(&plain).ok().map(Value::from);
+        match text.and_then(|text| self.value(key, &text, false, &Hints::default()).ok()) {
+            Some(text) if self.options.stringify => Ok(text),
+            Some(_) => Err(Unsupported { remedy: Some(Remedy::Stringify), ..loss }),
+            None => Err(loss),
+        }
+    }
+
+    /// Puts what the values do not tell of those of GGUF under the reserved key, where the target has a place for it.
+    fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
+        let is_of_gguf = matches!(origin, Format::Gguf | Format::GgufSharded) && !hints.is_empty();
+        let is_text = self.target.metadata == Kind::Strings && self.options.stringify;
+        if !is_of_gguf || !(is_text || matches!(self.target.metadata, Kind::Index | Kind::Object)) {
+            return;
+        }
+        let reserved = Reserved::with_hints(origin, hints);
+        if metadata.keys.contains_key(KEY) || !is_text {
+            return metadata.reserve(&reserved);
+        }
+        let text = json::to_string(&reserved.to_object()).unwrap_or_default();
+        metadata.keys.insert(KEY, text);
     }
 
     fn map_sizevars(&self, metadata: &mut Metadata) {
@@ -283,9 +335,9 @@ impl Mapper<'_> {
 
     /// The value in the form that the target takes, or why it cannot. `typed` says whether an object may be a value with its
     /// type; elsewhere an object that looks like one is an object.
-    fn value(&self, key: &str, value: Value, typed: bool) -> Result<Value, String> {
+    fn value(&self, key: &str, value: &Value, typed: bool, hints: &Hints) -> Result<Value, String> {
         let format = self.target.format;
-        let found = if typed { plain::kind(&value) } else { value.kind().to_owned() };
+        let found = if typed { plain::kind(value) } else { value.kind().to_owned() };
         let unwrapped = || if typed { value.to_plain() } else { value.clone() };
         match self.target.metadata {
             Kind::Numbers if !(1..=65_535).contains(&key.len()) => {
@@ -306,12 +358,13 @@ impl Mapper<'_> {
             }
             Kind::Index => {
                 let why = || format!("JSON has no NaN and no infinity, as {found} has here");
-                Some(unwrapped()).filter(|value| !typed || plain::is_json(value)).ok_or_else(why)
+                Some(unwrapped()).filter(|value| !typed || value.is_json()).ok_or_else(why)
             }
-            _ if !typed && value.as_object().is_some() => {
+            Kind::Typed if !typed && value.as_object().is_some() => {
                 Err(format!("{format} holds numbers, booleans, strings and flat lists, not {found}"))
             }
-            _ => super::write::own_value(self.target, key, value),
+            Kind::TypedLists => typed_lists::value(self.target, key, value, typed, hints),
+            _ => super::write::own_value(self.target, key, value.clone()),
         }
     }
 }
@@ -347,6 +400,9 @@ impl Metadata {
         }
         for (name, _) in &reserved.quants {
             self.losses.push(Unsupported::loss(super::quants::SUBJECT, name, taken()));
+        }
+        for key in reserved.hints.types.keys() {
+            self.losses.push(Unsupported::loss("type of metadata key", key, taken()));
         }
         let keys = reserved.metadata.keys().chain(reserved.sizevars.keys());
         let keys = keys.chain(reserved.aside.keys()).chain(reserved.floats.keys());
@@ -442,7 +498,7 @@ impl Asked<'_> {
             if keys.get(key).is_some_and(is_good) {
                 return;
             }
-            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && plain::is_json(own)) {
+            if let Some(own) = self.typed.get(key).filter(|own| is_good(own) && own.is_json()) {
                 return changes.set(keys, key, own.clone());
             }
             // What `--metadata` says replaces this later.

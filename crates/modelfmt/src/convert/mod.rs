@@ -56,6 +56,7 @@ mod check;
 pub(crate) mod chosen;
 #[cfg(not(target_arch = "wasm32"))]
 mod config;
+mod file_type;
 pub(crate) mod fit;
 pub(crate) mod flat;
 #[cfg(not(target_arch = "wasm32"))]
@@ -79,9 +80,12 @@ mod scaling;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
 mod source;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod splits;
 mod tensors;
 mod tied;
 pub(crate) mod transform;
+mod typed_lists;
 mod write;
 
 use std::collections::BTreeMap;
@@ -175,7 +179,7 @@ impl std::fmt::Debug for Conversion<'_> {
 impl<'a> Conversion<'a> {
     /// Chooses tensors, their types and the metadata.
     ///
-    /// APR2 and safetensors become sets with [`ConvertOptions::shard_size`].
+    /// APR2, safetensors and GGUF become sets with [`ConvertOptions::shard_size`].
     ///
     /// # Errors
     /// [`Error::Usage`], [`Error::Unsupported`]; [`Error::NotEnabled`] for a target that this build cannot write.
@@ -250,6 +254,7 @@ impl<'a> Conversion<'a> {
         use modelfmt_core::write::Output;
         let mut out = out.as_ref().to_owned();
         let name = output::file_name(self.target, &out)?;
+        let name = name.map(|name| self.first_file(&out, name)).transpose()?;
         if let Some(name) = &name {
             out.set_file_name(name);
         }
@@ -262,6 +267,7 @@ impl<'a> Conversion<'a> {
         }
         let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
         let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let guard = guard.of_target(self.target)?;
         let mut converted = if let Some(name) = name {
             let folder = out.parent().unwrap_or(Path::new(""));
             self.write_to_folder(folder, &name, &guard.files(), work)?
@@ -304,7 +310,8 @@ impl<'a> Conversion<'a> {
         self.write_one(Path::new(&name), sink, work)
     }
 
-    /// Writes a target that is several files. `name` is that of its index.
+    /// Writes a target that is several files. `name` is that of its index; of a split of GGUF it is the stem of its files, with or
+    /// without the ending.
     ///
     /// # Errors
     /// As [`convert`]; also [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
@@ -314,7 +321,19 @@ impl<'a> Conversion<'a> {
         files: &impl NewFiles,
         work: &Execution<'_>,
     ) -> Result<Converted> {
-        self.write_to_folder(Path::new(""), name, files, work)
+        if !self.target.is_set() {
+            return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
+        }
+        let name = output::index_name(self.target, name)?;
+        let name = self.first_file(Path::new(&name), name.clone())?;
+        self.write_to_folder(Path::new(""), &name, files, work)
+    }
+
+    fn first_file(&self, out: &Path, name: String) -> Result<String> {
+        write::first_file(&self.job(), self.target, name).map_err(|error| match error {
+            JobError::Read(error) => self.model.failed(error),
+            JobError::Write(error) => write::failed(out, error),
+        })
     }
 
     fn write_one(&self, path: &Path, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
@@ -333,15 +352,11 @@ impl<'a> Conversion<'a> {
         files: &impl NewFiles,
         work: &Execution<'_>,
     ) -> Result<Converted> {
-        if !self.target.is_set() {
-            return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
-        }
-        let name = output::index_name(self.target, name)?;
         let values = self.values()?;
         let finish = || values.finish_and_keep(work);
-        let recorded = Recorded::new(files, &name, &finish);
-        let path = folder.join(&name);
-        write::set(self, &values, &name, &recorded, work).map_err(|error| {
+        let recorded = Recorded::new(files, name, &finish);
+        let path = folder.join(name);
+        write::set(self, &values, name, &recorded, work).map_err(|error| {
             let error = match error {
                 JobError::Write(error) => JobError::Write(output::within(folder, error)),
                 read => read,

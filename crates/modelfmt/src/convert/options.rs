@@ -46,6 +46,9 @@ pub struct ConvertOptions {
     pub no_verify: bool,
     /// Drops metadata that the target cannot hold; [`Converted::dropped`](crate::convert::Converted::dropped) lists it.
     pub lossy: bool,
+    /// Makes JSON text of metadata that the target holds only as text: of what is no string in safetensors, of null, objects and lists
+    /// with members of several types in GGUF. GGUF's own types come back from safetensors.
+    pub stringify: bool,
     /// Metadata whose top-level keys replace those of the target's.
     pub metadata: Option<Object>,
     /// OINF: size variables to add, or to give another value.
@@ -62,7 +65,7 @@ pub struct ConvertOptions {
     pub include: Vec<String>,
     /// No tensor whose name matches one of these globs.
     pub exclude: Vec<String>,
-    /// In bytes. AERO: cap of a weight shard. AEROSET, APR2 and safetensors: cap of a file, and the last two become sets by it.
+    /// In bytes. AERO: cap of a weight shard. AEROSET, APR2, safetensors and GGUF: cap of a file, and the last three become sets by it.
     pub shard_size: Option<u64>,
     /// AERO: an IHSH chunk, the hash of header, table of contents and names.
     pub control_hash: bool,
@@ -76,7 +79,8 @@ pub struct ConvertOptions {
     pub no_zstd: bool,
     /// APR2: whether tensors are compressed. They are not, if not given.
     pub compress: Option<Compression>,
-    /// APR2: the alignment of tensors in bytes, 32 or 64. 64, if not given.
+    /// The alignment of tensors in bytes. APR2: 32 or 64; 64, if not given. GGUF: a power of two; that of the source, if not given and
+    /// it is GGUF, else 32.
     pub align: Option<u32>,
     /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given. [`Target`](crate::Target) reads both from text.
     pub version: Option<String>,
@@ -236,6 +240,7 @@ impl ConvertOptions {
             (Choice::ModelName, self.model_name.is_some()),
             (Choice::Architecture, self.architecture.is_some()),
             (Choice::ModelType, self.model_type.is_some()),
+            (Choice::Stringify, self.stringify),
             (Choice::ShardSize, self.shard_size.is_some()),
             (Choice::ControlHash, self.control_hash),
             (Choice::PageHashes, self.page_hashes.is_some()),

@@ -166,6 +166,19 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
             })?;
             Ok(format!("{stem}{ENDING}"))
         }
+        // Only all of them tell how many files there are, which their names say: this is their stem.
+        #[cfg(feature = "gguf")]
+        Format::GgufSharded => {
+            let stem = modelfmt_gguf::SplitName::parse(name).map(|name| name.stem);
+            let stem = stem.unwrap_or_else(|| name.strip_suffix(".gguf").unwrap_or(name));
+            if stem.is_empty() {
+                let why = format!(
+                    "the files of a split are named STEM-00001-of-00002.gguf, and {name:?} has no stem"
+                );
+                return Err(Error::usage(Choice::Output, why));
+            }
+            Ok(stem.to_owned())
+        }
         _ => Ok(name.to_owned()),
     }
 }

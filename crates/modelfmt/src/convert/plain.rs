@@ -9,13 +9,3 @@ pub(super) fn kind(value: &Value) -> String {
         None => value.kind().to_owned(),
     }
 }
-
-/// Whether JSON has every number in a value.
-pub(super) fn is_json(value: &Value) -> bool {
-    match value {
-        Value::Float(x) => x.is_finite(),
-        Value::Array(items) => items.iter().all(|item| is_json(&item)),
-        Value::Object(object) => object.values().all(is_json),
-        _ => true,
-    }
-}

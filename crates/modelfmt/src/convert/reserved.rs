@@ -43,12 +43,55 @@ pub(super) struct Reserved {
     pub(super) floats: Object,
     /// The order of the tensors, by their positions, where the container sorts them.
     pub(super) order: Vec<u64>,
+    /// What plain values do not tell of a model whose format has types of its own for them.
+    pub(super) hints: Hints,
     /// What was done to the keys at top level because the target asks for some.
     pub(super) changes: Changes,
     /// Where a model of a third format has been since, and what was done to its keys on leaving there.
     pub(super) via: Vec<(Format, Changes)>,
     /// What else there is, which is carried along.
     other: Object,
+}
+
+/// What plain values do not tell of GGUF's metadata.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hints {
+    /// The types of values that would get others, by key.
+    pub(super) types: Object,
+    /// Values that JSON does not have bit for bit, as they stand in the file, by key.
+    pub(super) stored: Object,
+    /// The keys in their order, if there are several.
+    pub(super) keys: Vec<String>,
+    /// The keys whose values are JSON in text, because the container holds only text.
+    pub(super) text: Vec<String>,
+}
+
+impl Hints {
+    pub(super) fn is_empty(&self) -> bool {
+        self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty() && self.text.is_empty()
+    }
+
+    fn take(from: &mut Object) -> Option<Self> {
+        Some(Self {
+            types: object(from.remove("types"))?,
+            stored: object(from.remove("stored"))?,
+            keys: list(from.remove("keys"), text)?,
+            text: list(from.remove("text"), text)?,
+        })
+    }
+
+    fn insert_into(&self, object: &mut Object) {
+        for (part, values) in [("types", &self.types), ("stored", &self.stored)] {
+            if !values.is_empty() {
+                object.insert(part, values.clone());
+            }
+        }
+        for (part, keys) in [("keys", &self.keys), ("text", &self.text)] {
+            if !keys.is_empty() {
+                object.insert(part, keys.iter().map(String::as_str).collect::<Value>());
+            }
+        }
+    }
 }
 
 /// What was done to the keys at top level because a target asks for some.
@@ -129,10 +172,15 @@ impl Reserved {
             aside: Object::new(),
             floats: Object::new(),
             order: Vec::new(),
+            hints: Hints::default(),
             changes: Changes::default(),
             via: Vec::new(),
             other: Object::new(),
         }
+    }
+
+    pub(super) fn with_hints(format: Format, hints: Hints) -> Self {
+        Self { hints, ..Self::new(format) }
     }
 
     /// Reads what stands under the key; `None` if it is used for something else. What a conversion never
@@ -160,6 +208,7 @@ impl Reserved {
         let aside = object(other.remove("aside"))?;
         let floats = object(other.remove("floats"))?;
         let order = list(other.remove("order"), Value::as_u64)?;
+        let hints = Hints::take(&mut other)?;
         let changes = Changes::take(&mut other)?;
         let via = list(other.remove("via"), hop)?;
         let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(List::is_empty));
@@ -180,6 +229,7 @@ impl Reserved {
             aside,
             floats,
             order,
+            hints,
             changes,
             via,
             other,
@@ -198,6 +248,7 @@ impl Reserved {
             && (self.quants.is_empty() || self.format == Format::Oinf)
             && (self.files.is_empty() || self.format == Format::SafetensorsSharded)
             && (self.given.is_empty() || self.has_all_metadata())
+            && (self.hints.is_empty() || matches!(self.format, Format::Gguf | Format::GgufSharded))
             && self.changes.are_plausible()
             && self.via.len() <= HOPS
             && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())
@@ -260,6 +311,7 @@ impl Reserved {
         part("aside", self.aside.is_empty(), &|| self.aside.clone().into());
         part("floats", self.floats.is_empty(), &|| self.floats.clone().into());
         part("order", self.order.is_empty(), &|| self.order.iter().copied().collect());
+        self.hints.insert_into(&mut object);
         self.changes.insert_into(&mut object);
         if !self.via.is_empty() {
             object.insert("via", self.via.iter().map(hop_value).collect::<Value>());
@@ -379,6 +431,8 @@ mod tests {
             r#"{"version":1,"format":"oinf","quants":{"w":{}}}"#,
             r#"{"version":1,"format":"mag","object":true,"floats":{"a":1}}"#,
             r#"{"version":1,"format":"mag","quants":{"w":{"scheme":"symmetric","axis":null,"scales":[1.0],"zero_points":null}}}"#,
+            r#"{"version":1,"format":"safetensors","types":{"k":"u8"}}"#,
+            r#"{"version":1,"format":"gguf","keys":"k"}"#,
             r#"{"version":1,"format":"safetensors","added":["license"]}"#,
             r#"{"version":1,"format":"safetensors","replaced":{"license":"none"}}"#,
             r#"{"version":1,"format":"safetensors","via":[{"format":"aero","added":["license"]}]}"#,
@@ -392,6 +446,9 @@ mod tests {
         let files = r#"{"version":1,"format":"safetensors-sharded","files":["format"]}"#;
         let reserved = Reserved::parse(&json::parse(files.as_bytes()).unwrap()).unwrap();
         assert_eq!(json::to_string(&reserved.to_object()).unwrap(), files);
+        let types = r#"{"version":1,"format":"gguf","types":{"k":"u8"},"stored":{"n":"00"},"keys":["n","k"],"text":["k"]}"#;
+        let reserved = Reserved::parse(&json::parse(types.as_bytes()).unwrap()).unwrap();
+        assert_eq!(json::to_string(&reserved.to_object()).unwrap(), types);
         let kept = r#"{"version":1,"format":"mag","later":true}"#;
         let reserved = Reserved::parse(&json::parse(kept.as_bytes()).unwrap()).unwrap();
         assert_eq!(json::to_string(&reserved.to_object()).unwrap(), kept);

@@ -157,10 +157,12 @@ impl<'p> Saving<'p> {
         let Self { tensors, metadata, options, .. } = self;
         let job = Job { source: None, tensors, metadata, options, tied: &tied };
         let index = output::file_name(self.format, self.path)?;
+        let index = index.map(|name| write::first_file(&job, self.format, name));
+        let index = index.transpose().map_err(|error| self.failed(error))?;
         let mut out = self.path.to_owned();
         index.iter().for_each(|name| out.set_file_name(name));
         let inputs = InputFiles::new(self.options.inputs.iter().cloned());
-        let guard = Guard::new(&out, self.options.overwrite, inputs);
+        let guard = Guard::new(&out, self.options.overwrite, inputs).of_target(self.format)?;
         let failed =
             |source| write::failed(&out, AnyWriteError::Write { path: out.display().to_string(), source });
         match (write::writer(self.format), &index) {

@@ -1,12 +1,11 @@
 //! What a source says besides its tensors, whatever its format.
 
-use modelfmt_core::value::{Object, Value};
+use modelfmt_core::value::{Object, Value, json};
 
 use super::bare;
 use super::fit::Unsupported;
 use super::names::{ModelNames, UNKNOWN};
 use super::options::ConvertOptions;
-use super::plain::is_json;
 use super::reserved::{self, Reserved};
 use crate::error::Result;
 use crate::formats::Format;
@@ -35,6 +34,8 @@ pub(super) struct Content {
     /// Whether the model was an AERO file whose shapes stand in ggml's order, as `source_format` says. They have been turned, so nothing
     /// that is written says it at top level.
     pub(super) is_turned: bool,
+    /// The keys whose values are what they were before they came into this format, and stand in it as something else.
+    pub(super) restored: Vec<String>,
     /// What to tell the user.
     pub(super) notes: Vec<String>,
 }
@@ -53,6 +54,7 @@ impl Content {
             said: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
             is_turned: false,
+            restored: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -70,7 +72,7 @@ impl Content {
         if matches!(format, Format::Gguf | Format::GgufSharded) {
             #[cfg(feature = "gguf")]
             content.read_gguf_set(model);
-            content.read_gguf();
+            content.read_gguf(model);
         }
         if format == Format::Mag && content.reserved.is_none() {
             let mut reserved = Reserved::new(format);
@@ -97,7 +99,15 @@ impl Content {
     }
 
     fn take_reserved(&mut self) {
-        let Some(mut reserved) = self.keys.get(reserved::KEY).and_then(Reserved::parse) else { return };
+        let found = match self.keys.get(reserved::KEY) {
+            // With `stringify`, what GGUF holds is text in safetensors, and so is this.
+            Some(Value::String(text)) if self.format == Format::Safetensors => {
+                let parsed = json::parse(text.as_bytes()).ok();
+                parsed.as_ref().and_then(Reserved::parse).filter(|reserved| !reserved.hints.is_empty())
+            }
+            other => other.and_then(Reserved::parse),
+        };
+        let Some(mut reserved) = found else { return };
         self.keys.remove(reserved::KEY);
         #[cfg(feature = "aero")]
         {
@@ -110,6 +120,7 @@ impl Content {
                 self.keys.insert(key, value);
             }
         }
+        self.restored = super::typed_lists::restore(&mut self.keys, &mut reserved.hints);
         bare::restore(&mut self.keys, &reserved.floats);
         self.reserved = Some(reserved);
     }
@@ -244,11 +255,17 @@ impl Content {
         }
     }
 
-    fn read_gguf(&mut self) {
+    #[cfg_attr(not(feature = "gguf"), expect(unused_variables, reason = "there is no model of it"))]
+    fn read_gguf(&mut self, model: &Model) {
+        #[cfg(feature = "gguf")]
+        {
+            let hints = super::typed_lists::hints(model);
+            self.reserved = Some(Reserved::with_hints(model.format(), hints));
+        }
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);
         self.said = ModelNames { name: text("general.name"), architecture: text("general.architecture") };
         for (key, value) in &self.keys {
-            if !is_json(value) {
+            if !value.is_json() {
                 self.notes.push(format!("metadata key {key:?}: {}", bare::NOTE));
             }
         }

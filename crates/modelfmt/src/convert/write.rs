@@ -12,7 +12,7 @@ use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Capabilities;
-use crate::formats::entry::{JobError, Write};
+use crate::formats::entry::{Job, JobError, Write};
 use crate::model::Model;
 
 /// Writes a model of one file.
@@ -39,6 +39,15 @@ pub(super) fn set(
     match writer(conversion.target) {
         Some(Write::Set(write)) => write(&conversion.job(), data, name, files, work),
         _ => Err(not_here(conversion.target)),
+    }
+}
+
+/// The name of the file that stands for a set, of the name that [`index_name`](super::output::index_name) has made of the one that
+/// was asked for. Of a split of GGUF that is its first file.
+pub(super) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
+    match target.driver().and_then(|driver| driver.first_file) {
+        Some(first_file) => first_file(job, &name),
+        None => Ok(name),
     }
 }
 

@@ -70,6 +70,8 @@ pub enum Names {
     UpTo65535Bytes,
     /// 1 to 256 bytes of UTF-8.
     UpTo256Bytes,
+    /// At most 63 bytes of UTF-8.
+    UpTo63Bytes,
     /// One or more of `A-Z a-z 0-9 . _ -`.
     Plain,
 }
@@ -89,7 +91,9 @@ pub enum Metadata {
     Strings,
     /// Any JSON by key in the index, strings in the files.
     Index,
-    /// Typed values that are read and never written.
+    /// Typed values by key: numbers, booleans, strings, and lists of one of these types, or of lists; keys are ASCII.
+    TypedLists,
+    /// Values that are read and never written.
     ReadOnly,
 }
 
@@ -117,6 +121,12 @@ impl Capabilities {
             (Format::Apr, DType::Q4K, &[rows, columns], Some(block)) => {
                 let blocks = columns.div_ceil(block.elements.into()).checked_mul(rows)?;
                 blocks.checked_mul(block.nbytes.into())
+            }
+            // ggml reads whole blocks in each row.
+            (Format::Gguf | Format::GgufSharded, _, &[.., row], Some(block))
+                if !row.is_multiple_of(block.elements.into()) =>
+            {
+                None
             }
             _ => dtype.nbytes(shape),
         }
@@ -149,6 +159,9 @@ impl Capabilities {
                 .then(|| format!("names of {} have 1 to 65,535 bytes", self.format).into()),
             Names::UpTo256Bytes => (name.is_empty() || name.len() > 256)
                 .then(|| format!("names of {} have 1 to 256 bytes", self.format).into()),
+            Names::UpTo63Bytes => {
+                (name.len() > 63).then(|| format!("names of {} have at most 63 bytes", self.format).into())
+            }
             // The name is shown beside it: without the character, names with different ones are one line.
             Names::Plain => plain_fault(name)
                 .map(|_| "names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others".into()),
@@ -223,7 +236,14 @@ mod tests {
         assert_eq!(no_u8.widened(Bool), Some(I8));
     }
 
-    #[cfg(all(feature = "aero", feature = "apr", feature = "apr2", feature = "mag", feature = "oinf"))]
+    #[cfg(all(
+        feature = "aero",
+        feature = "apr",
+        feature = "apr2",
+        feature = "gguf",
+        feature = "mag",
+        feature = "oinf"
+    ))]
     #[test]
     fn the_table_says_what_the_crates_say() {
         for &dtype in DType::ALL {
@@ -241,6 +261,7 @@ mod tests {
                 }
             }
             assert_eq!(has(Format::Apr2), apr2::can_hold(dtype), "{dtype}");
+            assert_eq!(has(Format::Gguf), modelfmt_gguf::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Mag), mag::can_hold(dtype), "{dtype}");
             assert_eq!(has(Format::Oinf), oinf::can_hold(oinf::Version::V1, dtype), "{dtype}");
             for (version, extended) in

@@ -91,6 +91,8 @@ pub(crate) struct Driver {
     /// The format that an open file turns out to be of, if it is another.
     pub(crate) found: Option<fn(&dyn Opened) -> Option<Format>>,
     pub(crate) write: Write,
+    /// The name of the file that stands for a set, made of the name without an ending, where only the whole set tells it.
+    pub(crate) first_file: Option<FirstFile>,
     /// What a source of the format has that other formats cannot hold.
     pub(crate) losses: Option<Losses>,
     /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
@@ -114,6 +116,7 @@ impl Driver {
             open,
             found: None,
             write: Write::Never,
+            first_file: None,
             losses: None,
             value: None,
             quant: None,
@@ -127,6 +130,9 @@ impl Driver {
 /// Lists what only a file of the same format can hold, and what is lost whatever the target.
 pub(crate) type Losses =
     fn(&dyn Opened, own: &mut Vec<Unsupported>, lost: &mut Vec<Unsupported>) -> Result<(), AnyError>;
+
+/// The name of the first file of a set.
+type FirstFile = fn(&Job<'_>, stem: &str) -> Result<String, JobError>;
 
 /// The form of a value under a key in a version that can hold this, or why there is none.
 type OwnValue = fn(&Capabilities, &str, Value) -> Result<Value, String>;

@@ -1,22 +1,23 @@
-//! GGUF, one file or a split set; read only.
+//! GGUF, one file or a split set: typed values as metadata.
 
 use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 use super::entry::{Entry, Tells, driver};
+use crate::choice::Choice;
 
 pub(super) static GGUF: Entry = Entry {
     name: "gguf",
     feature: "gguf",
     tells: Tells::Magic(b"GGUF"),
     ending: Some(".gguf"),
-    sharded: None,
+    sharded: Some(Format::GgufSharded),
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[],
-    driver: driver!("gguf", on::open, found: Some(on::found)),
+    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
+    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), value: Some(on::value)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -29,8 +30,8 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     is_set: true,
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
-    choices: &[],
-    driver: driver!("gguf", on::open),
+    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
+    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::write_set), first_file: Some(on::first_file), value: Some(on::value)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -41,11 +42,11 @@ const CAPABILITIES: Capabilities = Capabilities {
     packed: false,
     min_rank: 0,
     max_rank: 4,
-    names: Names::Any,
+    names: Names::UpTo63Bytes,
     declared: false,
     quants: false,
-    metadata: Metadata::ReadOnly,
-    access: Access::ReadOnly(None),
+    metadata: Metadata::TypedLists,
+    access: Access::ReadWrite,
 };
 
 #[cfg(feature = "gguf")]
@@ -53,11 +54,16 @@ mod on {
     use std::sync::Arc;
 
     use modelfmt_core::source::SharedFiles;
-    use modelfmt_core::{AnyError, author::now};
-    use modelfmt_gguf::{Index, Reader, SetIndex, SetReader};
+    use modelfmt_core::value::Value;
+    use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+    use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::now};
+    use modelfmt_gguf::{
+        Index, MetaValue, Metadata, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError, WriteOptions,
+    };
 
     use crate::formats::Format;
-    use crate::formats::entry::{Opened, ToOpen, own_options, reader_of};
+    use crate::formats::capabilities::Capabilities;
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
 
     /// Opens one file; if it is one of a split, the split.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -76,4 +82,79 @@ mod on {
     pub(super) fn found(opened: &dyn Opened) -> Option<Format> {
         reader_of::<SetReader<SharedFiles>>(opened).map(|_| Format::GgufSharded)
     }
+    pub(super) fn write(
+        job: &Job<'_>,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result<(), JobError> {
+        let plan = Plan::new(job.specs(), &metadata(job)?, &options(job));
+        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    pub(super) fn write_set(
+        job: &Job<'_>,
+        data: &dyn TensorData,
+        first: &str,
+        files: &dyn AnyNewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), JobError> {
+        let split = modelfmt_gguf::SplitName::parse(first).map(|name| name.stem);
+        let stem = split.unwrap_or_else(|| first.strip_suffix(".gguf").unwrap_or(first));
+        Ok(plan(job, stem)?.write(data, &files, work)?)
+    }
+
+    /// The name of the first file, which says how many there are.
+    pub(super) fn first_file(job: &Job<'_>, stem: &str) -> Result<String, JobError> {
+        let plan = plan(job, stem)?;
+        Ok(plan.shards().next().map_or(stem, |(name, _)| name).to_owned())
+    }
+
+    fn plan(job: &Job<'_>, stem: &str) -> Result<SetPlan, JobError> {
+        let options = match job.options.shard_size {
+            Some(nbytes) => options(job).shard_size(nbytes),
+            None => options(job),
+        };
+        Ok(SetPlan::new(stem, job.specs(), &metadata(job)?, &options)?)
+    }
+
+    fn options(job: &Job<'_>) -> WriteOptions {
+        match job.options.align {
+            Some(align) => WriteOptions::new().alignment(align),
+            None => WriteOptions::new(),
+        }
+    }
+
+    fn metadata(job: &Job<'_>) -> Result<Metadata, WriteError> {
+        let mut metadata = Metadata::new();
+        for (key, tree) in &job.metadata.keys {
+            metadata.push_tree(key, tree).map_err(|error| {
+                let fault = CommonFault::Metadata(error.to_string());
+                WriteError::unsupported(Part::named("metadata key", key), fault)
+            })?;
+        }
+        Ok(metadata)
+    }
+
+    /// The value, if GGUF can hold it under that key; else why not.
+    pub(super) fn value(target: &Capabilities, key: &str, tree: Value) -> Result<Value, String> {
+        let is_split = target.format == Format::GgufSharded;
+        if is_split && matches!(key, "split.no" | "split.count" | "split.tensors.count") {
+            return Err(SPLIT.to_owned());
+        }
+        let mut metadata = Metadata::new();
+        metadata.push_tree(key, &tree).map_err(|error| error.to_string())?;
+        match (key, metadata.get(key)) {
+            ("split.count", Some(count)) if !matches!(count.as_u64(), Some(0 | 1)) => Err(SPLIT.to_owned()),
+            ("general.alignment", Some(MetaValue::U32(align))) if !align.is_power_of_two() => {
+                Err(format!("an alignment is a power of two, not {align}"))
+            }
+            ("general.alignment", Some(other)) if other.value_type() != modelfmt_gguf::ValueType::U32 => {
+                Err("an alignment is a u32".to_owned())
+            }
+            _ => Ok(tree),
+        }
+    }
+
+    const SPLIT: &str = "the files of a split say there which of them they are";
 }

@@ -70,9 +70,9 @@ formats! {
     Safetensors = safetensors::SAFETENSORS,
     /// Many safetensors files and their index JSON.
     SafetensorsSharded = safetensors::SAFETENSORS_SHARDED,
-    /// GGUF; read only.
+    /// GGUF.
     Gguf = gguf::GGUF,
-    /// A GGUF model that is split into many files, any of which stands for it; read only.
+    /// A GGUF model that is split into many files, any of which stands for it.
     GgufSharded = gguf::GGUF_SHARDED,
 }
 

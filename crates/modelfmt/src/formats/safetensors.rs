@@ -16,7 +16,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[Choice::ShardSize],
+    choices: &[Choice::ShardSize, Choice::Stringify],
     driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write)),
 };
 

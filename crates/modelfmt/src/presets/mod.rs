@@ -99,6 +99,23 @@ impl Preset {
         }
     }
 
+    /// The number that llama.cpp has for it (`llama_ftype`), as `general.file_type` of GGUF says it.
+    #[must_use]
+    pub const fn file_type(self) -> u32 {
+        match self {
+            Self::Q4_0 => 2,
+            Self::Q4_1 => 3,
+            Self::Q8_0 => 7,
+            Self::Q5_0 => 8,
+            Self::Q5_1 => 9,
+            Self::Q4KS => 14,
+            Self::Q4KM => 15,
+            Self::Q5KS => 16,
+            Self::Q5KM => 17,
+            Self::Q6K => 18,
+        }
+    }
+
     /// The types of the tensors that the preset quantizes, by their names; the others are to stay as they are.
     ///
     /// `tensors` are the names and shapes of all tensors of the model: which type one gets depends on the others.

@@ -8,20 +8,6 @@ use modelfmt_core::DType;
 use super::names::Canonical;
 use super::{Preset, Unknown};
 
-/// The numbers that llama.cpp has for presets.
-const FILE_TYPES: &[(Preset, u32)] = &[
-    (Preset::Q4_0, 2),
-    (Preset::Q4_1, 3),
-    (Preset::Q8_0, 7),
-    (Preset::Q5_0, 8),
-    (Preset::Q5_1, 9),
-    (Preset::Q4KS, 14),
-    (Preset::Q4KM, 15),
-    (Preset::Q5KS, 16),
-    (Preset::Q5KM, 17),
-    (Preset::Q6K, 18),
-];
-
 /// A model of tensors without values, under GGUF's names.
 #[derive(Clone)]
 struct Described {
@@ -255,14 +241,15 @@ fn models() -> Vec<Described> {
 #[test]
 fn the_choice_is_that_of_llama_cpp() {
     let models = models();
-    let asked = models.iter().flat_map(|model| FILE_TYPES.iter().map(|(_, number)| model.asked(*number)));
+    let asked =
+        models.iter().flat_map(|model| Preset::ALL.iter().map(|preset| model.asked(preset.file_type())));
     let answer = testkit::llama_types(&asked.collect::<String>());
     let mut lines = answer.lines();
     let mut seen = std::collections::BTreeSet::new();
     for model in &models {
         let shapes: HashMap<&str, &[u64]> =
             model.tensors.iter().map(|(name, shape)| (name.as_str(), shape.as_slice())).collect();
-        for &(preset, _) in FILE_TYPES {
+        for &preset in Preset::ALL {
             let ours = model.types(preset).unwrap();
             let mut compared = 0;
             for line in lines.by_ref().take_while(|&line| line != ".") {

@@ -160,8 +160,12 @@ pub fn try_convert(
         let converted =
             Conversion::new(model, target, options)?.write_to_files(index, &folder, &Execution::default())?;
         let files = folder.files();
+        // Of a split of GGUF the first file stands for all, whatever it is called.
+        let is_split = target == Format::GgufSharded;
+        let index = if is_split { converted.files[0].path.as_str() } else { index };
         let source = Box::new(files.0[index].clone());
-        let opened = OpenOptions::new().open_source(&name, source, Some(shared_files(files)))?;
+        let name = if is_split { index } else { &name };
+        let opened = OpenOptions::new().open_source(name, source, Some(shared_files(files)))?;
         return Ok((opened, converted));
     }
     let file = MemoryFile::new();

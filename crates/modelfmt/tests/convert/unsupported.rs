@@ -102,7 +102,7 @@ fn tensors_without_values_are_never_dropped_silently() {
 fn options_that_the_target_does_not_understand_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     let declared = || Declared { name: "y".to_owned(), dtype: DType::F32, shape: vec![] };
-    let rows: [(&str, &[Format], Change); 14] = [
+    let rows: [(&str, &[Format], Change); 15] = [
         ("sizevars", &[Format::Oinf], Box::new(|o| o.sizevars = vec![("D".to_owned(), 1)])),
         ("declare", &[Format::Oinf], Box::new(move |o| o.declare = vec![declared()])),
         ("model_name", NAMED, Box::new(|o| o.model_name = Some("n".to_owned()))),
@@ -115,7 +115,8 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
         ("uuid", AEROS, Box::new(|o| o.uuid = Some([1; 16]))),
         ("no_zstd", AEROS, Box::new(|o| o.no_zstd = true)),
         ("compress", APRS, Box::new(|o| o.compress = Some(Compression::Lz4))),
-        ("align", APRS, Box::new(|o| o.align = Some(32))),
+        ("align", ALIGNED, Box::new(|o| o.align = Some(32))),
+        ("stringify", TEXTS, Box::new(|o| o.stringify = true)),
         ("checksum", &[Format::Mag], Box::new(|o| o.checksum = Some(MagChecksum::Crc32c))),
     ];
     for (option, targets, change) in &rows {
@@ -132,6 +133,8 @@ fn options_that_the_target_does_not_understand_are_errors_of_usage() {
 type Change = Box<dyn Fn(&mut ConvertOptions)>;
 
 const NAMED: &[Format] = &[Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr2Sharded, Format::Apr];
+const ALIGNED: &[Format] = &[Format::Apr2, Format::Apr2Sharded, Format::Gguf, Format::GgufSharded];
+const TEXTS: &[Format] = &[Format::Safetensors, Format::Gguf, Format::GgufSharded];
 const AEROS: &[Format] = &[Format::Aero, Format::AeroSet];
 const APRS: &[Format] = &[Format::Apr2, Format::Apr2Sharded];
 const SHARDED: &[Format] = &[
@@ -141,6 +144,8 @@ const SHARDED: &[Format] = &[
     Format::Apr2Sharded,
     Format::Safetensors,
     Format::SafetensorsSharded,
+    Format::Gguf,
+    Format::GgufSharded,
 ];
 
 #[test]
@@ -161,7 +166,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (Format::Apr2, |o| o.shard_size = Some(0), "shard_size: is 0"),
         (Format::Mag, |o| o.include = vec!["[".to_owned()], "include: "),
         (Format::Mag, |o| o.exclude = vec!["{".to_owned()], "exclude: "),
-        (Format::Gguf, |_| {}, "target: gguf is read and never written"),
+        (Format::Gguf, |o| o.shard_size = Some(0), "shard_size: is 0"),
         (Format::Apr1, |_| {}, "target: apr1 is read and never written; apr2 is what follows it"),
     ];
     for (target, change, expected) in rows {

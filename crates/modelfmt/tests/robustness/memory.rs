@@ -411,3 +411,67 @@ fn page_hashes_are_checked_within_the_bound() {
         }
     }
 }
+
+/// A safetensors file of tensors with these lengths in bytes, whose values are made as they are read.
+struct Made {
+    head: Vec<u8>,
+    len: u64,
+}
+
+impl Made {
+    fn new(sizes: &[u64]) -> Self {
+        let mut at = 0;
+        let entries = sizes.iter().enumerate().map(|(n, &nbytes)| {
+            let begin = at;
+            at += nbytes;
+            format!(
+                r#""blk.{n}.w":{{"dtype":"F32","shape":[{},256],"data_offsets":[{begin},{at}]}}"#,
+                nbytes / 1024
+            )
+        });
+        let head = safetensors(&format!("{{{}}}", entries.collect::<Vec<_>>().join(",")));
+        Self { len: head.len() as u64 + at, head }
+    }
+}
+
+impl Source for Made {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        for (at, byte) in (offset..).zip(out) {
+            *byte = self.head.get(at as usize).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+}
+
+struct Nowhere;
+
+impl modelfmt_core::write::Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Into GGUF, as it is and quantized: values pass through in pieces.
+#[test]
+fn a_conversion_to_gguf_holds_little_whatever_the_size() {
+    let held = |sizes: &[u64], quantize: &[&str]| {
+        let model = Model::from_source("m.safetensors", Made::new(sizes)).unwrap();
+        let mut options = modelfmt::ConvertOptions::default();
+        options.quantize = quantize.iter().map(|rule| rule.parse().unwrap()).collect();
+        let convert = || {
+            let work = Execution::sequential();
+            modelfmt::convert_to_sink(&model, Format::Gguf, &Nowhere, &options, &work).unwrap();
+        };
+        peak(convert).1
+    };
+    for (quantize, mib) in [(&[][..], 96), (&["q8_0"][..], 24)] {
+        let (one, two) = (held(&[mib << 20], quantize), held(&[mib << 20, mib << 19], quantize));
+        println!("{quantize:?}: {one} bytes held for {mib} MiB, {two} for half as much again");
+        assert!(one.max(two) < 16 << 20, "{one}, {two}");
+        assert!(two < one + (1 << 20), "{one}, {two}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The files of a split of GGUF: it has no index, and their names say which they are.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use modelfmt_gguf::SplitName;
+
+/// The names of the files that belong to the split whose first file is at that path; none if it is not called so.
+pub(super) fn files_of(first: &Path) -> BTreeSet<String> {
+    let name = first.file_name().and_then(|name| name.to_str());
+    match name.and_then(SplitName::parse) {
+        Some(own) if own.number == 1 => files(first, |file| file.stem == own.stem && file.count == own.count),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// The names of the files of all splits whose stem is that of the set which will be at that path, whatever their number.
+pub(super) fn files_of_stem(first: &Path) -> BTreeSet<String> {
+    match first.file_name().and_then(|name| name.to_str()) {
+        Some(name) => files(first, |file| file.stem == stem(name)),
+        None => BTreeSet::new(),
+    }
+}
+
+/// The stem of the file that stands for a set: of `m-00001-of-00003.gguf` and of `m.gguf` it is `m`.
+fn stem(name: &str) -> &str {
+    let split = SplitName::parse(name).map(|name| name.stem);
+    split.unwrap_or_else(|| name.strip_suffix(".gguf").unwrap_or(name))
+}
+
+/// The files beside a path whose names are as asked, and that are GGUF.
+fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<String> {
+    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_of_split = SplitName::parse(&name).is_some_and(|file| is_asked(&file));
+        (is_of_split && is_gguf(&entry.path())).then_some(name)
+    });
+    files.collect()
+}
+
+/// The first file of the split that a path belongs to, if there is one and the path is not it.
+pub(super) fn first_of(path: &Path) -> Option<PathBuf> {
+    let name = SplitName::parse(path.file_name()?.to_str()?).filter(|name| name.number > 1)?;
+    let first = path.with_file_name(name.sibling(0));
+    is_gguf(&first).then_some(first)
+}
+
+/// Whether a file is one of a split of the stem of the file that stands for a set.
+pub(super) fn is_part_of(first: &str, file: &str) -> bool {
+    SplitName::parse(file).is_some_and(|file| file.stem == stem(first))
+}
+
+fn is_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    // A pipe is not opened: that would wait for somebody who writes.
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"GGUF"
+}
