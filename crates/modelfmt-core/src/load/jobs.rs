@@ -9,6 +9,9 @@ use crate::table::{Encoding, Stored};
 /// The values that one job decodes at a time: not so many that a decoder would use threads of its own.
 const DECODED: u64 = 4 * PIECE;
 
+/// Neighbours that are read at once: what a thread keeps for them is no more.
+const TOGETHER: u64 = 1 << 20;
+
 /// A tensor, or a part of one, and the memory for it.
 pub(super) struct Item<'b> {
     pub(super) position: usize,
@@ -104,7 +107,7 @@ impl<'b> Jobs<'b> {
         let longest = self.options.max_request.max(1);
         if let Some(open) = self.open.as_mut().filter(|open| open.file == file)
             && at <= open.end.saturating_add(self.options.gap)
-            && end.max(open.end) - open.start <= longest
+            && end.max(open.end) - open.start <= longest.min(TOGETHER)
         {
             open.end = open.end.max(end);
             open.parts.push((at, out));

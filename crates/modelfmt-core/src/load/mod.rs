@@ -161,7 +161,8 @@ pub fn nbytes(container: &(dyn Container + Sync), pick: &Pick) -> Result<u64, An
 }
 
 /// Fills buffers of the caller with tensors or parts of them, in the order of `picks`; each buffer is as long as [`nbytes`] says.
-/// Beside the buffers, memory does not depend on the size of the model.
+/// Beside the buffers, memory does not depend on the size of the model. Reads past the
+/// page cache are made by twice the threads.
 ///
 /// # Errors
 /// [`ClaimError::Damaged`] if values are not what their file states; [`AnyError::OutOfRange`] for a buffer of another length;
@@ -224,7 +225,7 @@ fn load_items(
     let mut files: Vec<usize> = items.iter().map(|item| item.stored.file).collect();
     files.sort_unstable();
     files.dedup();
-    let loading = Loading::new(container, options, &files)?;
+    let mut loading = Loading::new(container, options, &files)?;
     let claims = if options.verify {
         container.claims_of(&wanted(container, picks)?).map_err(ClaimError::Damaged)?
     } else {

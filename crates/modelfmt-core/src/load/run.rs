@@ -24,8 +24,13 @@ pub(super) struct Loading<'a> {
     files: &'a [usize],
     /// Those that are read past the page cache.
     uncached: Vec<usize>,
+    /// How many bytes a thread reads at once past the page cache.
+    step: usize,
     past_cache: AtomicU64,
 }
+
+/// What all threads together keep to read past the page cache.
+const UNCACHED: usize = 16 << 20;
 
 /// What a thread keeps from piece to piece.
 #[derive(Default)]
@@ -43,8 +48,14 @@ impl<'a> Loading<'a> {
         options: &LoadOptions,
         files: &'a [usize],
     ) -> Result<Self, AnyError> {
-        let mut loading =
-            Self { container, options: *options, files, uncached: Vec::new(), past_cache: AtomicU64::new(0) };
+        let mut loading = Self {
+            container,
+            options: *options,
+            files,
+            uncached: Vec::new(),
+            step: UNCACHED,
+            past_cache: AtomicU64::new(0),
+        };
         loading.check_unchanged()?;
         if options.uncached {
             for &file in files {
@@ -68,25 +79,27 @@ impl<'a> Loading<'a> {
     }
 
     pub(super) fn run(
-        &self,
+        &mut self,
         items: Vec<Item<'_>>,
         claims: &Claims,
         work: &Execution<'_>,
     ) -> Result<Loaded, ClaimError> {
+        self.step = (UNCACHED / self.readers(work).threads.max(1)).max(256 << 10);
+        let this = &*self;
         let jobs: Vec<_> =
             jobs(items, self.options.plan).into_iter().map(|job| Mutex::new(Some(job))).collect();
         let one = |scratch: &mut Scratch, number: u64| -> Result<(), ClaimError> {
             let slot = usize::try_from(number).ok().and_then(|number| jobs.get(number));
             let job = slot.and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
             let Some(job) = job else { return Ok(()) };
-            let done = self.job(job, claims, scratch);
+            let done = this.job(job, claims, scratch);
             // What cannot be decoded may be what is damaged, and then the digest says more.
             if let Some(failure) = claims.failure() {
                 return Err(ClaimError::Damaged(failure));
             }
             if work.advance(done?).is_break() { Err(AnyError::Cancelled.into()) } else { Ok(()) }
         };
-        let done = work.each(jobs.len() as u64, Scratch::default, one, Ok);
+        let done = this.readers(work).each(jobs.len() as u64, Scratch::default, one, Ok);
         let done = done.and_then(|()| claims.finish(self.container, work));
         if self.options.drop_cache {
             for &file in self.files {
@@ -100,6 +113,12 @@ impl<'a> Loading<'a> {
         done?;
         let uncached = self.past_cache.load(Ordering::Relaxed);
         Ok(Loaded { notes: claims.notes().to_vec(), uncached, ..Loaded::default() })
+    }
+
+    /// Twice the threads where what is read past the page cache has to be copied: one copies while another waits for the disk.
+    fn readers<'w>(&self, work: &Execution<'w>) -> Execution<'w> {
+        let times = if self.uncached.is_empty() || work.threads < 2 { 1 } else { 2 };
+        Execution { threads: work.threads.saturating_mul(times), ..*work }
     }
 
     /// Does one piece, and says how many bytes it has filled.
@@ -193,8 +212,14 @@ impl<'a> Loading<'a> {
     fn read(&self, file: usize, at: u64, out: &mut [u8], uncached: &mut AlignedBuf) -> Result<(), AnyError> {
         if self.uncached.binary_search(&file).is_ok() {
             let source = self.container.source_of(file)?;
+            let mut from = at;
+            let read = out.chunks_mut(self.step).try_for_each(|out| {
+                source.read_uncached(from, out, uncached)?;
+                from += out.len() as u64;
+                std::io::Result::Ok(())
+            });
             // Where that does not go, or says that something is wrong, the usual way tells.
-            if source.read_uncached(at, out, uncached).is_ok() {
+            if read.is_ok() {
                 self.past_cache.fetch_add(out.len() as u64, Ordering::Relaxed);
                 return Ok(());
             }
