@@ -487,6 +487,9 @@ impl<'a> Chooser<'a> {
         {
             notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
         }
+        if !self.dequantize.is_empty() {
+            notes.extend(self.packed_weights());
+        }
         if !self.cast.is_empty() && self.changes.is_empty() {
             let why =
                 "has nothing to do: no tensor of another type is meant, and without a glob only floats are";
@@ -509,6 +512,31 @@ impl<'a> Chooser<'a> {
             );
         }
         notes
+    }
+}
+
+impl Chooser<'_> {
+    /// Says which integers stay as they are although tensors beside them are named as their scales: how they are packed, the file
+    /// does not say.
+    fn packed_weights(&self) -> Option<Note> {
+        let container = self.model.container();
+        let has_scales = |name: &str| {
+            let stem = name.strip_suffix("_blocks").unwrap_or(name);
+            ["_scale", "_scales"].iter().any(|end| container.find(&format!("{stem}{end}")).is_some())
+        };
+        let is_packed =
+            |item: &&Item| item.is_copied() && matches!(item.from, DType::I8 | DType::U8 | DType::I32);
+        let names = self.chosen.items.iter().filter(is_packed);
+        let names = names.map(|item| self.chosen.name(Some(container), item)).filter(|name| has_scales(name));
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: {}",
+            Examples::of(names)
+        );
+        Some(Note::of(&[Choice::Dequantize], text))
     }
 }
 

@@ -127,6 +127,26 @@ fn every_type_and_every_edge_follow_the_formula() {
     }
 }
 
+/// What packs weights into integers is not known; a note says that they stay.
+#[test]
+fn integers_with_scales_beside_them_are_said() {
+    let source = safetensors(
+        &[
+            tensor("int8.weight", DType::I8, &[4, 4]),
+            scales("int8.weight_scale", DType::F32, &[4]),
+            tensor("moe_blocks", DType::U8, &[2, 16]),
+            tensor("moe_scales", DType::U8, &[2]),
+            tensor("ids", DType::I32, &[3]),
+        ],
+        "{}",
+    );
+    let (_, done) = try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap();
+    let text = "dequantize leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: \"int8.weight\", \"moe_blocks\"";
+    assert!(done.notes.iter().any(|note| note.to_string() == text), "{:?}", done.notes);
+    let (_, done) = try_convert(&source, Format::Safetensors, &options(|_| {})).unwrap();
+    assert!(done.notes.is_empty(), "{:?}", done.notes);
+}
+
 /// Python computes the same from the same bytes: numpy expands the scales, and ml_dtypes rounds.
 const SCRIPT: &str = "
 import sys, ml_dtypes, numpy as np
