@@ -129,7 +129,7 @@ def test_an_existing_file_is_replaced_whole_or_not_at_all(saved, arrays):
 
 
 def test_bad_arguments(tmp_path):
-    for given in ({"format": "zip"}, {"format": "gguf"}, {"align": 7, "format": "apr2"}, {"compress": "x", "format": "apr2"}):
+    for given in ({"format": "zip"}, {"format": "apr1"}, {"align": 7, "format": "apr2"}, {"compress": "x", "format": "apr2"}):
         with pytest.raises(modelfmt.UsageError):
             modelfmt.save({"w": np.ones(2)}, tmp_path / "m", **given)
     with pytest.raises(modelfmt.UsageError, match="ending"):
@@ -213,7 +213,7 @@ def test_statistics_and_text(saved, arrays):
     assert sum(count for _, _, count in stats["histogram"]) == 128
     assert modelfmt.open(saved).stats("b.ids")["max"] == arrays["b.ids"].max()
     assert modelfmt.show(saved, "mask").startswith("mask: bool[3] = { true, false, true }")
-    assert modelfmt.formats()["safetensors"] == ".safetensors" and "gguf" not in modelfmt.formats()
+    assert modelfmt.formats()["safetensors"] == ".safetensors" and "apr1" not in modelfmt.formats()
 
 
 def test_the_program_is_there(saved):

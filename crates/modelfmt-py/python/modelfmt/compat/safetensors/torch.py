@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -43,8 +44,7 @@ def save_file(
 
 def _check(tensors: Any) -> None:
     """Refuses what safetensors refuses: no dict of tensors, sparse ones, tensors over the same memory, and those with gaps."""
-    import torch
-
+    torch: Any = importlib.import_module("torch")  # not this module, which has its name
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
     sparse = []
