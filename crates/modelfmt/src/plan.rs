@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use modelfmt_core::Execution;
 use modelfmt_core::claims::ClaimError;
 use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
-use modelfmt_core::plan::{Pick, PlanOptions, ReadPlan, Slice, TensorSlice};
+use modelfmt_core::plan::{Cover, Pick, PlanOptions, PlannedRange, ReadPlan, Slice, TensorSlice};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -90,12 +90,33 @@ impl Model {
         ReadPlan::of(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
-    /// As [`plan`](Self::plan), with what verifies each range: the digests that the files state of these bytes.
+    /// As [`plan`](Self::plan), with what verifies each range: the digests that the files state of these bytes, and the outboard
+    /// of a file that was opened with a [pin](crate::OpenOptions::pin).
     ///
     /// # Errors
     /// As [`plan`](Self::plan); if what a file states cannot be read.
     pub fn plan_verified(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
-        ReadPlan::verified(self.container(), picks, options).map_err(|error| self.failed(error))
+        let plan =
+            ReadPlan::verified(self.container(), picks, options).map_err(|error| self.failed(error))?;
+        let has_outboard = self.pinned().is_some_and(|pinned| pinned.outboard.is_some());
+        if !has_outboard || self.format().is_set() {
+            return Ok(plan);
+        }
+        let shape = blake3_tree::Shape::new(self.container().file_size());
+        let groups = |range: &PlannedRange| {
+            let range_of_groups = shape.around(&range.runs.hull());
+            Cover { file: range.file, range: range_of_groups, by: "outboard" }
+        };
+        let covers = plan.ranges().iter().map(groups).chain(plan.covers().iter().cloned()).collect();
+        Ok(plan.with_covers(covers))
+    }
+
+    /// Of what is read by a pin, nothing is unverified, whatever the file says of itself.
+    const fn counted(&self, mut loaded: Loaded) -> Loaded {
+        if self.pinned().is_some() {
+            loaded.unverified = 0;
+        }
+        loaded
     }
 
     /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, on as many threads as `work` says; each
@@ -111,8 +132,8 @@ impl Model {
         options: &LoadOptions,
         work: &Execution<'_>,
     ) -> Result<Loaded> {
-        load::load_into(self.container(), picks, buffers, options, work)
-            .map_err(|error| self.not_loaded(error))
+        let loaded = load::load_into(self.container(), picks, buffers, options, work);
+        loaded.map(|loaded| self.counted(loaded)).map_err(|error| self.not_loaded(error))
     }
 
     /// Loads tensors or parts of them, each into a buffer of its own, in huge pages where the system gives them.
@@ -136,7 +157,9 @@ impl Model {
         options: &LoadOptions,
         work: &Execution<'_>,
     ) -> Result<(Vec<LoadedTensor>, Loaded)> {
-        load::load(self.container(), picks, options, work).map_err(|error| self.not_loaded(error))
+        let loaded = load::load(self.container(), picks, options, work);
+        let counted = loaded.map(|(tensors, loaded)| (tensors, self.counted(loaded)));
+        counted.map_err(|error| self.not_loaded(error))
     }
 
     fn not_loaded(&self, error: ClaimError) -> Error {
