@@ -204,6 +204,7 @@ mod open;
 mod outboard;
 mod pin;
 mod pinned;
+mod pins;
 mod plan;
 mod presets;
 mod printable;

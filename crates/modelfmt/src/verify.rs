@@ -133,9 +133,7 @@ impl Model {
     #[must_use]
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         let mut report = self.container().verify(level, work);
-        if let Some(pinned) = self.pinned() {
-            pinned.report(self, &mut report, work);
-        }
+        self.report_pin(&mut report, work);
         report
     }
 }

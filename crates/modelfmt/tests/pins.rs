@@ -1,6 +1,11 @@
 //! Plans and loads of a file that is opened with a pin.
 #![cfg(feature = "safetensors")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "this is test code"
+)]
 
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::PlanOptions;
