@@ -155,7 +155,7 @@ fn opened(set: Set) -> [u64; 3] {
 fn opening_is_linear_in_tensors_and_in_files() {
     // Of 50 tensors each, so that twice the tensors are twice the files.
     let size = |tensors: usize| (tensors, 6000);
-    for [one, two] in [[size(2000), size(4000)], [(20_000, 1 << 30), (40_000, 1 << 30)]] {
+    for [one, two] in [[size(2000), size(4000)], [(20_000, 1_500_000), (40_000, 3_000_000)]] {
         let [few, many] = [one, two].map(|(tensors, shard_size)| {
             let set = split(tensors, shard_size);
             (set.len(), opened(set))
@@ -169,7 +169,7 @@ fn opening_is_linear_in_tensors_and_in_files() {
 
 #[test]
 fn an_open_split_holds_a_small_multiple_of_its_records() {
-    for shard_size in [1 << 30, 1 << 20, 10_000] {
+    for shard_size in [1_500_000, 1 << 20, 10_000] {
         let set = split(20_000, shard_size);
         let files = set.len();
         let [nbytes, reads, held] = opened(set);
