@@ -33,7 +33,7 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<
     Ok(())
 }
 
-/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`] are.
+/// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::Globs) are.
 /// They come in the order in which they are given here, and each once.
 ///
 /// # Errors
