@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use modelfmt::{Container, Execution, Model, OpenOptions};
+use modelfmt::{Execution, Model, OpenOptions};
 use modelfmt_core::load::{self, LoadOptions};
 use modelfmt_core::plan::{Pick, PlanOptions, ReadPlan, Runs, Slice, Span, Stride};
 use modelfmt_core::{DType, TensorInfo, implied_nbytes};

@@ -131,11 +131,12 @@ pub(crate) struct Show {
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
-Only AERO and APR2 have hashes or checksums of the values. MAG has a checksum of
-its metadata and of the names, types and shapes; OINF, safetensors and GGUF have
-none. In those four, `ok` means that the file is well-formed, not that no value
-has changed: compare it with a good copy by `diff`, or say by `--pin` what the
-file must be. Without a pin all checks are those of the file against itself.")]
+Only AERO, APR2 and APR have hashes or checksums of the values. MAG 1 has a
+checksum of its metadata and of the names, types and shapes; OINF, safetensors
+and GGUF have none. Without one of the values, `ok` means that the file is
+well-formed, not that no value has changed: compare it with a good copy by
+`diff`, or say by `--pin` what the file must be. Without a pin all checks are
+those of the file against itself.")]
 pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
