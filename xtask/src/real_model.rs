@@ -1,5 +1,7 @@
 //! A model as people publish it, of 90 MB, through every format and back: for what small files cannot show.
 
+mod gguf;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +75,7 @@ pub(crate) fn run() -> Result {
     for &(dtype, bound) in QUANTIZED {
         quantized(&model, &out, dtype, bound)?;
     }
+    gguf::run(&model, &tensors, &out)?;
     fs::remove_dir_all(&out)?;
     println!("\nevery route ended as it should");
     Ok(())
