@@ -24,6 +24,18 @@ pub fn tensor(name: &'static str, dtype: DType, shape: &[u64]) -> T {
     T { name, dtype, shape: shape.to_vec(), bytes }
 }
 
+/// Random bytes, the same ones for a seed at each run.
+pub fn noise(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..count).map(|_| next()).collect()
+}
+
 /// A tensor of these f32 values.
 pub fn floats(name: &'static str, shape: &[u64], values: &[f32]) -> T {
     T {

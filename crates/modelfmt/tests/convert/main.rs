@@ -11,6 +11,7 @@
 )]
 
 mod aeros;
+mod blocks;
 mod chains;
 mod claims;
 mod common;

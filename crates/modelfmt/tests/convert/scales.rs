@@ -4,19 +4,7 @@ use modelfmt::convert::ScaleRule;
 use modelfmt::{ConvertOptions, DType, Execution, Format, Model};
 use modelfmt_core::{Small, bf16, f16};
 
-use crate::common::{T, all, convert, options, safetensors, tensor, try_convert};
-
-/// Random bytes.
-fn noise(seed: u64, count: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 24) as u8
-    };
-    (0..count).map(|_| next()).collect()
-}
+use crate::common::{T, all, convert, noise, options, safetensors, tensor, try_convert};
 
 /// A weight of any codes.
 fn weight(name: &'static str, dtype: DType, shape: &[u64]) -> T {

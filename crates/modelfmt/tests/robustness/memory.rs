@@ -378,6 +378,32 @@ fn showing_a_long_list_takes_no_more_than_the_list() {
     assert!(held < 8192, "{held}");
 }
 
+/// Blocks are decoded piece by piece: what is held does not grow with the tensor.
+#[test]
+fn statistics_and_differences_of_blocks_hold_little_whatever_the_size() {
+    const BLOCK: usize = 18; // of 32 elements of q4_0
+    let held = |blocks: usize| {
+        let file = |last: u8| {
+            let mut values = vec![0x11; blocks * BLOCK];
+            values[blocks * BLOCK - 1] = last;
+            let file = testkit::gguf::Gguf::new().tensor("w", 2, &[32, blocks as u64], &values).build();
+            Model::from_source("m.gguf", file).unwrap()
+        };
+        let (a, b, work) = (file(0x11), file(0x12), Execution::sequential());
+        let (stats, of_stats) = peak(|| modelfmt::stats(&a, 0, &work).unwrap());
+        assert_eq!(stats.count, 32 * blocks as u64);
+        let (diff, of_diff) = peak(|| modelfmt::diff(&a, &b, &work).unwrap());
+        assert_eq!(diff.changed.len(), 1);
+        [of_stats, of_diff]
+    };
+    // Decoded, the larger one takes 16 MiB in f32, and twice that in f64.
+    let (one, two) = (held(1 << 16), held(1 << 17));
+    println!("{one:?} bytes held for 2 Mi elements, {two:?} for twice as many");
+    for ((one, two), most) in one.into_iter().zip(two).zip([4 << 20, 14 << 20]) {
+        assert!(one.max(two) < most && two < one + (1 << 18), "{one}, {two}");
+    }
+}
+
 /// A digest for every byte: what is kept of those that are still to be checked stays in proportion to the file.
 #[cfg(feature = "aero")]
 #[test]
