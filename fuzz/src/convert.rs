@@ -7,10 +7,10 @@ use modelfmt_core::write::MemoryFile;
 use super::drill::{Depth, limits};
 use super::model::Model as Made;
 use super::writers::Write;
-use super::{roundtrips, writers};
+use super::{ggufs, roundtrips, writers};
 
-const TARGETS: [Format; 6] =
-    [Format::Aero, Format::Apr2, Format::Mag, Format::Oinf, Format::Safetensors, Format::Apr];
+const TARGETS: [Format; 7] =
+    [Format::Aero, Format::Apr2, Format::Mag, Format::Oinf, Format::Safetensors, Format::Apr, Format::Gguf];
 const WORK: Execution<'_> = Execution::sequential();
 /// Tensors may share their bytes; the output may not.
 const MAX_NBYTES: u64 = 1 << 20;
@@ -43,14 +43,15 @@ fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<
 pub fn there_and_back(bytes: &[u8], _: Depth) {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
-        let (format, flags) = (u.int_in_range(0..=5)?, u8::arbitrary(&mut u)?);
+        let (format, flags) = (u.int_in_range(0..=6)?, u8::arbitrary(&mut u)?);
         let (format, taste, write): (_, _, Write) = match format {
             0 => (Format::Aero, roundtrips::AERO, writers::aero),
             1 => (Format::Apr2, roundtrips::APR2, writers::apr2),
             2 => (Format::Mag, roundtrips::MAG, writers::mag),
             3 => (Format::Oinf, roundtrips::OINF, writers::oinf),
             4 => (Format::Apr, roundtrips::APR, writers::apr),
-            _ => (Format::Safetensors, roundtrips::SAFETENSORS, writers::safetensors),
+            5 => (Format::Safetensors, roundtrips::SAFETENSORS, writers::safetensors),
+            _ => (Format::Gguf, roundtrips::GGUF, ggufs::write),
         };
         Ok((format, write(&Made::arbitrary(&mut u, taste)?, flags, &WORK)))
     })();
