@@ -78,7 +78,7 @@ fn slices(u: &mut Unstructured<'_>) -> Result<()> {
     assert!(sliced.runs.hull().end <= nbytes, "{slice} of {info:?}: {sliced:?}");
     let text = slice.to_string();
     assert!(slice.spans().is_empty() || text.parse().as_ref() == Ok(&slice), "{text}");
-    if let Some(size) = dtype.size().filter(|_| nbytes == honest) {
+    if let Some(size) = dtype.size().filter(|_| implied_nbytes(dtype, &shape) == Ok(nbytes)) {
         let is_empty = sliced.shape.contains(&0); // the other dimensions may be too large to be multiplied
         let elements: u128 =
             if is_empty { 0 } else { sliced.shape.iter().map(|&dim| u128::from(dim)).product() };
