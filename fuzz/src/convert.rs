@@ -24,7 +24,12 @@ pub fn any(bytes: &[u8], _: Depth) {
     }
     let mut options = ConvertOptions::default();
     options.lossy = true;
+    // A copy in the same format keeps what metadata is, such as a boolean that is neither 0 nor 1.
+    let is_sound = model.container().verify(VerifyLevel::Full, &WORK).is_ok();
     for target in TARGETS {
+        if target == model.format() && !is_sound {
+            continue;
+        }
         let Some(converted) = converted(&model, target, &options) else { continue };
         let report = converted.container().verify(VerifyLevel::Full, &WORK);
         assert!(report.is_ok(), "{} to {target}: {:?}", model.format(), report.errors);
