@@ -1,0 +1,136 @@
+//! The arguments of `modelfmt convert`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use modelfmt::convert::{QuantizeRule, ScaleRule, TypeRule};
+use modelfmt::{Format, Target};
+
+use super::PinArg;
+use crate::formats;
+
+/// Turn a model into another format, losing nothing silently
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt convert model.safetensors model.aero --tensor-hashes --control-hash
+  modelfmt convert model.safetensors model.apr --compress lz4 --metadata config.json
+  modelfmt convert model.safetensors model.apr --quantize q8_0
+  modelfmt convert model.safetensors model.aero --quantize q4_k_m
+  modelfmt convert model.gguf model.aero
+  modelfmt convert model.safetensors model.gguf --quantize q4_k_m --metadata keys.json
+  modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
+pub(crate) struct Convert {
+    /// The model to read: a file, the index of a set, or a folder with one of them
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) input: PathBuf,
+    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath, help = format!(
+        "The file to write, or the index of the set to write: {}; standard output with - and --to",
+        formats::endings()
+    ))]
+    pub(crate) output: PathBuf,
+    #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
+        "The format to write, if OUT's ending does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
+        formats::names(Format::is_writable)
+    ))]
+    pub(crate) to: Option<Target>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// also opens a MAG file whose checksum is wrong
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+
+    /// Change types that the target lacks to larger ones that hold every value
+    #[arg(long, help_heading = "Values")]
+    pub(crate) widen: bool,
+    /// Change floats to this type, or all tensors whose names match GLOB; values are rounded if necessary. May
+    /// be repeated, and the last match wins, as for the next two. DTYPE has its usual names: f16, fp16, float16, half
+    #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
+    pub(crate) cast: Vec<TypeRule>,
+    /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits and fewer by the scales beside them, and
+    /// apply the scales and zero points of OINF 2
+    #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
+    pub(crate) dequantize: Vec<TypeRule>,
+    /// For --dequantize: the tensor that holds the scales of a weight, if its name does not say so; a * in both names stands for
+    /// the same text
+    #[arg(long, value_name = "WEIGHT=SCALE", help_heading = "Values")]
+    pub(crate) scale: Vec<ScaleRule>,
+    /// Quantize float tensors of rank 2 and more whose rows are whole blocks: of 32 for q8_0, q4_0, q4_1, q5_0 and q5_1, of 256
+    /// for q4_k, q5_k and q6_k; the others stay as they are. Or give each tensor the type that llama.cpp gives it: q4_k_m,
+    /// q4_k_s, q5_k_m, q5_k_s, and with mostly_ before the name of a type, such as mostly_q8_0
+    #[arg(long, value_name = "[GLOB=]TYPE|PRESET", help_heading = "Values")]
+    pub(crate) quantize: Vec<QuantizeRule>,
+    /// Only tensors whose names match, such as 'layers.*'; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Values")]
+    pub(crate) include: Vec<String>,
+    /// Leave out tensors whose names match; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Values")]
+    pub(crate) exclude: Vec<String>,
+    /// Write each tensor that shares its bytes with another by itself, however large that makes OUT
+    #[arg(long, help_heading = "Values")]
+    pub(crate) allow_ties: bool,
+    /// OINF 1: write bf16, f8_e5m2 and packed integers too, which its document lacks and the published package reads
+    #[arg(long, help_heading = "Values")]
+    pub(crate) allow_extended_types: bool,
+
+    /// Drop metadata that the target cannot hold, listing each
+    #[arg(long, help_heading = "Metadata")]
+    pub(crate) lossy: bool,
+    /// Make JSON text of metadata that the target holds only as text (safetensors; in GGUF null, objects and mixed lists)
+    #[arg(long, help_heading = "Metadata")]
+    pub(crate) stringify: bool,
+    /// A JSON object whose top-level keys replace those of the target's metadata
+    #[arg(long, value_name = "FILE.json", help_heading = "Metadata", value_hint = ValueHint::FilePath)]
+    pub(crate) metadata: Option<PathBuf>,
+    /// The model's name, for AERO and APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) model_name: Option<String>,
+    /// The architecture, for AERO and APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) architecture: Option<String>,
+    /// The model type, for APR2
+    #[arg(long, value_name = "NAME", help_heading = "Metadata")]
+    pub(crate) model_type: Option<String>,
+    /// OINF: add a size variable
+    #[arg(long, value_name = "NAME=N", help_heading = "Metadata")]
+    pub(crate) sizevar: Vec<String>,
+    /// OINF: add a tensor without data, such as y:i16[4,4]
+    #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
+    pub(crate) declare: Vec<String>,
+
+    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors, GGUF; the last three become sets by it), such as
+    /// 2GiB or 500MB
+    #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
+    pub(crate) shard_size: Option<u64>,
+    /// AERO: add the hash of header, table of contents and names (IHSH)
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) control_hash: bool,
+    /// AERO: add the hash of every page of the weights (PHSH); pages of 4MiB unless you give a size
+    #[arg(long, value_name = "SIZE", help_heading = "Layout", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4MiB", value_parser = crate::units::parse_size)]
+    pub(crate) page_hashes: Option<u64>,
+    /// AERO: add the hash of every tensor (`hash_b3`)
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) tensor_hashes: bool,
+    /// AERO: the file's identity, 32 hex digits; random if it is not given
+    #[arg(long, value_name = "HEX", help_heading = "Layout")]
+    pub(crate) uuid: Option<String>,
+    /// AERO: do not compress metadata
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) no_zstd: bool,
+    /// APR2: compress tensors in LZ4 blocks; not done by default
+    #[arg(long, value_name = "lz4|none", help_heading = "Layout", value_parser = ["lz4", "none"])]
+    pub(crate) compress: Option<String>,
+    /// Alignment of tensors in bytes. APR2: 32 or 64, by default 64; GGUF: a power of two, by default the source's or 32
+    #[arg(long, value_name = "N", help_heading = "Layout")]
+    pub(crate) align: Option<u32>,
+    /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
+    #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
+    pub(crate) checksum: Option<String>,
+    /// Also write OUT.obao4, with which any range of OUT can be verified against its BLAKE3; of a set, one for each file
+    #[arg(long, help_heading = "Layout")]
+    pub(crate) outboard: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
+}

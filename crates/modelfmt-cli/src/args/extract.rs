@@ -1,0 +1,45 @@
+//! The arguments of `modelfmt extract`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use modelfmt::DType;
+use modelfmt::convert::ScaleRule;
+
+use super::PinArg;
+
+/// Write one tensor to a .npy file, or its bytes to a .bin file
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt extract model.aero embed.weight -o embed.npy
+  modelfmt extract model.safetensors embed.weight -o embed.npy --cast f32
+  modelfmt extract model.gguf blk.0.attn_q.weight -o q.npy --dequantize f32
+  modelfmt extract model.aero embed.weight -o - | sha256sum")]
+pub(crate) struct Extract {
+    /// A model file, the index of a set, or a folder with one of them
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The tensor's name
+    pub(crate) tensor: String,
+    /// The file to write: .npy or .bin; the bytes go to standard output with -
+    #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Change the values to this type, such as f32 for bf16, which numpy lacks; rounds where it must
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) cast: Option<DType>,
+    /// Decode quantized blocks to f32, f16 or bf16, or apply the scales that a weight has beside it
+    #[arg(long, value_name = "f32|f16|bf16")]
+    pub(crate) dequantize: Option<DType>,
+    /// For --dequantize: the tensor with the scales of the weight, where its name does not tell
+    #[arg(long, value_name = "WEIGHT=SCALE")]
+    pub(crate) scale: Vec<ScaleRule>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// also opens a MAG file whose checksum is wrong
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
+}

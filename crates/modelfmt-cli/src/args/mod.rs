@@ -1,0 +1,88 @@
+//! The command line, defined once: parsing, help, completions and the man page all come from here. One module holds the arguments
+//! of one command.
+
+mod completions;
+mod convert;
+mod diff;
+mod extract;
+mod inspect;
+mod open;
+mod outboard;
+mod plan;
+mod show;
+mod verify;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use completions::{Completions, Man};
+pub(crate) use convert::Convert;
+pub(crate) use diff::Diff;
+pub(crate) use extract::Extract;
+pub(crate) use inspect::Inspect;
+pub(crate) use open::PinArg;
+pub(crate) use outboard::Outboard;
+pub(crate) use plan::Plan;
+pub(crate) use show::Show;
+pub(crate) use verify::Verify;
+
+use crate::formats;
+
+/// Model files: what is in them, are they intact, turn them into another format.
+#[derive(Debug, Parser)]
+#[command(
+    name = "modelfmt",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = format!("Examples:
+  modelfmt inspect model.safetensors
+  modelfmt verify *.aero
+  modelfmt convert model.safetensors model.aero --tensor-hashes
+  modelfmt extract model.aero embed.weight -o embed.npy
+  zstd -dc model.gguf.zst | modelfmt inspect -
+
+The format is detected from the content: {}.
+A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
+`-` is standard input where a model is read, and standard output where one is written.
+Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
+pub(crate) struct Cli {
+    /// No progress bars, no notes, no line about what was written; warnings and errors are still printed
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Inspect(Inspect),
+    Show(Show),
+    Verify(Verify),
+    Convert(Box<Convert>),
+    Extract(Extract),
+    Diff(Diff),
+    Outboard(Outboard),
+    Plan(Plan),
+    Completions(Completions),
+    Man(Man),
+}
+
+impl Command {
+    /// Whether it was asked to print JSON, in which errors are said then too.
+    pub(crate) const fn prints_json(&self) -> bool {
+        match self {
+            Self::Inspect(args) => args.json,
+            Self::Verify(args) => args.json,
+            Self::Diff(args) => args.json,
+            Self::Plan(args) => args.json,
+            Self::Show(_)
+            | Self::Convert(_)
+            | Self::Extract(_)
+            | Self::Outboard(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
+    }
+}

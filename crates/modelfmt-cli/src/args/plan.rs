@@ -1,0 +1,30 @@
+//! The arguments of `modelfmt plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::PinArg;
+
+/// List the ranges of a file that reading tensors takes: near ones are one request, long ones several. No values are read
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt plan model.safetensors
+  modelfmt plan model.aero 'layers.0.*' head.weight
+  modelfmt plan model.safetensors.index.json 'embed.*' --json | jq '.ranges[]'
+
+The ranges hold the values; what is read to open the file and to verify it is not
+among them. Gaps of up to 64 KiB between tensors are read over, and count as overhead.")]
+pub(crate) struct Plan {
+    /// A model file, the index of a set, or a folder with one of them
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, if none is named
+    #[arg(value_name = "GLOB")]
+    pub(crate) tensors: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
+}

@@ -1,0 +1,63 @@
+//! The arguments of `modelfmt verify`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use modelfmt::VerifyLevel;
+
+use super::PinArg;
+
+/// Check files: structure, checksums, hashes, and every rule of their formats
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt verify model.aero
+  modelfmt verify --level header models/*
+  modelfmt verify --json model.apr part.apr
+  modelfmt verify -r models/
+  modelfmt verify --pin b3:5f2e… model.gguf
+
+Each file has a line with the checks that its format has at this level; a `!`
+marks those that failed, and every finding follows.
+Only AERO, APR2 and APR have hashes or checksums of the values. MAG 1 has a
+checksum of its metadata and of the names, types and shapes; OINF, safetensors
+and GGUF have none. Without one of the values, `ok` means that the file is
+well-formed, not that no value has changed: compare it with a good copy by
+`diff`, or say by `--pin` what the file must be. Without a pin all checks are
+those of the file against itself.")]
+pub(crate) struct Verify {
+    /// Model files, indexes of sets, or folders with one of them
+    #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Every model below each folder. Hidden files and files that are not models are skipped; files that an index names
+    /// are verified with that index
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
+    /// How much to check
+    #[arg(long, value_enum, default_value_t = LevelArg::Full)]
+    pub(crate) level: LevelArg,
+    /// Print one JSON object per file, one per line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) pin: PinArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelArg {
+    /// Structure only: the index is read, nothing is hashed
+    Header,
+    /// Also every checksum that covers structure and metadata
+    Control,
+    /// Every byte that any checksum, hash or rule covers
+    Full,
+}
+
+impl From<LevelArg> for VerifyLevel {
+    fn from(level: LevelArg) -> Self {
+        match level {
+            LevelArg::Header => Self::Header,
+            LevelArg::Control => Self::Control,
+            LevelArg::Full => Self::Full,
+        }
+    }
+}
