@@ -7,8 +7,9 @@ use std::path::Path;
 
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
-use modelfmt::{Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
+use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
 
+use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 use crate::stop;
 
@@ -21,22 +22,18 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 }
 
 /// Opens a model: a path, or `-`.
-pub(crate) fn open(path: &Path, pin: Option<Pin>) -> Result<Model> {
-    open_with(path, &options(pin))
-}
-
-fn options(pin: Option<Pin>) -> OpenOptions {
-    pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin))
+pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
+    open_with(path, &open.options())
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
-pub(crate) fn open_for_copy(path: &Path, no_verify: bool, pin: Option<Pin>) -> Result<Model> {
-    let ignoring = options(pin).ignore_checksum(true);
+pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
+    let ignoring = open.options().ignore_checksum(true);
     if no_verify {
         return open_with(path, &ignoring);
     }
-    match open(path, pin) {
+    match open_with(path, &open.options()) {
         Err(Failure::Job(modelfmt::Error::File { path, error })) => {
             Err(Failure::Job(match ignoring.open(&path) {
                 Ok(_) => modelfmt::Error::Damaged { path, error: Box::new(error) },
@@ -67,10 +64,10 @@ fn missing(path: &Path, error: modelfmt::Error) -> Failure {
 pub(crate) fn verify(
     path: &Path,
     level: VerifyLevel,
-    pin: Option<Pin>,
+    open: &OpenArgs,
     work: &Execution<'_>,
 ) -> Result<FileReport> {
-    let options = options(pin);
+    let options = open.options();
     Ok(match stream(path)? {
         Some(file) => options.verify_source(&path.to_string_lossy(), Box::new(file), level, work),
         None => options.verify(path, level, work),

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use modelfmt::convert::{QuantizeRule, ScaleRule, TypeRule};
 use modelfmt::{Format, Target};
 
-use super::PinArg;
+use super::OpenArgs;
 use crate::formats;
 
 /// Turn a model into another format, losing nothing silently
@@ -132,5 +132,5 @@ pub(crate) struct Convert {
     #[arg(long, help_heading = "Layout")]
     pub(crate) outboard: bool,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use modelfmt::DType;
 use modelfmt::convert::ScaleRule;
 
-use super::PinArg;
+use super::OpenArgs;
 
 /// Write one tensor to a .npy file, or its bytes to a .bin file
 #[derive(Debug, Args)]
@@ -41,5 +41,5 @@ pub(crate) struct Extract {
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::PinArg;
+use super::OpenArgs;
 
 /// List what is in a file: format, metadata, tensors, totals
 #[derive(Debug, Args)]
@@ -27,5 +27,5 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "GLOB")]
     pub(crate) tensors: Option<String>,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }

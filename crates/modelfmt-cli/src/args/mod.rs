@@ -19,7 +19,7 @@ pub(crate) use convert::Convert;
 pub(crate) use diff::Diff;
 pub(crate) use extract::Extract;
 pub(crate) use inspect::Inspect;
-pub(crate) use open::PinArg;
+pub(crate) use open::OpenArgs;
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;
 pub(crate) use show::Show;

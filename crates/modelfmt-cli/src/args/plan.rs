@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::PinArg;
+use super::OpenArgs;
 
 /// List the ranges of a file that reading tensors takes: near ones are one request, long ones several. No values are read
 #[derive(Debug, Args)]
@@ -26,5 +26,5 @@ pub(crate) struct Plan {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }

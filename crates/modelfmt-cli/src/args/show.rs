@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::PinArg;
+use super::OpenArgs;
 
 /// Print values, statistics and histogram of tensors as text
 #[derive(Debug, Args)]
@@ -22,5 +22,5 @@ pub(crate) struct Show {
     #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use modelfmt::VerifyLevel;
 
-use super::PinArg;
+use super::OpenArgs;
 
 /// Check files: structure, checksums, hashes, and every rule of their formats
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) pin: PinArg,
+    pub(crate) open: OpenArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
-    let model = streams::open_for_copy(&args.input, args.no_verify, args.pin.pin)?;
+    let model = streams::open_for_copy(&args.input, args.no_verify, &args.open)?;
     let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
     let converted = if streams::is_dash(&args.output) {

@@ -4,18 +4,18 @@ use std::io::Write;
 
 use modelfmt::{Changed, Diff as Differences, Printable};
 
-use crate::args::Diff;
+use crate::args::{Diff, OpenArgs};
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
-    let pin = |number: usize| args.pin.get(number).copied();
+    let open = |number: usize| OpenArgs { pin: args.pin.get(number).copied() };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
     }
-    let (a, b) = (streams::open(&args.a, pin(0))?, streams::open(&args.b, pin(1))?);
+    let (a, b) = (streams::open(&args.a, &open(0))?, streams::open(&args.b, &open(1))?);
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
     let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
     let printed = super::print(|out| {

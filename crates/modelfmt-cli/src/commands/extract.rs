@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
         let why = "extract writes files that end in .npy or .bin, or the bytes to standard output with -";
         return Err(Failure::Usage(format!("{output}: {why}")));
     };
-    let model = streams::open_for_copy(&args.file, args.no_verify, args.pin.pin)?;
+    let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
     let position = model.find(&args.tensor)?;
     let nbytes = model.container().info(position).map_or(0, |info| info.nbytes);
     let mut options = ExtractOptions::default();

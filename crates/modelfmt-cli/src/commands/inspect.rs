@@ -21,7 +21,7 @@ const LONGEST: usize = 200;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     let globs = args.tensors.as_deref().map(globs).transpose()?;
-    let model = streams::open(&args.file, args.pin.pin)?;
+    let model = streams::open(&args.file, &args.open)?;
     let mut options = InspectOptions::new().hash(args.hash);
     if let Some(globs) = globs {
         options = options.tensors(globs);

@@ -12,7 +12,7 @@ use crate::streams;
 use crate::units::{count, size};
 
 pub(crate) fn run(args: &Plan) -> Result {
-    let model = streams::open(&args.file, args.pin.pin)?;
+    let model = streams::open(&args.file, &args.open)?;
     let picks = model.picks(&args.tensors)?;
     let plan = model.plan(&picks, PlanOptions::local())?;
     super::print(|out| {

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::streams;
 
 pub(crate) fn run(args: &Show) -> Result {
-    let model = streams::open(&args.file, args.pin.pin)?;
+    let model = streams::open(&args.file, &args.open)?;
     // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {

@@ -15,7 +15,7 @@ use crate::streams;
 use crate::walk::walk;
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
-    if args.pin.pin.is_some() && (args.files.len() > 1 || args.recursive) {
+    if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
     }
     let (mut tally, mut others) = (Tally::default(), 0);
@@ -65,7 +65,7 @@ struct Tally {
 fn verify(path: &Path, args: &Verify, quiet: bool, tally: &mut Tally) -> Result {
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::new("verifying", size, quiet || args.json);
-    let report = bar.run(|work| streams::verify(path, args.level.into(), args.pin.pin, work));
+    let report = bar.run(|work| streams::verify(path, args.level.into(), &args.open, work));
     if stop::is_asked() {
         return Err(Failure::Checked);
     }
