@@ -7,6 +7,9 @@ import tarfile
 # The choice of types for presets, and what it needs.
 SOURCES = ["src/llama-quant.cpp", "src/llama-arch.cpp", "src/llama-hparams.cpp"]
 
+# The block types, and what reads and writes GGUF.
+GGML = ["src/ggml-quants.c", "src/ggml.c", "src/gguf.cpp", "src/ggml-threading.cpp"]
+
 folder = pathlib.Path(sys.argv[1])
 with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
     for member in archive:
@@ -14,7 +17,7 @@ with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         inner = path.removeprefix("ggml/")
         if inner != path:
             target = folder / inner
-            is_used = path.endswith((".h", "/ggml-quants.c"))
+            is_used = path.endswith(".h") or inner in GGML
         else:
             target = folder / "llama" / path
             is_used = path in SOURCES or (path.startswith(("src/", "include/")) and path.endswith(".h"))

@@ -31,6 +31,8 @@ const GGML: &str = "llama-cpp-python==0.3.36 \
 /// As a release of ggml is built (without assertions), but for the fused operations, which not every processor has.
 const CC_FLAGS: &[&str] = &["-O2", "-ffp-contract=off", "-DNDEBUG", "-w", "-fPIC", "-shared"];
 
+const C_FLAGS: &[&str] = &["-D_GNU_SOURCE", "-O1", "-w", "-ffunction-sections", "-fdata-sections"];
+
 /// Only what the program calls is linked, which is little of llama.cpp.
 const CXX_FLAGS: &[&str] =
     &["-std=c++17", "-O1", "-w", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
@@ -69,8 +71,10 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS, CXX_FLAGS].concat().join("\n");
-    let is_there = || loads(&python) && dir.join(LIBRARY).exists() && dir.join(CHOICE).exists();
+    let wanted =
+        [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS].concat().join("\n");
+    let is_there =
+        || loads(&python) && [LIBRARY, REWRITES, CHOICE].iter().all(|file| dir.join(file).exists());
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
         return Ok(python);
     }
@@ -106,6 +110,9 @@ const LIBRARY: &str = "libggml-quants.so";
 /// llama.cpp's choice of types for presets, as a program.
 const CHOICE: &str = "llama-types";
 
+/// ggml's own reader and writer of GGUF, as a program.
+const REWRITES: &str = "ggml-rewrites";
+
 fn ggml(python: &Path, dir: &Path) -> Result {
     let sources = dir.join("ggml");
     fs::create_dir_all(&sources)?;
@@ -122,6 +129,7 @@ fn ggml(python: &Path, dir: &Path) -> Result {
     cc.args(CC_FLAGS).arg("-I").arg(sources.join("include")).arg("-I").arg(&src);
     cc.arg("-o").arg(dir.join(LIBRARY)).arg(src.join("ggml-quants.c"));
     exec(cc.arg(workspace::root().join("xtask/oracles/ggml_missing.c")).arg("-lm"))?;
+    rewrites(&sources, &dir.join(REWRITES))?;
 
     let llama = sources.join("llama");
     let mut cxx = workspace::command("c++");
@@ -129,6 +137,25 @@ fn ggml(python: &Path, dir: &Path) -> Result {
     cxx.arg("-I").arg(sources.join("include")).arg("-o").arg(dir.join(CHOICE));
     cxx.arg(workspace::root().join("xtask/oracles/llama_types.cpp"));
     exec(cxx.arg(llama.join("src/llama-arch.cpp")).arg(llama.join("src/llama-hparams.cpp")))
+}
+
+fn rewrites(sources: &Path, program: &Path) -> Result {
+    let src = sources.join("src");
+    // ggml's build makes it, for the version that the library says of itself.
+    fs::write(src.join("ggml-version.h"), "#define GGML_VERSION \"\"\n#define GGML_COMMIT \"\"\n")?;
+    let mut objects = Vec::new();
+    for file in ["ggml.c", "ggml-quants.c"] {
+        let object = sources.join(file).with_extension("o");
+        let mut cc = workspace::command("cc");
+        cc.args(C_FLAGS).arg("-I").arg(sources.join("include")).arg("-I").arg(&src);
+        exec(cc.arg("-c").arg("-o").arg(&object).arg(src.join(file)))?;
+        objects.push(object);
+    }
+    let mut cxx = workspace::command("c++");
+    cxx.args(CXX_FLAGS).arg("-I").arg(sources.join("include")).arg("-I").arg(&src).arg("-o").arg(program);
+    cxx.arg(workspace::root().join("xtask/oracles/ggml_rewrites.cpp"));
+    cxx.arg(src.join("gguf.cpp")).arg(src.join("ggml-threading.cpp"));
+    exec(cxx.args(objects).args(["-lm", "-lpthread"]))
 }
 
 fn loads(python: &Path) -> bool {

@@ -45,6 +45,36 @@ fn random_models_have_the_bytes_of_gguf_py() {
 }
 
 #[test]
+fn ggml_reads_what_is_written_and_writes_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let _ = testkit::python(include_str!("oracle/write.py"), &[folder.path().to_str().unwrap(), "8"]);
+    let (ours, theirs) = (folder.path().join("ours.gguf"), folder.path().join("theirs.gguf"));
+    for number in 0..8 {
+        let reader = Reader::open(folder.path().join(format!("{number}.gguf"))).unwrap();
+        let mut metadata = Metadata::new();
+        for (key, value) in reader.metadata().unwrap().iter().filter(|(key, _)| *key != "test.nested") {
+            metadata.push(key, value).unwrap(); // ggml has no lists of lists
+        }
+        let specs =
+            reader.tensors().iter().map(|t| TensorSpec::new(t.name, t.dtype, without_leading_ones(t.shape)));
+        let plan = Plan::new(specs, &metadata, &WriteOptions::new()).unwrap();
+        let values: Vec<Vec<u8>> =
+            reader.tensors().iter().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect();
+        let file = MemoryFile::new();
+        plan.write(&values, &file, &Execution::default()).unwrap();
+        fs::write(&ours, file.into_bytes()).unwrap();
+        testkit::ggml_rewrites(&ours, &theirs);
+        assert!(fs::read(&theirs).unwrap() == fs::read(&ours).unwrap(), "{number}");
+    }
+}
+
+/// ggml writes as many dimensions as have more than one element, and one at least.
+fn without_leading_ones(shape: &[u64]) -> &[u64] {
+    let ones = shape.iter().take_while(|&&dim| dim == 1).count();
+    &shape[ones.min(shape.len() - 1)..]
+}
+
+#[test]
 fn files_by_other_writers_are_written_again_byte_for_byte() {
     for name in ["align1", "align4", "for-aero", "q2_0", "q8_1", "rank0", "types"] {
         let path = testkit::testdata("reference/gguf").join(name).with_extension("gguf");

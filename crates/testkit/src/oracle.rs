@@ -1,7 +1,7 @@
 //! The formats' own tools, in Python and in Rust, to compare with.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The variable that names an interpreter which can import the oracles.
@@ -79,6 +79,18 @@ pub fn llama_types(models: &str) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the oracle failed: {stderr}");
     String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
+}
+
+/// Has ggml read a GGUF file as llama.cpp does, and write what it has read to another.
+///
+/// # Panics
+/// If the program is not there, or ggml does not read the file; then with what it says.
+pub fn ggml_rewrites(from: &Path, to: &Path) {
+    let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
+    let program = environment.join("ggml-rewrites");
+    let output = Command::new(&program).args([from, to]).output();
+    let output = output.unwrap_or_else(|e| panic!("{}: {e}; run `cargo xtask oracles`", program.display()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn interpreter() -> PathBuf {
