@@ -35,6 +35,7 @@ impl Words for Flags {
             Choice::Checksum => "--checksum",
             Choice::ExtendedTypes => "--allow-extended-types",
             Choice::Outboard => "--outboard",
+            Choice::Rename => "--rename",
             other => other.name(),
         }
     }

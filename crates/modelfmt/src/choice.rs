@@ -60,6 +60,8 @@ pub enum Choice {
     ExtendedTypes,
     /// [`ConvertOptions::outboard`](crate::ConvertOptions::outboard).
     Outboard,
+    /// New names of tensors: [`RenameRule`](crate::convert::RenameRule).
+    Rename,
 }
 
 impl Choice {
@@ -94,6 +96,7 @@ impl Choice {
             Self::Checksum => "checksum",
             Self::ExtendedTypes => "allow_extended_types",
             Self::Outboard => "outboard",
+            Self::Rename => "rename",
         }
     }
 }

@@ -191,6 +191,18 @@ pub enum Error {
         /// What was to be matched.
         pattern: String,
     },
+    /// Two tensors would have one name.
+    #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The name that one of them has.
+        first: String,
+        /// That of the other.
+        second: String,
+    },
 }
 
 fn suggestion(nearest: Option<&str>) -> String {
@@ -253,6 +265,7 @@ impl Error {
             Self::Output { .. } => "output",
             Self::NoSuchTensor { .. } => "no-such-tensor",
             Self::NoMatch { .. } => "no-match",
+            Self::SameName { .. } => "same-name",
         }
     }
 

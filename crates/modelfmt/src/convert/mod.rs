@@ -71,6 +71,7 @@ mod output;
 mod plain;
 mod quantize;
 mod quants;
+pub(crate) mod rename;
 mod reserved;
 mod rules;
 #[cfg(not(target_arch = "wasm32"))]
@@ -104,6 +105,7 @@ pub use options::{
     TypeRule, UnknownQuantization,
 };
 pub use output::WrittenFile;
+pub use rename::RenameRule;
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
 

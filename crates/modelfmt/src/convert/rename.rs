@@ -1,0 +1,263 @@
+//! New names for tensors, by rules.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::str::FromStr;
+
+use modelfmt_core::TensorTable;
+
+use crate::choice::Choice;
+use crate::error::{Error, Result};
+
+/// `OLD=NEW`: a tensor that is called OLD is called NEW. A `*` in OLD stands for any text, and the `*` in NEW at the same place
+/// of the row for the same text. Nothing else in a name has a meaning of its own.
+///
+/// ```
+/// use modelfmt::convert::RenameRule;
+///
+/// let rule: RenameRule = "model.layers.*.mlp.*=blk.*.ffn.*".parse()?;
+/// assert_eq!(rule.apply("model.layers.7.mlp.up.weight").as_deref(), Some("blk.7.ffn.up.weight"));
+/// assert_eq!(rule.apply("model.norm.weight"), None);
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenameRule {
+    old: String,
+    new: String,
+}
+
+impl RenameRule {
+    /// A rule for the tensors whose names are `old`.
+    ///
+    /// # Errors
+    /// If one of the names is empty, or they do not have the same number of `*`.
+    pub fn new(old: impl Into<String>, new: impl Into<String>) -> Result<Self, &'static str> {
+        let (old, new) = (old.into(), new.into());
+        let stars = |text: &str| text.bytes().filter(|&byte| byte == b'*').count();
+        if old.is_empty() || new.is_empty() {
+            return Err("give OLD=NEW, two names of a tensor");
+        }
+        if stars(&old) != stars(&new) {
+            return Err("give OLD=NEW with as many `*` in NEW as in OLD");
+        }
+        Ok(Self { old, new })
+    }
+
+    /// The name, or the pattern of names, that it is for.
+    #[must_use]
+    pub fn old(&self) -> &str {
+        &self.old
+    }
+
+    /// What they become.
+    #[must_use]
+    pub fn new_name(&self) -> &str {
+        &self.new
+    }
+
+    /// The new name of a tensor of that name; `None` if the rule is not for it.
+    ///
+    /// Where several texts could stand for the stars, each but the last stands for the shortest.
+    #[must_use]
+    pub fn apply(&self, name: &str) -> Option<String> {
+        let Some((head, others)) = self.old.split_once('*') else {
+            return (self.old == name).then(|| self.new.clone());
+        };
+        let mut rest = name.strip_prefix(head)?;
+        let mut pieces = self.new.split('*');
+        let mut new = pieces.next()?.to_owned();
+        let mut parts = others.split('*').peekable();
+        while let Some(part) = parts.next() {
+            let (text, after) = match parts.peek() {
+                Some(_) => rest.split_once(part)?,
+                None => (rest.strip_suffix(part)?, ""),
+            };
+            new.push_str(text);
+            new.push_str(pieces.next()?);
+            rest = after;
+        }
+        Some(new)
+    }
+}
+
+impl FromStr for RenameRule {
+    type Err = &'static str;
+
+    /// OLD ends at the first `=`; [`RenameRule::new`] takes names that have one.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (old, new) = text.split_once('=').ok_or("give OLD=NEW, two names of a tensor")?;
+        Self::new(old, new)
+    }
+}
+
+/// The tensors of a model that get another name.
+#[derive(Clone, Debug, Default)]
+#[allow(dead_code, reason = "the commands that rename come in the next commits")]
+pub(crate) struct Renamed(HashMap<usize, String>);
+
+#[allow(dead_code, reason = "the commands that rename come in the next commits")]
+impl Renamed {
+    /// Applies rules to the names of all tensors that `is_taken` names. Each rule looks at the names as they are in the file, and of several that
+    /// are for a tensor the last one counts, so that two tensors can change names with each other.
+    ///
+    /// # Errors
+    /// [`Error::NoMatch`] for a rule that is for no tensor, [`Error::SameName`] if two tensors would have one name.
+    pub(crate) fn new(
+        path: &Path,
+        rules: &[RenameRule],
+        tensors: &TensorTable,
+        is_taken: impl Fn(usize) -> bool,
+    ) -> Result<Self> {
+        if rules.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut found = HashMap::new();
+        let mut matched = vec![false; rules.len()];
+        for (position, info) in tensors.iter().enumerate().filter(|&(position, _)| is_taken(position)) {
+            for (rule, matched) in rules.iter().zip(&mut matched) {
+                if let Some(name) = rule.apply(info.name) {
+                    *matched = true;
+                    found.insert(position, name);
+                }
+            }
+        }
+        if let Some((rule, _)) = rules.iter().zip(&matched).find(|(_, matched)| !**matched) {
+            let (path, pattern) = (path.to_owned(), rule.old.clone());
+            return Err(Error::NoMatch { path, choice: Choice::Rename, pattern });
+        }
+        found.retain(|&position, name| tensors.info(position).is_some_and(|info| info.name != name));
+        let renamed = Self(found);
+        renamed.check(path, tensors, is_taken)?;
+        Ok(renamed)
+    }
+
+    /// The new name of the tensor at a position, if it gets one.
+    pub(crate) fn name(&self, position: usize) -> Option<&str> {
+        self.0.get(&position).map(String::as_str)
+    }
+
+    /// The number of tensors that get another name.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Refuses one name for two tensors.
+    fn check(&self, path: &Path, tensors: &TensorTable, is_taken: impl Fn(usize) -> bool) -> Result<()> {
+        let mut owners: HashMap<&str, usize> = HashMap::with_capacity(self.len());
+        // A new name can only meet another new one, or one that stays.
+        let mut positions: Vec<usize> = self.0.keys().copied().collect();
+        positions.sort_unstable();
+        let same = |name: &str, one: usize, other: usize| {
+            let old = |position| tensors.info(position).map_or("", |info| info.name);
+            Error::SameName {
+                path: path.to_owned(),
+                name: name.to_owned(),
+                first: old(one).to_owned(),
+                second: old(other).to_owned(),
+            }
+        };
+        for position in positions {
+            let Some(name) = self.name(position) else { continue };
+            if let Some(other) = owners.insert(name, position) {
+                return Err(same(name, other, position));
+            }
+        }
+        for (position, info) in tensors.iter().enumerate() {
+            let stays = is_taken(position) && !self.0.contains_key(&position);
+            if let Some(&other) = owners.get(info.name).filter(|_| stays) {
+                return Err(same(info.name, other, position));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modelfmt_core::DType;
+    use modelfmt_core::author::NewTensor;
+
+    use super::*;
+
+    fn table(names: &[&str]) -> TensorTable {
+        let mut table = TensorTable::default();
+        for name in names {
+            let tensor = NewTensor { name, dtype: DType::U8, offset: Some(0), packed_nbytes: 0 };
+            table.push(tensor, [1]).unwrap();
+        }
+        table
+    }
+
+    /// The names after these rules.
+    fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
+        let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        let renamed = Renamed::new(Path::new("m"), &rules, &table(names), |position| position < 8)
+            .map_err(|error| error.to_string())?;
+        let name = |(position, old)| renamed.name(position).unwrap_or(old).to_owned();
+        Ok(names.iter().copied().enumerate().map(name).collect())
+    }
+
+    #[test]
+    fn a_star_stands_for_the_same_text() {
+        for (rule, name, expected) in [
+            ("a=b", "a", Some("b")),
+            ("a=b", "aa", None),
+            ("*=model.*", "w", Some("model.w")),
+            ("model.*=*", "model.", Some("")),
+            ("*.weight=*.w", "a.weight.weight", Some("a.weight.w")),
+            ("a.*.b=c*", "a..b", Some("c")),
+            ("a.*.b=c*", "a.b", None),
+            ("*.*=*/*", "a.b.c", Some("a/b.c")),
+            ("x*y*z=*-*", "x1y2y3z", Some("1-2y3")),
+            ("x*y*z=*-*", "xz", None),
+            ("重*=*", "重み", Some("み")),
+            ("a?[b]=c", "axb", None),
+            ("a=b=c", "a", Some("b=c")),
+        ] {
+            let rule: RenameRule = rule.parse().unwrap();
+            assert_eq!(rule.apply(name).as_deref(), expected, "{rule:?} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused() {
+        for (text, why) in [
+            ("a", "two names"),
+            ("=a", "two names"),
+            ("a=", "two names"),
+            ("*=b", "as many"),
+            ("a=*", "as many"),
+        ] {
+            assert!(text.parse::<RenameRule>().unwrap_err().contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn rules_look_at_the_names_of_the_file_and_the_last_one_counts() {
+        assert_eq!(renamed(&["a=b", "b=a"], &["a", "b"]).unwrap(), ["b", "a"]);
+        assert_eq!(renamed(&["*=x.*", "b=c"], &["a", "b"]).unwrap(), ["x.a", "c"]);
+        assert_eq!(renamed(&[], &["a"]).unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn one_name_for_two_tensors_is_refused() {
+        for (rules, names) in [
+            (&["a=b"][..], &["a", "b"][..]),
+            (&["a=b"], &["b", "a"]),
+            (&["a=c", "b=c"], &["a", "b"]),
+            (&["x*=y*"], &["xa", "ya"]),
+        ] {
+            let error = renamed(rules, names).unwrap_err();
+            assert!(error.contains("one name"), "{error}");
+        }
+        let error = renamed(&["a=b", "n=o"], &["a"]).unwrap_err();
+        assert!(error.contains(" n: ") && error.contains("no tensor"), "{error}");
+    }
+
+    #[test]
+    fn tensors_that_are_left_out_are_in_nobodys_way() {
+        let names = ["0", "1", "2", "3", "4", "5", "6", "7", "b"];
+        assert_eq!(renamed(&["0=b"], &names).unwrap()[0], "b");
+        assert!(renamed(&["b=c"], &names).is_err());
+    }
+}
