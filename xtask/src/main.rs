@@ -9,6 +9,7 @@ mod oracles;
 mod python;
 mod real_model;
 mod run;
+mod servers;
 mod test;
 mod wasm;
 mod workspace;
@@ -59,6 +60,8 @@ enum Task {
     },
     /// Install the formats' own Python tools, which tests compare with
     Oracles,
+    /// Install the S3 server that tests write to
+    Servers,
     /// Build the Python package, and run its tests and checks
     Python {
         /// Build as a release is built, which takes longer
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Task::Docs { check: true } => docs::check(),
         Task::Docs { .. } => docs::write(),
         Task::Oracles => oracles::run(),
+        Task::Servers => servers::run(),
         Task::Python { release } => python::run(release),
         Task::Wasm { build_std } => wasm::run(build_std),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the one command that runs all tests.
 
 use crate::run::{Result, exec, step};
-use crate::{oracles, python, workspace};
+use crate::{oracles, python, servers, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
@@ -11,9 +11,11 @@ pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 pub(crate) fn all(args: &[String]) -> Result {
     oracles::build_apr()?;
     let interpreter = oracles::install()?;
+    let s3 = servers::install()?;
     step("tests of every crate, with documentation tests");
     let mut cargo = workspace::cargo("test");
-    exec(cargo.args(["--workspace", "--all-features"]).args(args).env(oracles::PYTHON, interpreter))?;
+    cargo.env(oracles::PYTHON, interpreter).env(servers::PYTHON, s3);
+    exec(cargo.args(["--workspace", "--all-features"]).args(args))?;
     if args.is_empty() {
         step("examples");
         exec(workspace::cargo("test").args(["--manifest-path", EXAMPLES, "--workspace"]))?;

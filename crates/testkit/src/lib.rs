@@ -9,6 +9,7 @@ pub mod mag;
 mod oracle;
 mod patch;
 pub mod reference;
+pub mod servers;
 mod sources;
 mod workspace;
 

@@ -1,0 +1,46 @@
+//! Real servers on a free port of this machine, for tests that read and write over a network. A server ends with the test process,
+//! however that ends: it waits on a pipe from it.
+
+mod http;
+mod nginx;
+mod s3;
+
+use std::io::{self, BufRead as _, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+pub use http::{Response, request};
+pub use nginx::{Nginx, Request};
+pub use s3::S3;
+
+/// A server's process.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    /// As long as this is open, the server runs.
+    input: Option<ChildStdin>,
+    /// What it said first.
+    first_line: String,
+}
+
+impl Running {
+    /// Starts a program that says a line when it is ready, and ends when its standard input does.
+    fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let mut running = Self { child, input, first_line: String::new() };
+        if let Some(output) = running.child.stdout.take() {
+            BufReader::new(output).read_line(&mut running.first_line)?;
+        }
+        match running.first_line.is_empty() {
+            true => Err(io::Error::other("it ended before it was ready")),
+            false => Ok(running),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,40 @@
+//! The S3 server that tests write to, in a Python environment below `target/`.
+//!
+//! Tests find the interpreter in the variable [`PYTHON`] or at `target/servers/bin/python` below the workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run::{self, Result, exec, step};
+use crate::workspace;
+
+/// The variable that names the interpreter which can import moto.
+pub(crate) const PYTHON: &str = "MODELFMT_SERVERS_PYTHON";
+
+const PACKAGES: &[&str] = &["moto[server]==5.2.5"];
+
+pub(crate) fn run() -> Result {
+    println!("{}", install()?.display());
+    Ok(())
+}
+
+/// Installs what is missing and returns the interpreter. Does nothing when all of it is there.
+pub(crate) fn install() -> Result<PathBuf> {
+    let dir = workspace::root().join("target/servers");
+    let (python, stamp) = (dir.join("bin/python"), dir.join("installed.txt"));
+    let wanted = PACKAGES.join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && loads(&python) {
+        return Ok(python);
+    }
+    step("servers: an S3 server for tests");
+    exec(workspace::command("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
+    let mut pip = workspace::command(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    exec(pip.args(PACKAGES))?;
+    fs::write(stamp, wanted)?;
+    Ok(python)
+}
+
+fn loads(python: &Path) -> bool {
+    python.exists() && run::succeeds(workspace::command(python).args(["-c", "import moto.server"]))
+}
