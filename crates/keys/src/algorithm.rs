@@ -1,0 +1,113 @@
+//! What a type of key can do. A type that is not compiled in can do nothing, and says so.
+
+use pkcs8::SecretDocument;
+use sha2::Digest as _;
+use zeroize::Zeroizing;
+
+use crate::KeyType;
+#[cfg(feature = "ed25519")]
+use crate::ed25519;
+use crate::error::{Error, Result};
+#[cfg(feature = "nist")]
+use crate::nist;
+#[cfg(feature = "x25519")]
+use crate::x25519;
+
+/// Runs an expression with the curve of a type, or with a module that has the functions of one.
+macro_rules! dispatch {
+    ($key_type:expr, $function:ident ( $($argument:expr),* )) => {{
+        let key_type: KeyType = $key_type;
+        match key_type {
+            #[cfg(feature = "ed25519")]
+            KeyType::Ed25519 => ed25519::$function($($argument),*),
+            #[cfg(feature = "x25519")]
+            KeyType::X25519 => x25519::$function($($argument),*),
+            #[cfg(feature = "nist")]
+            KeyType::P256 => nist::p256::$function($($argument),*),
+            #[cfg(feature = "nist")]
+            KeyType::P384 => nist::p384::$function($($argument),*),
+            #[cfg(feature = "nist")]
+            KeyType::P521 => nist::p521::$function($($argument),*),
+            #[allow(unreachable_patterns, reason = "with every feature there is no other type")]
+            _ => {
+                $(let _ = &$argument;)*
+                Err(Error::NotEnabled { key_type })
+            }
+        }
+    }};
+}
+
+/// The public key of a secret, which is checked.
+pub(crate) fn public(key_type: KeyType, secret: &[u8]) -> Result<Vec<u8>> {
+    dispatch!(key_type, public(secret))
+}
+
+/// A public key in the form in which it is kept, if it is one: a point in full for the NIST curves.
+pub(crate) fn point(key_type: KeyType, bytes: &[u8]) -> Result<Vec<u8>> {
+    dispatch!(key_type, point(bytes))
+}
+
+/// A secret as PKCS#8.
+pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocument> {
+    dispatch!(key_type, to_pkcs8(secret))
+}
+
+/// The secret in what PKCS#8 holds.
+pub(crate) fn unwrap(key_type: KeyType, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    dispatch!(key_type, unwrap(wrapped))
+}
+
+pub(crate) fn sign(key_type: KeyType, secret: &[u8], message: &[u8]) -> Result<Vec<u8>> {
+    dispatch!(key_type, sign(secret, message))
+}
+
+pub(crate) fn verify(key_type: KeyType, public: &[u8], message: &[u8], signature: &[u8]) -> Result<()> {
+    dispatch!(key_type, verify(public, message, signature))
+}
+
+/// The id of a public key, by the rule of the format that takes it.
+pub(crate) fn id(key_type: KeyType, public: &[u8], pem: &str) -> [u8; 32] {
+    let _ = (public, pem);
+    match key_type {
+        #[cfg(feature = "ed25519")]
+        KeyType::Ed25519 => labelled(b"APR2-SEAL-1 ed25519 key\0", public),
+        #[cfg(feature = "x25519")]
+        KeyType::X25519 => labelled(b"APR2-SEAL-1 x25519 key\0", public),
+        _ => sha2::Sha256::digest(pem.as_bytes()).into(),
+    }
+}
+
+#[cfg(any(feature = "ed25519", feature = "x25519"))]
+fn labelled(label: &[u8], public: &[u8]) -> [u8; 32] {
+    *blake3::Hasher::new().update(label).update(public).finalize().as_bytes()
+}
+
+/// What RFC 8410 puts around the 32 bytes of a private key: an octet string within the octet string.
+#[cfg(any(feature = "ed25519", feature = "x25519"))]
+pub(crate) mod octets {
+    use pkcs8::der::asn1::OctetStringRef;
+    use pkcs8::spki::AlgorithmIdentifierRef;
+    use pkcs8::{PrivateKeyInfoRef, SecretDocument};
+    use zeroize::Zeroizing;
+
+    use crate::KeyType;
+    use crate::error::{Error, Result};
+
+    const HEAD: [u8; 2] = [4, 32];
+
+    pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocument> {
+        let mut wrapped = Zeroizing::new(Vec::with_capacity(HEAD.len() + secret.len()));
+        wrapped.extend_from_slice(&HEAD);
+        wrapped.extend_from_slice(secret);
+        let algorithm = AlgorithmIdentifierRef { oid: key_type.oid(), parameters: None };
+        let octets = OctetStringRef::new(&wrapped);
+        let document = octets.map(|octets| PrivateKeyInfoRef::new(algorithm, octets));
+        document.and_then(|info| SecretDocument::encode_msg(&info)).map_err(|_| Error::Malformed { key_type })
+    }
+
+    pub(crate) fn unwrap(key_type: KeyType, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+        let secret = wrapped.strip_prefix(&HEAD).filter(|secret| secret.len() == 32);
+        let secret = secret.ok_or(Error::Malformed { key_type })?;
+        Ok(Zeroizing::new(secret.to_vec()))
+    }
+}

@@ -1,0 +1,114 @@
+//! The types of keys.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pkcs8::ObjectIdentifier;
+use pkcs8::spki::AlgorithmIdentifierRef;
+
+use crate::error::{Error, Result};
+
+/// What stands for every key on a NIST curve; the curve is its parameter (RFC 5480).
+pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+
+/// The type of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KeyType {
+    /// Signatures, RFC 8032.
+    Ed25519,
+    /// Key agreement, RFC 7748.
+    X25519,
+    /// ECDSA with SHA-256.
+    P256,
+    /// ECDSA with SHA-384.
+    P384,
+    /// ECDSA with SHA-512.
+    P521,
+}
+
+impl KeyType {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Ed25519, Self::X25519, Self::P256, Self::P384, Self::P521];
+    pub(crate) const NAMES: &'static str = "ed25519, x25519, p256, p384 and p521";
+
+    /// `ed25519`, `x25519`, `p256`, `p384` or `p521`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ed25519 => "ed25519",
+            Self::X25519 => "x25519",
+            Self::P256 => "p256",
+            Self::P384 => "p384",
+            Self::P521 => "p521",
+        }
+    }
+
+    /// Whether a key of this type signs.
+    pub const fn signs(self) -> bool {
+        !matches!(self, Self::X25519)
+    }
+
+    /// Whether a key of this type is on one of the NIST curves, as OpenSSF Model Signing wants it.
+    pub const fn is_nist(self) -> bool {
+        matches!(self, Self::P256 | Self::P384 | Self::P521)
+    }
+
+    /// Bytes of a private key: a seed, or a number of its curve.
+    pub const fn secret_len(self) -> usize {
+        match self {
+            Self::Ed25519 | Self::X25519 | Self::P256 => 32,
+            Self::P384 => 48,
+            Self::P521 => 66,
+        }
+    }
+
+    /// The feature of this crate that has it.
+    pub const fn feature(self) -> &'static str {
+        match self {
+            Self::Ed25519 => "ed25519",
+            Self::X25519 => "x25519",
+            Self::P256 | Self::P384 | Self::P521 => "nist",
+        }
+    }
+
+    /// The type's own identifier: that of the algorithm, or of the curve.
+    pub(crate) const fn oid(self) -> ObjectIdentifier {
+        match self {
+            Self::Ed25519 => ObjectIdentifier::new_unwrap("1.3.101.112"),
+            Self::X25519 => ObjectIdentifier::new_unwrap("1.3.101.110"),
+            Self::P256 => ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"),
+            Self::P384 => ObjectIdentifier::new_unwrap("1.3.132.0.34"),
+            Self::P521 => ObjectIdentifier::new_unwrap("1.3.132.0.35"),
+        }
+    }
+
+    /// The type that a key file names.
+    pub(crate) fn of(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<Self> {
+        let oid = if algorithm.oid == EC {
+            algorithm.parameters_oid().map_err(|_| Error::Damaged)?
+        } else {
+            algorithm.oid
+        };
+        Self::of_oid(oid)
+    }
+
+    pub(crate) fn of_oid(oid: ObjectIdentifier) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|key_type| key_type.oid() == oid);
+        known.ok_or_else(|| Error::UnknownType { oid: oid.to_string() })
+    }
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for KeyType {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|key_type| key_type.name() == name);
+        known.ok_or_else(|| format!("there is no key type {name:?}; {} are", Self::NAMES))
+    }
+}

@@ -1,0 +1,154 @@
+//! Private keys.
+
+use std::fmt;
+use std::path::Path;
+
+use pkcs8::der::Decode as _;
+use pkcs8::{LineEnding, PrivateKeyInfoRef, SecretDocument};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::{KeyType, PublicKey, algorithm, file};
+
+/// A private key. It is wiped when it is dropped, and `Debug` shows nothing of it.
+#[derive(Clone)]
+pub struct PrivateKey {
+    key_type: KeyType,
+    /// The seed of Ed25519 and X25519, the number of a NIST curve.
+    secret: Zeroizing<Vec<u8>>,
+    public: PublicKey,
+}
+
+impl PrivateKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// [`Error::Random`] if the system has no randomness, [`Error::NotEnabled`].
+    #[cfg(feature = "random")]
+    pub fn generate(key_type: KeyType) -> Result<Self> {
+        let mut secret = Zeroizing::new(vec![0; key_type.secret_len()]);
+        loop {
+            crate::random(&mut secret)?;
+            if key_type == KeyType::P521
+                && let Some(first) = secret.first_mut()
+            {
+                *first &= 1; // 521 bits of 528
+            }
+            // A number beyond the order of a NIST curve is thrown away, so that all keys are equally likely. That is rare: at
+            // most every second time for P-521, once in 2^32 for P-256.
+            match Self::from_bytes(key_type, &secret) {
+                Err(Error::Malformed { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// A key by its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the number of a NIST curve, its first byte
+    /// the most significant.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if there are too few or too many, or the number is not one of the curve; [`Error::NotEnabled`].
+    pub fn from_bytes(key_type: KeyType, secret: &[u8]) -> Result<Self> {
+        let public = PublicKey::known(key_type, algorithm::public(key_type, secret)?)?;
+        Ok(Self { key_type, secret: Zeroizing::new(secret.to_vec()), public })
+    }
+
+    /// Reads a private key in PEM: PKCS#8 (`PRIVATE KEY`), or what OpenSSL wrote before (`EC PRIVATE KEY`).
+    ///
+    /// # Errors
+    /// What else it is, if it is no such key.
+    pub fn from_pem(pem: &str) -> Result<Self> {
+        match file::label(pem)? {
+            "PRIVATE KEY" | "EC PRIVATE KEY" => {}
+            "PUBLIC KEY" => return Err(Error::IsPublic),
+            "ENCRYPTED PRIVATE KEY" => return Err(Error::Encrypted),
+            _ => return Err(Error::WrongLabel),
+        }
+        let (label, der) = SecretDocument::from_pem(pem).map_err(|_| Error::Damaged)?;
+        if label == "PRIVATE KEY" {
+            Self::from_pkcs8(der.as_bytes())
+        } else {
+            Self::from_sec1(der.as_bytes())
+        }
+    }
+
+    fn from_pkcs8(der: &[u8]) -> Result<Self> {
+        let info = PrivateKeyInfoRef::from_der(der).map_err(|_| Error::Damaged)?;
+        let key_type = KeyType::of(&info.algorithm)?;
+        Self::from_bytes(key_type, &algorithm::unwrap(key_type, info.private_key.as_bytes())?)
+    }
+
+    /// A key of a NIST curve that stands alone, and names its curve itself.
+    fn from_sec1(der: &[u8]) -> Result<Self> {
+        let nist = KeyType::ALL.into_iter().filter(|key_type| key_type.is_nist());
+        let mut why = Error::Damaged;
+        for key_type in nist {
+            // Secrets have another length for each curve, so at most one of them fits.
+            match algorithm::unwrap(key_type, der) {
+                Ok(secret) => return Self::from_bytes(key_type, &secret),
+                Err(error @ Error::NotEnabled { .. }) => why = error,
+                Err(_) => {}
+            }
+        }
+        Err(why)
+    }
+
+    /// Reads the file of a private key.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be read, [`Error::File`] with what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self> {
+        file::read(path, Self::from_pem)
+    }
+
+    /// The key as PKCS#8 in PEM, for OpenSSL and others.
+    ///
+    /// # Errors
+    /// None for a key that was made by this crate.
+    pub fn to_pem(&self) -> Result<Zeroizing<String>> {
+        let document = algorithm::to_pkcs8(self.key_type, &self.secret)?;
+        let pem = document.to_pem("PRIVATE KEY", LineEnding::LF);
+        pem.map_err(|_| Error::Malformed { key_type: self.key_type })
+    }
+
+    /// The key's type.
+    pub const fn key_type(&self) -> KeyType {
+        self.key_type
+    }
+
+    /// The public key that belongs to it.
+    pub const fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// Signs a message: 64 bytes for Ed25519, DER for the NIST curves.
+    ///
+    /// # Errors
+    /// [`Error::WrongUse`] if it is an X25519 key.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        algorithm::sign(self.key_type, &self.secret, message)
+    }
+
+    /// What this key and `their` key agree on, both of X25519. It is not uniform: derive keys from it.
+    ///
+    /// # Errors
+    /// [`Error::WrongUse`] if one is of another type, [`Error::Weak`] if everybody would know the result.
+    #[cfg(feature = "x25519")]
+    pub fn agree(&self, their: &PublicKey) -> Result<Zeroizing<[u8; 32]>> {
+        for key_type in [self.key_type, their.key_type()] {
+            if key_type != KeyType::X25519 {
+                return Err(Error::WrongUse { key_type, what: "agree on a secret" });
+            }
+        }
+        crate::x25519::agree(&self.secret, their.as_bytes())
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivateKey")
+            .field("key_type", &self.key_type)
+            .field("public", &self.public.id())
+            .finish_non_exhaustive()
+    }
+}

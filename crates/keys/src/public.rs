@@ -1,0 +1,110 @@
+//! Public keys.
+
+use std::fmt;
+use std::path::Path;
+
+use pkcs8::der::Decode as _;
+use pkcs8::der::asn1::{AnyRef, BitStringRef};
+use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
+use pkcs8::{Document, LineEnding};
+
+use crate::error::{Error, Result};
+use crate::key_type::EC;
+use crate::{KeyId, KeyType, algorithm, file};
+
+/// A public key that its type's rules allow.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PublicKey {
+    key_type: KeyType,
+    bytes: Vec<u8>,
+    pem: String,
+    id: KeyId,
+}
+
+impl PublicKey {
+    /// A key by its bytes: 32 of Ed25519 or X25519, the point of a NIST curve as SEC 1 has it.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if they are no such key, [`Error::Weak`] if it is one that anybody can use, [`Error::NotEnabled`].
+    pub fn from_bytes(key_type: KeyType, bytes: &[u8]) -> Result<Self> {
+        Self::known(key_type, algorithm::point(key_type, bytes)?)
+    }
+
+    /// A key whose bytes have been checked.
+    pub(crate) fn known(key_type: KeyType, bytes: Vec<u8>) -> Result<Self> {
+        let pem = encode(key_type, &bytes).ok_or(Error::Malformed { key_type })?;
+        let id = KeyId(algorithm::id(key_type, &bytes, &pem));
+        Ok(Self { key_type, bytes, pem, id })
+    }
+
+    /// Reads a public key in PEM (`PUBLIC KEY`).
+    ///
+    /// # Errors
+    /// What else it is, if it is no such key.
+    pub fn from_pem(pem: &str) -> Result<Self> {
+        match file::label(pem)? {
+            "PUBLIC KEY" => {}
+            label if label.ends_with("PRIVATE KEY") => return Err(Error::IsPrivate),
+            _ => return Err(Error::WrongLabel),
+        }
+        let (_, der) = Document::from_pem(pem).map_err(|_| Error::Damaged)?;
+        let info = SubjectPublicKeyInfoRef::from_der(der.as_bytes()).map_err(|_| Error::Damaged)?;
+        let key_type = KeyType::of(&info.algorithm)?;
+        let bytes = info.subject_public_key.as_bytes().ok_or(Error::Malformed { key_type })?;
+        Self::from_bytes(key_type, bytes)
+    }
+
+    /// Reads the file of a public key.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be read, [`Error::File`] with what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self> {
+        file::read(path, Self::from_pem)
+    }
+
+    /// The key as SubjectPublicKeyInfo in PEM, the same text that OpenSSL writes: lines of 64 columns, each with a line feed.
+    pub fn to_pem(&self) -> String {
+        self.pem.clone()
+    }
+
+    /// The key's type.
+    pub const fn key_type(&self) -> KeyType {
+        self.key_type
+    }
+
+    /// The key's bytes: 32 of Ed25519 and X25519, the uncompressed point of a NIST curve.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The key's id.
+    pub const fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// Checks that a signature is by this key and over this message.
+    ///
+    /// # Errors
+    /// [`Error::BadSignature`] if not, [`Error::WrongUse`] if it is an X25519 key.
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<()> {
+        algorithm::verify(self.key_type, &self.bytes, message, signature)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublicKey").field("key_type", &self.key_type).field("id", &self.id).finish()
+    }
+}
+
+fn encode(key_type: KeyType, bytes: &[u8]) -> Option<String> {
+    let oid = key_type.oid();
+    let algorithm = if key_type.is_nist() {
+        AlgorithmIdentifierRef { oid: EC, parameters: Some(AnyRef::from(&oid)) }
+    } else {
+        AlgorithmIdentifierRef { oid, parameters: None }
+    };
+    let subject_public_key = BitStringRef::from_bytes(bytes).ok()?;
+    let document = Document::encode_msg(&SubjectPublicKeyInfoRef { algorithm, subject_public_key }).ok()?;
+    document.to_pem("PUBLIC KEY", LineEnding::LF).ok()
+}
