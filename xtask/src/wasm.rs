@@ -61,8 +61,11 @@ fn compare(toolchain: &Toolchain) -> Result {
     exec(&mut node)
 }
 
+/// A browser has its own ways to a server.
+const NOT_FOR_WASM: &str = "modelfmt-remote";
+
 fn is_built(package: &Package) -> bool {
-    package.is_library && package.is_published
+    package.is_library && package.is_published && package.name != NOT_FOR_WASM
 }
 
 impl Toolchain {

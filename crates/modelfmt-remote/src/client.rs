@@ -1,0 +1,160 @@
+//! One request to one server: no redirect is followed, nothing is tried again.
+
+use std::error::Error as StdError;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::{HeaderMap, RETRY_AFTER};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector as Connect, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+
+use crate::error::Fault;
+use crate::guard::Guard;
+use crate::options::Options;
+use crate::pace::Paced;
+use crate::resolve::Resolver;
+use crate::tls;
+
+/// How much of the body of an error is looked at.
+const ERROR_BODY: u64 = 8 << 10;
+/// The pace at which a request's own body is expected to leave, at the least.
+const BYTES_A_SECOND: u64 = 16 << 10;
+
+type Plain = legacy::Client<HttpConnector<Resolver>, HttpRequestBody>;
+type Tls = legacy::Client<tls::Connector, HttpRequestBody>;
+
+/// Connections that are guarded in the same way.
+#[derive(Clone, Debug)]
+pub(crate) struct Client(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    guard: Arc<Guard>,
+    first_byte: Duration,
+    progress: Duration,
+    plain: Plain,
+    /// Made when it is wanted first: the certificates that the system trusts are read for it.
+    tls: OnceLock<Result<Tls, Fault>>,
+}
+
+impl Client {
+    pub(crate) fn new(guard: Guard, options: &Options) -> Self {
+        let guard = Arc::new(guard);
+        let plain = builder().build(connector(&guard));
+        let (first_byte, progress) = (options.first_byte, options.progress);
+        Self(Arc::new(Inner { guard, first_byte, progress, plain, tls: OnceLock::new() }))
+    }
+
+    /// Sends a request and waits for the head of the answer, whatever its status.
+    pub(crate) async fn send(&self, mut request: Request<HttpRequestBody>) -> Result<Response<Paced>, Fault> {
+        let inner = &*self.0;
+        check_literal(&inner.guard, &request)?;
+        let agent = http::HeaderValue::from_static(concat!("modelfmt/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+        let sending = Duration::from_secs(request.body().content_length() as u64 / BYTES_A_SECOND);
+        let answer = inner.start(request)?;
+        let answer = tokio::time::timeout(inner.first_byte + sending, answer).await;
+        let answer =
+            answer.map_err(|_| Fault::NoAnswer(inner.first_byte))?.map_err(|error| fault_of(&error))?;
+        let is_good = answer.status().is_success();
+        let most = if is_good { u64::MAX } else { ERROR_BODY };
+        Ok(answer.map(|body: Incoming| Paced::new(body, inner.progress, most)))
+    }
+}
+
+impl Inner {
+    fn start(&self, request: Request<HttpRequestBody>) -> Result<ResponseFuture, Fault> {
+        if request.uri().scheme_str() == Some("http") {
+            return Ok(self.plain.request(request));
+        }
+        let made = self.tls.get_or_init(|| Ok(builder().build(tls::connector(connector(&self.guard))?)));
+        Ok(made.as_ref().map_err(Clone::clone)?.request(request))
+    }
+}
+
+fn builder() -> legacy::Builder {
+    let mut builder = legacy::Client::builder(TokioExecutor::new());
+    builder.pool_timer(TokioTimer::new());
+    builder
+}
+
+fn connector(guard: &Arc<Guard>) -> HttpConnector<Resolver> {
+    let mut connector = HttpConnector::new_with_resolver(Resolver(Arc::clone(guard)));
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector
+}
+
+/// A host that is an address is never looked up, so it is checked here.
+fn check_literal<B>(guard: &Guard, request: &Request<B>) -> Result<(), Fault> {
+    let host = request.uri().host().unwrap_or_default();
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => guard.check(host, address),
+        Err(_) => Ok(()),
+    }
+}
+
+/// What failed, in a few words: the innermost cause says it best.
+fn fault_of(error: &legacy::Error) -> Fault {
+    if let Some(fault) = Fault::within(error) {
+        return fault.clone();
+    }
+    let mut cause: &dyn StdError = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text: Box<str> = cause.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    match error.is_connect() {
+        true if text.contains("certificate") => Fault::Tls(text),
+        true => Fault::Connect(text),
+        false => Fault::Broken(0),
+    }
+}
+
+/// The fault that a status is, if it is one that may pass.
+pub(crate) fn passing(status: u16, headers: &HeaderMap) -> Option<Fault> {
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let retry_after = seconds.map(Duration::from_secs);
+    Some(Fault::Status { status, code: "".into(), retry_after }).filter(Fault::is_passing)
+}
+
+/// For object stores: statuses that may pass are errors which carry how long the server asks to wait.
+#[async_trait]
+impl HttpService for Client {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.send(request).await.map_err(|fault| HttpError::new(kind(&fault), fault))?;
+        match passing(answer.status().as_u16(), answer.headers()) {
+            Some(fault) => Err(HttpError::new(HttpErrorKind::Interrupted, fault)),
+            None => Ok(answer.map(HttpResponseBody::new)),
+        }
+    }
+}
+
+fn kind(fault: &Fault) -> HttpErrorKind {
+    match fault {
+        Fault::Connect(_) => HttpErrorKind::Connect,
+        Fault::NoAnswer(_) | Fault::Stalled(_) => HttpErrorKind::Timeout,
+        Fault::Broken(_) => HttpErrorKind::Interrupted,
+        _ => HttpErrorKind::Unknown,
+    }
+}
+
+/// Gives object stores this client, and none other.
+#[derive(Debug)]
+pub(crate) struct Connector(pub(crate) Client);
+
+impl Connect for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.0.clone()))
+    }
+}

@@ -1,0 +1,198 @@
+//! What can go wrong between here and a server.
+
+use std::error::Error as StdError;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::url::{Location, UrlFault};
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong with which file. It prints in one line, without credentials, query strings and what servers write into the
+/// bodies of their errors.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{place}: {fault}")]
+pub struct Error {
+    place: Box<str>,
+    fault: Fault,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The address is none.
+    #[error("{0}")]
+    Url(#[from] UrlFault),
+    /// There is no such file, or no such bucket.
+    #[error("there is no such file (the server says {0})")]
+    NotFound(u16),
+    /// The server wants other credentials, or any.
+    #[error("the server refuses access ({status}{code}); check the credentials")]
+    Denied {
+        /// The status: 401 or 403.
+        status: u16,
+        /// The server's word for it, in parentheses, if it has one.
+        code: Box<str>,
+    },
+    /// The server answered with an error that is not worth another try, or with it every time.
+    #[error("the server answers {status}{code}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// The server's word for it, if it has one.
+        code: Box<str>,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The file is another than when it was opened.
+    #[error("the file has changed on the server since it was opened; open it again")]
+    Changed,
+    /// The server sends whole files only.
+    #[error("the server does not answer requests for ranges; download the file first")]
+    NoRanges,
+    /// The answer is not what HTTP says that it must be.
+    #[error("the server's answer breaks a rule of HTTP: {0}")]
+    Answer(&'static str),
+    /// The body ended early or broke off.
+    #[error("the connection broke off after {0} bytes of the answer")]
+    Broken(u64),
+    /// There is no connection.
+    #[error("no connection to the server: {0}")]
+    Connect(Box<str>),
+    /// The name has no address.
+    #[error("the server's name has no address: {0}")]
+    Name(Box<str>),
+    /// The server said nothing for too long.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    NoAnswer(Duration),
+    /// The bytes came too slowly.
+    #[error("less than 4 KiB came within {} s", .0.as_secs_f32())]
+    Stalled(Duration),
+    /// A redirect leads where none may.
+    #[error("{0}")]
+    Redirect(RedirectFault),
+    /// An address that only this machine's own cloud answers at.
+    #[error("{0} is an address at which a cloud tells a machine's secrets; it is never read from")]
+    Metadata(IpAddr),
+    /// Only the cloud's metadata address could give credentials.
+    #[error("there are no credentials for {service}: {help}")]
+    NoCredentials {
+        /// The provider.
+        service: &'static str,
+        /// What helps.
+        help: &'static str,
+    },
+    /// Something about the credentials or the endpoint of the environment.
+    #[error("the environment's settings for {service} are refused: {why}")]
+    Settings {
+        /// The provider.
+        service: &'static str,
+        /// Why.
+        why: Box<str>,
+    },
+    /// TLS cannot be had here.
+    #[error("https is not available: {0}")]
+    Tls(Box<str>),
+    /// It is more than memory holds.
+    #[error("cannot allocate {0} bytes")]
+    Memory(u64),
+    /// The thread that fetches is gone.
+    #[error("the thread that fetches has ended")]
+    Ended,
+    /// What a store says that has no name here.
+    #[error("{0}")]
+    Store(Box<str>),
+}
+
+/// Why a redirect is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedirectFault {
+    /// There are too many.
+    #[error("the server redirects more than {0} times")]
+    TooMany(usize),
+    /// It leads to a scheme that is not http or https.
+    #[error("the server redirects to something that is not http or https, which is refused")]
+    Scheme,
+    /// It leads from https to http.
+    #[error("the server redirects from https to http, which is refused")]
+    Downgrade,
+    /// It has no address, or none that can be read.
+    #[error("the server redirects without a valid address")]
+    Address,
+    /// It leads to a private network.
+    #[error(
+        "the server redirects to {0}, an address of a {1} network, which is refused unless an option allows it"
+    )]
+    Private(IpAddr, &'static str),
+}
+
+impl Error {
+    pub(crate) fn new(place: &Location, fault: impl Into<Fault>) -> Self {
+        Self { place: place.to_string().into(), fault: fault.into() }
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub const fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// The file, without secrets.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The error of this crate behind an [`io::Error`] that a reader gives.
+    #[must_use]
+    pub fn within(error: &io::Error) -> Option<&Self> {
+        error.get_ref().and_then(|inner| inner.downcast_ref())
+    }
+}
+
+impl Fault {
+    /// Whether another try may help.
+    pub(crate) const fn is_passing(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
+            Self::Broken(_) | Self::Connect(_) | Self::NoAnswer(_) | Self::Stalled(_) | Self::Name(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The fault of ours that an error of another crate carries.
+    pub(crate) fn within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(fault) = error.downcast_ref::<Self>() {
+                return Some(fault);
+            }
+            // An `io::Error` says only what lies below the error in it.
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            if let Some(fault) = inner.and_then(|inner| inner.downcast_ref::<Self>()) {
+                return Some(fault);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.fault() {
+            Fault::NotFound(_) => io::ErrorKind::NotFound,
+            Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
+            Fault::NoAnswer(_) | Fault::Stalled(_) => io::ErrorKind::TimedOut,
+            Fault::Memory(_) => io::ErrorKind::OutOfMemory,
+            Fault::NoRanges => io::ErrorKind::Unsupported,
+            Fault::Broken(_) => io::ErrorKind::ConnectionReset,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

@@ -1,0 +1,161 @@
+//! How files are fetched: limits, guards, and the environment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How files are fetched. The defaults suit a program that a person has started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) first_byte: Duration,
+    pub(crate) progress: Duration,
+    pub(crate) retries: u32,
+    pub(crate) first_wait: Duration,
+    pub(crate) longest_wait: Duration,
+    pub(crate) requests: u16,
+    pub(crate) in_flight: u32,
+    pub(crate) front: u32,
+    pub(crate) private_redirects: bool,
+    pub(crate) instance_credentials: bool,
+    pub(crate) environment: Environment,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            first_byte: Duration::from_secs(30),
+            progress: Duration::from_secs(20),
+            retries: 5,
+            first_wait: Duration::from_millis(200),
+            longest_wait: Duration::from_secs(30),
+            requests: 16,
+            in_flight: 64 << 20,
+            front: 512 << 10,
+            private_redirects: false,
+            instance_credentials: false,
+            environment: Environment::process(),
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, with the environment of this process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long a server may take to begin its answer: 30 s unless you say otherwise.
+    #[must_use]
+    pub const fn first_byte(mut self, limit: Duration) -> Self {
+        self.first_byte = limit;
+        self
+    }
+
+    /// Within what time 4 KiB of an answer have to come: 20 s unless you say otherwise.
+    #[must_use]
+    pub const fn progress(mut self, limit: Duration) -> Self {
+        self.progress = limit;
+        self
+    }
+
+    /// How often a request is tried again that failed for a reason that may pass: 5 times unless you say otherwise. A request
+    /// whose answer broke off goes on at the byte where it did.
+    #[must_use]
+    pub const fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// The wait before the second try, which doubles with each, and the longest wait: 200 ms and 30 s unless you say otherwise.
+    /// A server that asks for a longer wait than the longest gets none: its answer is the error.
+    #[must_use]
+    pub const fn waits(mut self, first: Duration, longest: Duration) -> Self {
+        self.first_wait = first;
+        self.longest_wait = longest;
+        self
+    }
+
+    /// The most requests at once (16), and the most bytes that have been asked for and have not come (64 MiB).
+    #[must_use]
+    pub const fn at_once(mut self, requests: u16, bytes: u32) -> Self {
+        self.requests = if requests == 0 { 1 } else { requests };
+        self.in_flight = bytes;
+        self
+    }
+
+    /// How much of a file the first request asks for: 512 KiB unless you say otherwise.
+    #[must_use]
+    pub const fn front(mut self, bytes: u32) -> Self {
+        self.front = if bytes == 0 { 1 } else { bytes };
+        self
+    }
+
+    /// Follows redirects of servers on public networks to addresses of private ones. Metadata addresses are refused all the same.
+    #[must_use]
+    pub const fn private_redirects(mut self, allow: bool) -> Self {
+        self.private_redirects = allow;
+        self
+    }
+
+    /// Asks the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
+    #[must_use]
+    pub const fn instance_credentials(mut self, allow: bool) -> Self {
+        self.instance_credentials = allow;
+        self
+    }
+
+    /// Where credentials and endpoints are looked up.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+}
+
+/// Variables by their names: those of the process, or of your own making. Values are never printed.
+#[derive(Clone)]
+pub struct Environment(Arc<BTreeMap<String, String>>);
+
+impl Environment {
+    /// The variables that the process has now; those that are no Unicode are left out.
+    #[must_use]
+    pub fn process() -> Self {
+        let text = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self(Arc::new(text.collect()))
+    }
+
+    /// These variables and no others.
+    pub fn of<N: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        let all = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self(Arc::new(all.collect()))
+    }
+
+    /// The value of a variable, unless it is empty.
+    #[must_use]
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a variable says yes, as the providers' tools read that.
+    #[must_use]
+    pub fn is_set(&self, name: &str) -> bool {
+        self.var(name)
+            .is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str()))
+    }
+
+    /// All variables whose names begin so.
+    pub fn starting<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let from = self.0.range(prefix.to_owned()..);
+        from.take_while(move |(name, _)| name.starts_with(prefix))
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len())
+    }
+}

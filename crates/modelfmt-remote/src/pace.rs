@@ -1,0 +1,99 @@
+//! Bodies that have to come at some pace, or are errors.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use object_store::client::{HttpError, HttpErrorKind};
+use tokio::time::Sleep;
+
+use crate::error::Fault;
+
+/// How many bytes have to come for a body to count as coming at all.
+const STEP: u64 = 4 << 10;
+
+/// A body of an answer. It ends with [`Fault::Stalled`] if it was waited for too long, and with [`Fault::Broken`] if the
+/// connection breaks off. The time in which nobody asks for bytes does not count.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    inner: Incoming,
+    limit: Duration,
+    /// How much more of it is given; the rest is left out.
+    left: u64,
+    /// The bytes that came.
+    done: u64,
+    /// Those since the wait was last set to nothing.
+    step: u64,
+    waited: Duration,
+    since: Option<Instant>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Paced {
+    pub(crate) fn new(inner: Incoming, limit: Duration, most: u64) -> Self {
+        let sleep = Box::pin(tokio::time::sleep(limit));
+        Self { inner, limit, left: most, done: 0, step: 0, waited: Duration::ZERO, since: None, sleep }
+    }
+
+    fn came(&mut self, len: u64) {
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+        self.done += len;
+        self.step += len;
+        if self.step >= STEP {
+            (self.step, self.waited) = (0, Duration::ZERO);
+        }
+    }
+}
+
+impl Body for Paced {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let this = self.get_mut();
+        if this.left == 0 {
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut this.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let Some(data) = frame.data_mut() {
+                    data.truncate(usize::try_from(this.left).unwrap_or(usize::MAX));
+                    let len = data.len() as u64;
+                    this.left -= len;
+                    this.came(len);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(broken(Fault::Broken(this.done))))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                if this.since.is_none() {
+                    let now = Instant::now();
+                    this.since = Some(now);
+                    let deadline = now + this.limit.saturating_sub(this.waited);
+                    this.sleep.as_mut().reset(deadline.into());
+                }
+                match this.sleep.as_mut().poll(context) {
+                    Poll::Ready(()) => Poll::Ready(Some(Err(broken(Fault::Stalled(this.limit))))),
+                    Poll::Pending => Poll::Pending,
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+fn broken(fault: Fault) -> HttpError {
+    HttpError::new(HttpErrorKind::Interrupted, fault)
+}

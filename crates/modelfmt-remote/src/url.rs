@@ -1,0 +1,359 @@
+//! Addresses: what a URL names, and how it is printed without its secrets.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+/// Where a file is that is not given by a path of this machine.
+///
+/// `Display` prints no credentials and no query string, which may be one (a presigned URL).
+///
+/// ```
+/// use modelfmt_remote::Location;
+///
+/// let at: Location = "https://user:secret@example.org/models/m.aero?X-Amz-Signature=abc".parse()?;
+/// assert_eq!(at.to_string(), "https://example.org/models/m.aero");
+/// assert_eq!(at.sibling("m.aero.obao4").to_string(), "https://example.org/models/m.aero.obao4");
+/// # Ok::<(), modelfmt_remote::UrlFault>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Location {
+    /// An object in a bucket: `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/KEY`.
+    Bucket(Bucket),
+    /// A file of a web server, with the query string that it was given: `http://…`, `https://…`.
+    Web(Url),
+    /// A file of a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
+    Hf(Hf),
+    /// A file of this machine: `file:///PATH`.
+    File(PathBuf),
+}
+
+/// An object in a bucket. The key is taken literally, as the providers' own tools take it: nothing in it is decoded.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bucket {
+    /// The provider.
+    pub service: Service,
+    /// The name of the bucket; of Azure's, the container.
+    pub bucket: String,
+    /// The name of the object.
+    pub key: String,
+}
+
+/// A provider of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Service {
+    /// Amazon's S3, and whatever speaks its language.
+    S3,
+    /// Google Cloud Storage.
+    Gs,
+    /// Azure Blob Storage.
+    Az,
+}
+
+impl Service {
+    const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gs), ("az", Self::Az)];
+
+    /// The scheme of its URLs.
+    #[must_use]
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::S3 => "s3",
+            Self::Gs => "gs",
+            Self::Az => "az",
+        }
+    }
+}
+
+/// A file of a repository of Hugging Face.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hf {
+    /// `OWNER/REPO`.
+    pub repository: String,
+    /// The path of the file in the repository.
+    pub file: String,
+    /// The branch, tag or commit; `main` unless the URL says another.
+    pub revision: String,
+}
+
+/// Why a text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlFault {
+    /// It has another scheme, or none.
+    #[error("it begins with none of s3:// gs:// az:// http:// https:// hf:// file://")]
+    Scheme,
+    /// It is no URL.
+    #[error("it is no valid URL")]
+    Malformed,
+    /// Nothing follows the bucket or the host.
+    #[error("it names no file: a bucket or a server alone is none")]
+    NoFile,
+    /// The key has an empty part, or one of dots.
+    #[error("its path has an empty part, or one that is . or .., which no object of ours has")]
+    Path,
+    /// The name of the bucket has characters that none may have.
+    #[error(
+        "what stands for the bucket has characters that no bucket's name has; credentials come from the environment"
+    )]
+    Bucket,
+    /// `hf://` needs three parts.
+    #[error("it is not hf://OWNER/REPO/FILE or hf://OWNER/REPO/FILE@REVISION")]
+    Hf,
+    /// A `file:` URL of another machine.
+    #[error("it is not file:///PATH: files of other machines are not read so")]
+    File,
+}
+
+impl Location {
+    /// Whether a text is meant as an address rather than a path: whether it begins with one of the schemes.
+    #[must_use]
+    pub fn is_url(text: &str) -> bool {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        scheme.is_some_and(|scheme| {
+            ["s3", "gs", "az", "http", "https", "hf", "file"].contains(&scheme.as_str())
+        })
+    }
+
+    /// The file of that path beside this one. The query string is not passed on: it may be a signature of this file alone.
+    #[must_use]
+    pub fn sibling(&self, path: &str) -> Self {
+        let beside = |whole: &str| match whole.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{path}"),
+            None => path.to_owned(),
+        };
+        match self {
+            Self::Bucket(at) => Self::Bucket(Bucket { key: beside(&at.key), ..at.clone() }),
+            Self::Hf(at) => Self::Hf(Hf { file: beside(&at.file), ..at.clone() }),
+            Self::File(at) => Self::File(at.with_file_name(path)),
+            Self::Web(url) => {
+                let mut url = url.clone();
+                url.set_query(None);
+                url.set_fragment(None);
+                if let Ok(mut segments) = url.path_segments_mut() {
+                    segments.pop().extend(path.split('/'));
+                }
+                Self::Web(url)
+            }
+        }
+    }
+
+    /// The name of the file: the last part of its path.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let text = self.to_string();
+        text.rsplit('/').next().unwrap_or_default().to_owned()
+    }
+}
+
+impl std::str::FromStr for Location {
+    type Err = UrlFault;
+
+    fn from_str(text: &str) -> Result<Self, UrlFault> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlFault::Scheme)?;
+        let scheme = scheme.to_ascii_lowercase();
+        if let Some(&(_, service)) = Service::ALL.iter().find(|(name, _)| *name == scheme) {
+            return bucket(service, rest).map(Self::Bucket);
+        }
+        match scheme.as_str() {
+            "http" | "https" => web(text).map(Self::Web),
+            "hf" => hf(rest).map(Self::Hf),
+            "file" => file(text).map(Self::File),
+            _ => Err(UrlFault::Scheme),
+        }
+    }
+}
+
+fn bucket(service: Service, rest: &str) -> Result<Bucket, UrlFault> {
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$');
+    if bucket.is_empty() || !bucket.chars().all(is_named) {
+        return Err(UrlFault::Bucket);
+    }
+    check_path(key)?;
+    Ok(Bucket { service, bucket: bucket.to_owned(), key: key.to_owned() })
+}
+
+fn check_path(path: &str) -> Result<(), UrlFault> {
+    if path.is_empty() || path.ends_with('/') {
+        return Err(UrlFault::NoFile);
+    }
+    let is_bad = |part: &str| matches!(part, "" | "." | "..");
+    if path.split('/').any(is_bad) || path.contains(char::is_control) {
+        return Err(UrlFault::Path);
+    }
+    Ok(())
+}
+
+fn web(text: &str) -> Result<Url, UrlFault> {
+    let mut url = Url::parse(text).map_err(|_| UrlFault::Malformed)?;
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(UrlFault::Malformed);
+    }
+    if url.path().ends_with('/') && url.query().is_none() {
+        return Err(UrlFault::NoFile);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn hf(rest: &str) -> Result<Hf, UrlFault> {
+    let (rest, revision) = match rest.rsplit_once('@') {
+        Some((rest, revision)) => (rest, revision),
+        None => (rest, "main"),
+    };
+    let mut parts = rest.splitn(3, '/');
+    let (Some(owner), Some(name), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(UrlFault::Hf);
+    };
+    check_path(revision).map_err(|_| UrlFault::Hf)?;
+    check_path(rest).map_err(|_| UrlFault::Hf)?;
+    Ok(Hf { repository: format!("{owner}/{name}"), file: file.to_owned(), revision: revision.to_owned() })
+}
+
+fn file(text: &str) -> Result<PathBuf, UrlFault> {
+    let url = Url::parse(text).map_err(|_| UrlFault::Malformed)?;
+    url.to_file_path().map_err(|()| UrlFault::File)
+}
+
+impl Hf {
+    /// The file at an endpoint, such as `https://huggingface.co`.
+    #[must_use]
+    pub fn at(&self, endpoint: &Url) -> Url {
+        let mut url = endpoint.clone();
+        url.set_query(None);
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty();
+            path.extend(self.repository.split('/')).push("resolve");
+            // A branch may have slashes, which are part of one name here.
+            path.push(&self.revision).extend(self.file.split('/'));
+        }
+        url
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket(at) => write!(f, "{at}"),
+            Self::Hf(Hf { repository, file, revision }) => match revision.as_str() {
+                "main" => write!(f, "hf://{repository}/{file}"),
+                _ => write!(f, "hf://{repository}/{file}@{revision}"),
+            },
+            Self::File(path) => write!(f, "file://{}", path.display()),
+            Self::Web(url) => write!(f, "{}{}", origin(url), readable(url.path())),
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}/{}", self.service.scheme(), self.bucket, self.key)
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Location({self})")
+    }
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bucket({self})")
+    }
+}
+
+/// Scheme, host and port: what a token may be sent to.
+pub(crate) fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// A path as people write it: decoded, where that makes no other path of it and prints.
+fn readable(path: &str) -> String {
+    let part = |part: &str| {
+        let decoded = percent_decode_str(part).decode_utf8().unwrap_or_default();
+        let is_safe =
+            !decoded.is_empty() && !decoded.contains(|c: char| c == '/' || c == '\\' || c.is_control());
+        if is_safe { decoded.into_owned() } else { part.to_owned() }
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Result<String, UrlFault> {
+        text.parse::<Location>().map(|at| at.to_string())
+    }
+
+    #[test]
+    fn addresses_are_read_and_printed_without_secrets() {
+        for (text, printed) in [
+            ("s3://b/k.aero", "s3://b/k.aero"),
+            ("S3://b/a b%20?x#y.aero", "s3://b/a b%20?x#y.aero"),
+            ("gs://b/a/b/c", "gs://b/a/b/c"),
+            ("az://container/重み", "az://container/重み"),
+            ("https://u:p@h.example:8443/a%20b/m.mag?sig=S#f", "https://h.example:8443/a b/m.mag"),
+            ("http://h/a%2Fb/%0a", "http://h/a%2Fb/%0a"),
+            ("https://h/?file=secret", "https://h/"),
+            ("hf://o/r/a/b.gguf", "hf://o/r/a/b.gguf"),
+            ("hf://o/r/b.gguf@refs/pr/1", "hf://o/r/b.gguf@refs/pr/1"),
+            ("file:///a%20b/c", "file:///a b/c"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Ok(printed), "{text}");
+            let debug = format!("{:?}", text.parse::<Location>());
+            assert!(!debug.contains("sig") && !debug.contains("u:p"), "{debug}");
+        }
+        for (text, fault) in [
+            ("m.aero", UrlFault::Scheme),
+            ("ftp://h/x", UrlFault::Scheme),
+            ("s3://b", UrlFault::NoFile),
+            ("s3://b/", UrlFault::NoFile),
+            ("s3://b/x/", UrlFault::NoFile),
+            ("s3://b/a//c", UrlFault::Path),
+            ("s3://b/../c", UrlFault::Path),
+            ("s3://b/a\nc", UrlFault::Path),
+            ("s3://KEY:SECRET@b/c", UrlFault::Bucket),
+            ("s3:///c", UrlFault::Bucket),
+            ("https://h", UrlFault::NoFile),
+            ("https://", UrlFault::Malformed),
+            ("http://[::1/x", UrlFault::Malformed),
+            ("hf://o/r", UrlFault::Hf),
+            ("hf://o/r/../x", UrlFault::Hf),
+            ("hf://o/r/x@", UrlFault::Hf),
+            ("file://host/x", UrlFault::File),
+        ] {
+            assert_eq!(shown(text), Err(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn siblings_stand_beside_and_have_no_query() {
+        for (text, sibling) in [
+            ("s3://b/a/index.json", "s3://b/a/p/1.aero"),
+            ("s3://b/index.json", "s3://b/p/1.aero"),
+            ("https://h/a/index.json?sig=1", "https://h/a/p/1.aero"),
+            ("hf://o/r/a/index.json@v1", "hf://o/r/a/p/1.aero@v1"),
+        ] {
+            let at: Location = text.parse().unwrap();
+            let beside = at.sibling("p/1.aero");
+            assert_eq!(beside.to_string(), sibling);
+            assert!(!matches!(beside, Location::Web(url) if url.query().is_some()));
+        }
+        let at: Location = "https://h/a/x?q".parse().unwrap();
+        assert!(
+            matches!(at.sibling("a ?#%41"), Location::Web(url) if url.as_str() == "https://h/a/a%20%3F%23%2541")
+        );
+    }
+
+    #[test]
+    fn a_file_of_hugging_face_has_an_address_at_each_endpoint() {
+        let Ok(Location::Hf(at)) = "hf://o/r/a/b c.gguf@x/y".parse() else { panic!() };
+        let endpoint = Url::parse("https://mirror.example/hf/").unwrap();
+        assert_eq!(at.at(&endpoint).as_str(), "https://mirror.example/hf/o/r/resolve/x%2Fy/a/b%20c.gguf");
+    }
+}
