@@ -35,6 +35,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),
         Command::Show(args) => commands::show::run(&args),
+        Command::Check(args) => commands::check::run(&args, quiet),
         Command::Verify(args) => commands::verify::run(&args, quiet),
         Command::Convert(args) => commands::convert::run(&args, quiet),
         Command::Extract(args) => commands::extract::run(&args, quiet),

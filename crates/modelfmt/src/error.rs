@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use modelfmt_core::proof::ProofError;
 use modelfmt_core::write::{AnyWriteError, BoxError};
-use modelfmt_core::{AnyError, author::Shortened};
+use modelfmt_core::{
+    AnyError,
+    author::{Shortened, with_causes},
+};
 
 use crate::choice::Choice;
 use crate::convert::fit::Unsupported;
@@ -318,6 +321,16 @@ impl Error {
             }
             other => other.to_string(),
         }
+    }
+
+    /// The error with its causes in a line, without the path of its file at the front: for reports that have it already.
+    #[must_use]
+    pub fn without_path(&self, path: &Path) -> String {
+        let text = match self {
+            Self::File { error, .. } => with_causes(error),
+            other => other.to_string(),
+        };
+        text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
     }
 
     pub(crate) fn usage(choice: Choice, why: impl Into<String>) -> Self {

@@ -1,7 +1,7 @@
 //! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR2, safetensors and GGUF.
 //!
 //! A [`Model`] is an open file of any format, told by its content. What the program `modelfmt` does is here:
-//! [`Model::inspect`], [`show()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
+//! [`Model::inspect`], [`show()`], [`check()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -185,6 +185,7 @@
 //! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod check;
 mod checked;
 mod choice;
 pub mod convert;
@@ -227,6 +228,7 @@ pub use apr;
 #[cfg(feature = "apr2")]
 #[doc(no_inline)]
 pub use apr2;
+pub use check::{CheckReport, TensorFindings, check};
 pub use choice::Choice;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
 #[cfg(not(target_arch = "wasm32"))]

@@ -5,14 +5,10 @@ use std::path::Path;
 use std::path::PathBuf;
 
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::author::with_causes;
-#[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::{BoxSource, FileSource};
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-#[cfg(not(target_arch = "wasm32"))]
-use crate::error::Error;
 use crate::error::Result;
 use crate::formats::Format;
 use crate::model::Model;
@@ -84,20 +80,10 @@ impl OpenOptions {
     ) -> FileReport {
         let (format, report) = match opened {
             Ok(model) => (Some(model.format()), model.verify_with(level, work)),
-            Err(error) => (detect(), Report::unreadable(level, reason(path, &error))),
+            Err(error) => (detect(), Report::unreadable(level, error.without_path(path))),
         };
         FileReport { path: path.to_owned(), format, pin: self.pin, report }
     }
-}
-
-/// The error without the file's name, which the report carries, and with its causes.
-#[cfg(not(target_arch = "wasm32"))]
-fn reason(path: &Path, error: &Error) -> String {
-    let text = match error {
-        Error::File { error, .. } => with_causes(error),
-        other => other.to_string(),
-    };
-    text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
 }
 
 impl FileReport {

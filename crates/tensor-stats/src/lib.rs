@@ -18,6 +18,8 @@
 //! # Ok::<(), tensor_stats::Error>(())
 //! ```
 //!
+//! [`scan()`] is one pass over values in memory that finds what is wrong at first sight: NaN, infinities, all zero, all the same.
+//!
 //! # Features
 //!
 //! - `parallel` (default): [`stats_parallel`] and [`stats_of_bytes_parallel`].
@@ -29,6 +31,7 @@ mod exec;
 mod focus;
 mod gather;
 mod narrow;
+mod scan;
 mod small;
 mod sum;
 mod wide;
@@ -45,6 +48,8 @@ use tensor_core::Small;
 
 use element::Element;
 use exec::{Exec, Halt, Shared};
+
+pub use scan::{Scan, scan};
 
 /// The README's example, compiled as a test.
 #[cfg(doctest)]

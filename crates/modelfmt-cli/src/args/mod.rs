@@ -1,6 +1,7 @@
 //! The command line, defined once: parsing, help, completions and the man page all come from here. One module holds the arguments
 //! of one command.
 
+mod check;
 mod completions;
 mod convert;
 mod diff;
@@ -14,6 +15,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::Convert;
 pub(crate) use diff::Diff;
@@ -39,6 +41,7 @@ use crate::formats;
 #[command(after_help = format!("Examples:
   modelfmt inspect model.safetensors
   modelfmt verify *.aero
+  modelfmt check model.gguf
   modelfmt convert model.safetensors model.aero --tensor-hashes
   modelfmt extract model.aero embed.weight -o embed.npy
   zstd -dc model.gguf.zst | modelfmt inspect -
@@ -59,6 +62,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Inspect(Inspect),
     Show(Show),
+    Check(Check),
     Verify(Verify),
     Convert(Box<Convert>),
     Extract(Extract),
@@ -74,6 +78,7 @@ impl Command {
     pub(crate) const fn prints_json(&self) -> bool {
         match self {
             Self::Inspect(args) => args.json,
+            Self::Check(args) => args.json,
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,

@@ -1,5 +1,6 @@
 //! A module a command: arguments in, a call of the library, text or JSON out.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod diff;
@@ -13,6 +14,7 @@ pub(crate) mod verify;
 use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
+use anstyle::{AnsiColor, Style};
 use modelfmt::{Model, Printable};
 
 use crate::failure::{Result, say};
@@ -24,6 +26,18 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     write(&mut out)?;
     out.flush()?;
     Ok(())
+}
+
+/// The word that a file's line begins with.
+fn verdict(is_ok: bool) -> String {
+    let (word, color) = if is_ok { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    format!("{style}{word}{style:#}")
+}
+
+/// `1 file`, `2 other files`
+fn files(number: usize, which: &str) -> String {
+    format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }
 
 /// The line of a command that did something: what was written, how much, and how long that took.

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
 use modelfmt::{FileReport, Printable, Status};
 
+use super::{files, verdict};
 use crate::args::Verify;
 use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::json::EscapedJson;
@@ -93,10 +93,6 @@ fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
     }
 }
 
-fn files(number: usize, which: &str) -> String {
-    format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
-}
-
 /// Prints, unless the reader has gone: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
@@ -110,11 +106,9 @@ fn json(report: &FileReport, out: &mut dyn Write) -> Result {
 
 /// A line for the file, and one for each finding and for each check that could not look at everything.
 fn text(report: &FileReport, out: &mut dyn Write) -> Result {
-    let (word, color) = if report.is_ok() { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
-    let style = Style::new().fg_color(Some(color.into())).bold();
     let path = report.path.display().to_string();
     let format = report.format.map_or("unknown format", |format| format.name());
-    write!(out, "{style}{word}{style:#} {} ({format}", Printable(&path))?;
+    write!(out, "{} {} ({format}", verdict(report.is_ok()), Printable(&path))?;
     let done = report.report.checks.iter().filter(|check| check.status != Status::Absent);
     for (i, check) in done.enumerate() {
         let mark = if check.status == Status::Failed { "!" } else { "" };

@@ -1,0 +1,210 @@
+//! `check` finds what a slow look at each value finds, in every golden file and in pieces of large tensors.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use modelfmt::{CheckReport, DType, Execution, Model, TensorFindings, TensorView, View, check, to_f64};
+
+fn goldens() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = folders
+        .filter(|path| path.is_dir())
+        .flat_map(|path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The values of a tensor, where they can be had one by one.
+fn values(view: &TensorView<'_>) -> Option<Vec<f64>> {
+    if view.dtype() == DType::C64 {
+        // NaN and infinite as a whole, zero if both parts are, and else told apart by its bits.
+        let pairs = view.bytes().as_chunks::<4>().0.as_chunks::<2>().0;
+        let number = |pair: &[[u8; 4]; 2]| {
+            let [re, im] = pair.map(|part| f64::from(f32::from_le_bytes(part)));
+            if (re + im).is_nan() { re * 0.0 + im * 0.0 } else { re + im * 1e-20 }
+        };
+        return Some(pairs.iter().map(number).collect());
+    }
+    to_f64(view).ok()
+}
+
+/// Name; NaN, infinities, all zero, constant; the same as.
+type Findings = (String, (u64, u64, bool, bool), Option<String>);
+
+/// What a slow look finds.
+fn slow(model: &Model) -> Vec<Findings> {
+    let mut first = BTreeMap::new();
+    let mut found = Vec::new();
+    for (position, info) in model.tensors().enumerate().filter(|(_, info)| info.has_data) {
+        let view = model.tensor_at(position).unwrap();
+        let several = info.elements() > 1;
+        let key = (info.dtype.name(), info.shape.to_vec(), view.bytes().to_vec());
+        let same = first.entry(key).or_insert(info.name.to_owned()).clone();
+        let same_as = (several && same != info.name).then_some(same);
+        let values = values(&view).unwrap_or_default();
+        let all = |is: &dyn Fn(f64) -> bool| several && !values.is_empty() && values.iter().all(|&x| is(x));
+        let findings = (
+            values.iter().filter(|x| x.is_nan()).count() as u64,
+            values.iter().filter(|x| x.is_infinite()).count() as u64,
+            all(&|x| x == 0.0),
+            all(&|x| x == values[0]),
+        );
+        if findings != (0, 0, false, false) || same_as.is_some() {
+            found.push((info.name.to_owned(), findings, same_as));
+        }
+    }
+    found
+}
+
+/// What a check finds, in the same words.
+fn found(report: &CheckReport) -> Vec<Findings> {
+    let of = |found: &TensorFindings| {
+        let counts = (found.nan, found.inf, found.is_zero, found.is_constant);
+        (found.name.clone(), counts, found.same_as.clone())
+    };
+    report.tensors.iter().map(of).collect()
+}
+
+fn saved(folder: &Path, tensors: &[(&str, &[f32], &[u64])]) -> Model {
+    let path = folder.join("model.safetensors");
+    let tensors = tensors.iter().map(|&(name, values, shape)| (name, View::new(values, shape).unwrap()));
+    modelfmt::save(&path, tensors, &modelfmt::Object::default()).unwrap();
+    Model::open(path).unwrap()
+}
+
+fn checked(model: &Model) -> CheckReport {
+    check(model, &Execution::default()).unwrap()
+}
+
+#[test]
+fn golden_files_are_what_a_slow_look_finds() {
+    let mut looked_at = 0;
+    for path in goldens() {
+        let Ok(model) = Model::open(&path) else { continue };
+        let Ok(report) = check(&model, &Execution::default()) else { continue };
+        assert_eq!(found(&report), slow(&model), "{}", path.display());
+        let in_memory = fs::read(&path).ok().and_then(|bytes| Model::from_source("m", bytes).ok());
+        if let Some(model) = in_memory {
+            assert_eq!(checked(&model).tensors, report.tensors, "{}", path.display());
+        }
+        looked_at += report.looked_at.unwrap();
+    }
+    assert!(looked_at > 500, "{looked_at}");
+}
+
+/// A tensor of several pieces is one tensor, whatever the threads: what is odd in any of them counts.
+#[test]
+fn large_tensors_are_looked_at_in_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    let len = 300_000usize; // three pieces
+    let ones = vec![1.0; len];
+    let (mut odd, mut last) = (vec![0.5; len], ones.clone());
+    for at in [0, len / 2, len - 1] {
+        odd[at] = f32::NAN;
+    }
+    odd[len / 3] = f32::INFINITY;
+    last[len - 1] = 1.5;
+    let mut wide = odd.clone();
+    wide.rotate_left(1); // as many of each, elsewhere
+    let shape: &[u64] = &[len as u64];
+    let model = saved(
+        folder.path(),
+        &[
+            ("odd", &odd, shape),
+            ("ones", &ones, shape),
+            ("last", &last, shape),
+            ("again", &ones, shape),
+            ("flat", &ones, &[3, len as u64 / 3]),
+            ("wide", &wide, shape),
+        ],
+    );
+    for threads in [1, 2, 5] {
+        let report = check(&model, &Execution { threads, progress: None }).unwrap();
+        let found: Vec<_> = report
+            .tensors
+            .iter()
+            .map(|found| (&*found.name, found.nan, found.inf, found.is_constant, found.same_as.as_deref()))
+            .collect();
+        let expected = [
+            ("odd", 3, 1, false, None),
+            ("ones", 0, 0, true, None),
+            ("again", 0, 0, true, Some("ones")),
+            ("flat", 0, 0, true, None),
+            ("wide", 3, 1, false, None),
+        ];
+        assert_eq!(found, expected);
+        assert!(!report.is_ok());
+    }
+}
+
+#[test]
+fn the_progress_counts_every_byte_once_and_can_stop_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let values = vec![1.0; 300_000];
+    let model = saved(folder.path(), &[("a", &values, &[300_000]), ("b", &values, &[300_000])]);
+    let told = AtomicU64::new(0);
+    let tell = |nbytes| {
+        told.fetch_add(nbytes, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    };
+    check(&model, &Execution { threads: 2, progress: Some(&tell) }).unwrap();
+    assert_eq!(told.into_inner(), 2 * 4 * 300_000);
+    let stop = |_| ControlFlow::Break(());
+    let stopped = check(&model, &Execution { threads: 2, progress: Some(&stop) }).unwrap_err();
+    assert_eq!(stopped.code(), "cancelled");
+}
+
+/// Blocks with a scale that is NaN have values that are.
+#[test]
+fn blocks_are_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let block = |scale: u16, code: u8| [&scale.to_le_bytes()[..], &[code; 32]].concat();
+    let good = [block(0x3c00, 1), block(0x3c00, 1)].concat();
+    let odd = [block(0x3c00, 1), block(0x7e00, 1)].concat();
+    let zero = [block(0x3c00, 0), block(0, 7)].concat();
+    fn view(bytes: &[u8]) -> View<'_> {
+        View::with_dtype(DType::Q8_0, bytes, [64]).unwrap()
+    }
+    let tensors = [("good", view(&good)), ("odd", view(&odd)), ("zero", view(&zero))];
+    modelfmt::save(&path, tensors, &modelfmt::Object::default()).unwrap();
+    let report = checked(&Model::open(&path).unwrap());
+    let found: Vec<_> = report
+        .tensors
+        .iter()
+        .map(|found| (&*found.name, found.nan, found.is_zero, found.is_constant))
+        .collect();
+    assert_eq!(found, [("good", 0, false, true), ("odd", 32, false, false), ("zero", 0, true, true)]);
+}
+
+/// An index that names a tensor which its file does not have, and does not name one that it has; and a file that is missing.
+#[test]
+fn an_index_that_disagrees_with_its_files_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, tensor) in [("a.safetensors", "a"), ("b.safetensors", "b")] {
+        let view = View::new(&[1.0f32, 2.0], [2]).unwrap();
+        modelfmt::save(path(name), [(tensor, view)], &modelfmt::Object::default()).unwrap();
+    }
+    let index = |map: &str| {
+        let text = format!(r#"{{"metadata": {{"total_size": 16}}, "weight_map": {{{map}}}}}"#);
+        fs::write(path("model.safetensors.index.json"), text).unwrap();
+        Model::open(path("model.safetensors.index.json")).unwrap()
+    };
+    let good = index(r#""a": "a.safetensors", "b": "b.safetensors""#);
+    assert!(checked(&good).is_ok() && checked(&good).looked_at == Some(2));
+    let wrong = checked(&index(r#""a": "a.safetensors", "c": "b.safetensors""#));
+    assert!(!wrong.is_ok() && wrong.looked_at == Some(1), "{wrong:?}");
+    let text = wrong.disagreements.join("\n");
+    assert!(text.contains("\"c\"") && text.contains("\"b\""), "{text}");
+    fs::remove_file(path("b.safetensors")).unwrap();
+    let missing = checked(&index(r#""a": "a.safetensors", "b": "b.safetensors""#));
+    assert!(!missing.is_ok() && missing.looked_at == Some(1), "{missing:?}");
+    assert!(missing.disagreements.concat().contains("b.safetensors"), "{missing:?}");
+}

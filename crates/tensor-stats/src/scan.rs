@@ -1,0 +1,403 @@
+//! What is wrong with values at first sight, in one pass over their bits: NaN, infinities, all zero, all the same.
+//!
+//! The loops are folds of bit operations over words, which compilers make vector code of. Only where a fold says that some word is
+//! not finite are words counted one by one.
+
+use tensor_core::{DType, Small};
+
+use super::Error;
+
+/// What values are like at first sight. [`Scan::then`] joins those of pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    count: u64,
+    nan: u64,
+    infinite: u64,
+    is_zero: bool,
+    /// The bits of each value, if all have the same.
+    bits: Option<u64>,
+}
+
+impl Scan {
+    /// How many values there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many are NaN. A complex number counts once.
+    #[must_use]
+    pub const fn nan(&self) -> u64 {
+        self.nan
+    }
+
+    /// How many are infinite, of either sign. A complex number that is also NaN does not count here.
+    #[must_use]
+    pub const fn infinite(&self) -> u64 {
+        self.infinite
+    }
+
+    /// Whether there are values and each is a zero, of either sign.
+    #[must_use]
+    pub const fn is_zero(&self) -> bool {
+        self.count > 0 && self.is_zero
+    }
+
+    /// Whether there are values and all are the same number.
+    #[must_use]
+    pub const fn is_constant(&self) -> bool {
+        self.is_zero() || (self.bits.is_some() && self.nan == 0)
+    }
+
+    /// These values and the next ones.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        match (self.count, next.count) {
+            (0, _) => next,
+            (_, 0) => self,
+            _ => Self {
+                count: self.count.saturating_add(next.count),
+                nan: self.nan.saturating_add(next.nan),
+                infinite: self.infinite.saturating_add(next.infinite),
+                is_zero: self.is_zero && next.is_zero,
+                bits: self.bits.filter(|_| self.bits == next.bits),
+            },
+        }
+    }
+}
+
+/// Looks at `count` values in `bytes`: little-endian, of any alignment, those of small types packed.
+///
+/// ```
+/// use tensor_stats::{DType, scan};
+///
+/// let values: Vec<u8> = [1.0f32, f32::NAN, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let found = scan(DType::F32, &values, 3)?;
+/// assert_eq!((found.nan(), found.is_zero(), found.is_constant()), (1, false, false));
+/// # Ok::<(), tensor_stats::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] for blocks and other types whose values cannot be read one by one; [`Error::Ragged`] if the bytes are
+/// not those of so many values.
+pub fn scan(dtype: DType, bytes: &[u8], count: u64) -> Result<Scan, Error> {
+    if let Some(small) = Small::of(dtype) {
+        let bits = count.checked_mul(small.bits().into());
+        let fits = bits.is_some_and(|bits| bits.div_ceil(8) <= bytes.len() as u64);
+        return match (fits, Codes::of_byte(dtype)) {
+            (false, _) => Err(Error::Ragged { dtype, len: bytes.len() }),
+            (true, Some(codes)) => Ok(words_of_1(bytes.get(..index(count)).unwrap_or_default(), codes)),
+            (true, None) => Ok(decoded(small, bytes, index(count))),
+        };
+    }
+    let size = dtype.size().filter(|_| !dtype.is_quantized()).ok_or(Error::Unsupported(dtype))?;
+    if count.checked_mul(size.into()) != Some(bytes.len() as u64) {
+        return Err(Error::Ragged { dtype, len: bytes.len() });
+    }
+    match dtype {
+        DType::Bool => Ok(bools(bytes)),
+        DType::I8 | DType::U8 => Ok(words_of_1(bytes, Codes::INTEGER)),
+        DType::I16 | DType::U16 => Ok(words_of_2(bytes, Codes::INTEGER)),
+        DType::I32 | DType::U32 => Ok(words_of_4(bytes, Codes::INTEGER)),
+        DType::I64 | DType::U64 => Ok(words_of_8(bytes, Codes::INTEGER)),
+        DType::F16 => Ok(words_of_2(bytes, Codes::ieee(16, 10))),
+        DType::BF16 => Ok(words_of_2(bytes, Codes::ieee(16, 7))),
+        DType::F32 => Ok(words_of_4(bytes, Codes::ieee(32, 23))),
+        DType::F64 => Ok(words_of_8(bytes, Codes::ieee(64, 52))),
+        DType::C64 => Ok(complex(bytes)),
+        _ => Err(Error::Unsupported(dtype)),
+    }
+}
+
+/// A count that is no larger than some bytes are.
+fn index(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Which bits mean what.
+#[derive(Clone, Copy)]
+struct Codes {
+    /// The bits of which a zero has none; 0 where there is no zero.
+    magnitude: u64,
+    odd: Odd,
+}
+
+/// Which codes are not finite.
+#[derive(Clone, Copy)]
+enum Odd {
+    /// None.
+    None,
+    /// Magnitudes from this one on: it is the infinity, and what is beyond is NaN.
+    From { infinity: u64, sign: u64 },
+    /// NaN is this code in these bits; there are no infinities.
+    Is { mask: u64, nan: u64 },
+}
+
+impl Codes {
+    const INTEGER: Self = Self { magnitude: u64::MAX, odd: Odd::None };
+
+    /// A float as in IEEE 754, of so many bits and so many of mantissa.
+    const fn ieee(bits: u32, mantissa: u32) -> Self {
+        let sign = 1 << (bits - 1);
+        let magnitude = sign - 1;
+        Self { magnitude, odd: Odd::From { infinity: magnitude >> mantissa << mantissa, sign } }
+    }
+
+    /// A float of 8 bits.
+    const fn of_byte(dtype: DType) -> Option<Self> {
+        Some(match dtype {
+            DType::F8E5M2 => Self::ieee(8, 2),
+            DType::F8E4M3 => Self { magnitude: 0x7f, odd: Odd::Is { mask: 0x7f, nan: 0x7f } },
+            DType::F8E4M3Fnuz | DType::F8E5M2Fnuz => {
+                Self { magnitude: 0xff, odd: Odd::Is { mask: 0xff, nan: 0x80 } }
+            }
+            DType::F8E8M0 => Self { magnitude: 0, odd: Odd::Is { mask: 0xff, nan: 0xff } },
+            _ => return None,
+        })
+    }
+}
+
+/// Words whose counts are added up at once, so that they stay in the nearest cache when they are looked at again.
+const NEAR: usize = 1 << 11;
+
+/// A scan of words of one size.
+macro_rules! words {
+    ($name:ident, $word:ty) => {
+        #[allow(clippy::cast_possible_truncation, reason = "codes have the bits of their words")]
+        fn $name(bytes: &[u8], codes: Codes) -> Scan {
+            let words = bytes.as_chunks::<{ size_of::<$word>() }>().0;
+            let Some(&first) = words.first() else { return Scan::default() };
+            let (first, magnitude) = (<$word>::from_le_bytes(first), codes.magnitude as $word);
+            let (mut differing, mut set): ($word, $word) = (0, 0);
+            let mut found = Scan { count: words.len() as u64, ..Scan::default() };
+            // What takes the magnitude of the infinity, and any beyond it, to the bit of the sign.
+            let (sign, over) = match codes.odd {
+                Odd::From { infinity, sign } => (sign as $word, (sign - infinity) as $word),
+                _ => (0, 0),
+            };
+            for near in words.chunks(NEAR) {
+                let mut odd: $word = 0;
+                for &word in near {
+                    let word = <$word>::from_le_bytes(word);
+                    differing |= word ^ first;
+                    set |= word & magnitude;
+                    odd |= (word & magnitude).wrapping_add(over);
+                }
+                let count = |is: &dyn Fn($word) -> bool| {
+                    near.iter().filter(|&&word| is(<$word>::from_le_bytes(word))).count() as u64
+                };
+                match codes.odd {
+                    Odd::From { infinity, .. } if odd & sign != 0 => {
+                        let infinity = infinity as $word;
+                        found.infinite += count(&|word| word & magnitude == infinity);
+                        found.nan += count(&|word| word & magnitude > infinity);
+                    }
+                    Odd::Is { mask, nan } => {
+                        let (mask, nan) = (mask as $word, nan as $word);
+                        let is_there = near.iter().fold(false, |is_there, &word| {
+                            is_there | (<$word>::from_le_bytes(word) & mask == nan)
+                        });
+                        if is_there {
+                            found.nan += count(&|word| word & mask == nan);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            found.is_zero = set == 0 && magnitude != 0;
+            found.bits = (differing == 0).then_some(u64::from(first));
+            found
+        }
+    };
+}
+
+words!(words_of_1, u8);
+words!(words_of_2, u16);
+words!(words_of_4, u32);
+words!(words_of_8, u64);
+
+/// Any byte but 0 is true.
+fn bools(bytes: &[u8]) -> Scan {
+    let (any, all) = bytes.iter().fold((false, true), |(any, all), &x| (any | (x != 0), all & (x != 0)));
+    let bits = (any == all && !bytes.is_empty()).then_some(u64::from(any));
+    Scan { count: bytes.len() as u64, is_zero: !any, bits, ..Scan::default() }
+}
+
+/// Complex numbers of two f32.
+fn complex(bytes: &[u8]) -> Scan {
+    let parts = words_of_4(bytes, Codes::ieee(32, 23));
+    let mut found = Scan { is_zero: parts.is_zero, ..words_of_8(bytes, Codes::INTEGER) };
+    if parts.nan + parts.infinite > 0 {
+        for pair in bytes.as_chunks::<4>().0.as_chunks::<2>().0 {
+            let [re, im] = pair.map(f32::from_le_bytes);
+            let is_nan = re.is_nan() || im.is_nan();
+            found.nan += u64::from(is_nan);
+            found.infinite += u64::from(!is_nan && (re.is_infinite() || im.is_infinite()));
+        }
+    }
+    found
+}
+
+/// Numbers narrower than a byte, none of which is NaN or infinite.
+fn decoded(small: Small, bytes: &[u8], count: usize) -> Scan {
+    const PART: usize = 1 << 10; // a multiple of what any number of bytes holds in whole
+    let mut found = Scan::default();
+    let mut values = [0u8; 4 * PART];
+    let mut floats = [0f32; PART];
+    let part_len = PART * small.bits() as usize / 8;
+    let mut left = count;
+    for part in bytes.chunks(part_len) {
+        let len = left.min(PART);
+        let floats = floats.get_mut(..len).unwrap_or_default();
+        small.decode(part, floats);
+        let values = values.get_mut(..4 * len).unwrap_or_default();
+        for (out, value) in values.as_chunks_mut::<4>().0.iter_mut().zip(floats.iter()) {
+            *out = value.to_le_bytes();
+        }
+        found = found.then(words_of_4(values, Codes::ieee(32, 23)));
+        left -= len;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    /// The same, value by value, of what the values are as f64.
+    fn slow(values: &[f64]) -> Scan {
+        let same = values.iter().all(|x| Some(x) == values.first());
+        Scan {
+            count: values.len() as u64,
+            nan: values.iter().filter(|x| x.is_nan()).count() as u64,
+            infinite: values.iter().filter(|x| x.is_infinite()).count() as u64,
+            is_zero: values.iter().all(|&x| x == 0.0),
+            bits: same.then_some(0),
+        }
+    }
+
+    #[track_caller]
+    fn check(dtype: DType, bytes: &[u8], values: &[f64]) {
+        let expected = slow(values);
+        for cut in [0, values.len() / 3 / 8 * 8, values.len()] {
+            let at = bytes.len() * cut / values.len();
+            let [a, b] = [(&bytes[..at], cut), (&bytes[at..], values.len() - cut)]
+                .map(|(bytes, count)| scan(dtype, bytes, count as u64).unwrap());
+            let found = a.then(b);
+            assert_eq!((found.count(), found.nan()), (expected.count, expected.nan), "{dtype} {values:?}");
+            assert_eq!(found.infinite(), expected.infinite, "{dtype} {values:?}");
+            assert_eq!(found.is_zero(), expected.is_zero, "{dtype} {values:?}");
+            assert_eq!(found.is_constant(), expected.is_constant(), "{dtype} {values:?}");
+        }
+    }
+
+    /// Values that a scan could mistake for each other.
+    const SETS: &[&[f64]] = &[
+        &[0.0],
+        &[-0.0, 0.0],
+        &[1.0, 1.0],
+        &[1.0, 2.0],
+        &[0.0, 0.5],
+        &[f64::NAN],
+        &[f64::NAN, 1.0],
+        &[f64::INFINITY],
+        &[f64::INFINITY, f64::NEG_INFINITY],
+        &[f64::NEG_INFINITY, f64::NAN, 0.0],
+        &[-1.5, -1.5, -1.5],
+    ];
+
+    #[test]
+    fn floats_are_what_they_are_one_by_one() {
+        // Enough for several parts, the odd ones at the front, in the middle and at the end.
+        for (set, len) in SETS.iter().flat_map(|set| [1, 2, 3, 16, 2048, 5000].map(|len| (set, len))) {
+            let values: Vec<f64> = set.iter().cycle().take(len.max(set.len())).copied().collect();
+            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            check(DType::F64, &bytes, &values);
+            #[expect(clippy::cast_possible_truncation, reason = "these are short numbers")]
+            let bytes: Vec<u8> = values.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+            check(DType::F32, &bytes, &values);
+            let bytes: Vec<u8> = values.iter().flat_map(|&x| f16::from_f64(x).to_le_bytes()).collect();
+            check(DType::F16, &bytes, &values);
+            let bytes: Vec<u8> = values.iter().flat_map(|&x| bf16::from_f64(x).to_le_bytes()).collect();
+            check(DType::BF16, &bytes, &values);
+        }
+        let largest: Vec<u8> = [f64::MAX, f64::MIN, f64::MIN_POSITIVE].map(f64::to_le_bytes).concat();
+        check(DType::F64, &largest, &[f64::MAX, f64::MIN, f64::MIN_POSITIVE]);
+    }
+
+    /// One odd value among many, wherever it stands.
+    #[test]
+    fn one_nan_among_many_is_found_wherever_it_is() {
+        for len in [1usize, 15, 16, 17, 2047, 2048, 2049, 4100] {
+            for at in [0, len / 2, len - 1] {
+                let mut values = vec![1f32; len];
+                values[at] = f32::from_bits(0x7f80_0001);
+                let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let found = scan(DType::F32, &bytes, len as u64).unwrap();
+                assert_eq!((found.nan(), found.infinite()), (1, 0), "{at} of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_of_every_small_type() {
+        for &dtype in DType::ALL {
+            let Some(small) = Small::of(dtype) else { continue };
+            for code in 0..=u8::MAX {
+                // A few are long, so that they are decoded in parts.
+                let times = if code % 64 == 3 { 120 } else { 2 };
+                for others in [code, 0] {
+                    let bytes: Vec<u8> = [[code; 6], [others; 6]].concat().repeat(times);
+                    let count = bytes.len() * 8 / small.bits() as usize;
+                    let mut values = vec![0f32; count];
+                    small.decode(&bytes, &mut values);
+                    let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+                    check(dtype, &bytes, &values);
+                }
+            }
+        }
+        // The bits behind the last element do not count.
+        let found = scan(DType::U4, &[0x22, 0xf2], 3).unwrap();
+        assert!(found.is_constant() && found.count() == 3);
+    }
+
+    #[test]
+    fn integers_and_complex_numbers() {
+        for (bytes, zero, constant) in [([0u8; 8], true, true), ([7; 8], false, true)] {
+            for dtype in [DType::Bool, DType::I8, DType::U16, DType::I32, DType::U64] {
+                let count = 8 / u64::from(dtype.size().unwrap());
+                let found = scan(dtype, &bytes, count).unwrap();
+                assert_eq!((found.is_zero(), found.is_constant()), (zero, constant), "{dtype}");
+            }
+        }
+        for (bytes, constant) in [([1, 2, 255], true), ([0, 1, 1], false), ([1, 0, 0], false)] {
+            assert_eq!(scan(DType::Bool, &bytes, 3).unwrap().is_constant(), constant, "{bytes:?}");
+        }
+        // The sign is no special bit of an integer.
+        assert!(!scan(DType::I16, &[0, 0x80, 0, 0], 2).unwrap().is_constant());
+        let complex = |parts: &[f32]| {
+            let bytes: Vec<u8> = parts.iter().flat_map(|x| x.to_le_bytes()).collect();
+            scan(DType::C64, &bytes, parts.len() as u64 / 2).unwrap()
+        };
+        let found = complex(&[f32::NAN, f32::INFINITY, 1.0, f32::INFINITY, 2.0, 3.0]);
+        assert_eq!((found.nan(), found.infinite(), found.is_constant()), (1, 1, false));
+        assert!(
+            complex(&[1.0, 2.0, 1.0, 2.0]).is_constant() && !complex(&[1.0, 1.0, 1.0, 2.0]).is_constant()
+        );
+        assert!(complex(&[0.0, -0.0, 0.0, 0.0]).is_zero());
+    }
+
+    #[test]
+    fn bytes_that_are_not_these_values_are_refused() {
+        for (dtype, len, count) in
+            [(DType::F32, 7, 2), (DType::F32, 8, 3), (DType::I4, 1, 3), (DType::U8, 1, u64::MAX)]
+        {
+            assert_eq!(scan(dtype, &vec![0; len], count), Err(Error::Ragged { dtype, len }), "{dtype}");
+        }
+        assert_eq!(scan(DType::Q8_0, &[0; 34], 32), Err(Error::Unsupported(DType::Q8_0)));
+        assert_eq!(scan(DType::F16, &[], 0).map(|found| found.is_zero()), Ok(false));
+    }
+}
