@@ -188,7 +188,7 @@ impl IndexParser {
         let number = self.metadata.len() as u64;
         cursor.record("metadata", Some(number));
         let key_at = cursor.offset();
-        let key = self.text(cursor, "key", "the length of a metadata key", self.limits.name_len)?;
+        let key = self.name(cursor, "key", "the length of a metadata key")?;
         let named = |error| with_name(error, Some(key));
         let kind = value_type(cursor, "type").map_err(named)?;
         let start = cursor.consumed();
@@ -263,7 +263,9 @@ impl IndexParser {
         match kind.size() {
             Some(size) => cursor.bytes(size, "value").map(|_| ())?,
             None => {
-                self.text(cursor, "text", "the length of metadata", self.limits.metadata_len)?;
+                let len =
+                    self.text_len(cursor, "text", "the length of metadata", self.limits.metadata_len)?;
+                cursor.bytes(len, "text")?;
             }
         }
         Ok(())
@@ -272,33 +274,42 @@ impl IndexParser {
     /// Keeps what has been read of `window` since `start`: numbers of one type, a text, or the head of an array.
     fn keep(&mut self, kind: ValueType, window: &[u8], start: usize, cursor: &Cursor<'_>) -> Result<()> {
         let bytes = window.get(start..cursor.consumed()).unwrap_or_default();
-        self.metadata.extend(bytes, self.is_big_endian.then_some(kind));
+        match kind {
+            ValueType::String => self.metadata.extend_text(bytes.get(8..).unwrap_or_default()),
+            kind => self.metadata.extend(bytes, self.is_big_endian.then_some(kind)),
+        }
         Limits::check("the length of metadata", self.metadata.nbytes(), self.limits.metadata_len)?;
         Ok(())
     }
 
-    /// A length, and that many bytes of UTF-8.
-    fn text<'a>(
+    /// A name: a length, and that many bytes of UTF-8.
+    fn name<'a>(&self, cursor: &mut Cursor<'a>, field: &'static str, what: &'static str) -> Result<&'a str> {
+        let len = self.text_len(cursor, field, what, self.limits.name_len)?;
+        Ok(cursor.str(len, field)?)
+    }
+
+    /// The length of a text, which the file has.
+    fn text_len(
         &self,
-        cursor: &mut Cursor<'a>,
+        cursor: &mut Cursor<'_>,
         field: &'static str,
         what: &'static str,
         max: u64,
-    ) -> Result<&'a str> {
+    ) -> Result<u64> {
         let len = cursor.u64(field)?;
         if len > self.file_len.saturating_sub(cursor.offset()) {
             // First: what is cut short should not be told of limits.
             cursor.bytes(len, field)?;
         }
         Limits::check(what, len, max)?;
-        Ok(cursor.str(len, field)?)
+        Ok(len)
     }
 
     fn tensor(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
         let number = self.tensors.len() as u64;
         let at = cursor.offset();
         cursor.record("tensor", Some(number));
-        let name = self.text(cursor, "name", "the length of a name", self.limits.name_len)?;
+        let name = self.name(cursor, "name", "the length of a name")?;
         let named = |error: CommonError| with_name(error.into(), Some(name));
         let rank = u64::from(cursor.u32("rank").map_err(named)?);
         Limits::check("the rank", rank, self.limits.rank)?;

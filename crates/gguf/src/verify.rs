@@ -46,7 +46,7 @@ pub(crate) async fn checks(
     add("structure", structure(index), looked_at);
     add("extents", extents(index), format!("{} tensors", index.tensors().len()));
     if level >= VerifyLevel::Control {
-        let looked_at = format!("booleans of {} metadata entries", index.metadata().len());
+        let looked_at = format!("{} metadata entries", index.metadata().len());
         add("values", values(index), looked_at);
     }
     if level >= VerifyLevel::Full {
@@ -132,10 +132,12 @@ fn padded_end(index: &Index, end: u64) -> Option<u64> {
     align_up(relative, u64::from(index.alignment()))?.checked_add(index.data_start())
 }
 
-/// GGUF, `gguf_metadata_value_type`: a boolean is 0 or 1.
+/// GGUF, `gguf_metadata_value_type`: a boolean is 0 or 1, and text is UTF-8.
 fn values(index: &Index) -> Vec<String> {
-    let odd = index.metadata().odd_booleans();
-    odd.map(|key| format!("{}: a boolean is neither 0 nor 1", Part::named("metadata", key))).collect()
+    let (odd, replaced) = (index.metadata().odd_booleans(), index.metadata().replaced_text());
+    let odd = odd.map(|key| (key, "a boolean is neither 0 nor 1"));
+    let replaced = replaced.map(|key| (key, "text is not UTF-8; what is not is read as U+FFFD"));
+    odd.chain(replaced).map(|(key, why)| format!("{}: {why}", Part::named("metadata", key))).collect()
 }
 
 /// GGUF, "File Structure": padding is zero, before the data and behind each tensor up to the next multiple of the alignment.

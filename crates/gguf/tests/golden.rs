@@ -10,10 +10,10 @@
 
 use std::fs;
 
-use modelfmt_gguf::value::Value;
+use modelfmt_gguf::value::{Value, json};
 use modelfmt_gguf::{Container, Reader, VerifyLevel};
 use testkit::CountingSource;
-use testkit::gguf::Gguf;
+use testkit::gguf::{Gguf, string};
 
 #[test]
 fn golden_files_hold_what_their_text_says() {
@@ -46,6 +46,21 @@ fn verify_says_what_is_odd() {
     assert_eq!(reader.verify(VerifyLevel::Full).errors, expected);
     assert_eq!(reader.verify(VerifyLevel::Control).errors, expected[..7]);
     assert_eq!(reader.verify(VerifyLevel::Header).errors, expected[..6]);
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_read_and_found() {
+    let odd: &[u8] = b"\x03\0\0\0\0\0\0\0a\xc3b";
+    let list = [&[8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], &string("good")[..], odd].concat();
+    let file =
+        Gguf::new().entry("text", 8, odd).entry("good", 8, &string("é")).entry("list", 9, &list).build();
+    let reader = Reader::from_source(file.as_slice()).unwrap();
+    let metadata = Value::Object(reader.index().metadata().to_object());
+    let expected = r#"{"text":"a\ufffdb","good":"é","list":["good","a\ufffdb"]}"#;
+    assert_eq!(metadata, json::parse(expected.as_bytes()).unwrap());
+    let findings = ["text", "list"]
+        .map(|key| format!("metadata {key:?}: text is not UTF-8; what is not is read as U+FFFD"));
+    assert_eq!(reader.verify(VerifyLevel::Control).errors, findings);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Metadata {
     keys: NameTable,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
+    /// The numbers of the entries with text that was no UTF-8, rising.
+    replaced: Vec<usize>,
 }
 
 impl std::fmt::Debug for Metadata {
@@ -397,7 +399,10 @@ impl Metadata {
     /// Bytes of heap that the metadata take.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.keys.heap_size() + self.entries.capacity() * size_of::<Entry>() + self.bytes.capacity()
+        self.keys.heap_size()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.replaced.capacity() * size_of::<usize>()
+            + self.bytes.capacity()
     }
 
     fn value(&self, number: usize) -> Option<MetaValue<'_>> {
@@ -416,9 +421,17 @@ impl Metadata {
             // No key is there twice.
             if !keys.contains(&key) && others.push_key(key, entry.kind).is_ok() {
                 others.extend(bytes, None);
+                let is_replaced = self.replaced.binary_search(&number).is_ok();
+                others.replaced.extend(is_replaced.then_some(others.entries.len() - 1));
             }
         }
         others
+    }
+
+    /// The keys under which the file has text that is not UTF-8. What is not stands here as U+FFFD
+    /// (docs/formats/gguf.md#names-and-keys).
+    pub fn replaced_text(&self) -> impl Iterator<Item = &str> {
+        self.replaced.iter().filter_map(|&number| self.keys.name(number))
     }
 
     /// The keys whose booleans are neither 0 nor 1.
@@ -485,6 +498,16 @@ impl Metadata {
         if let Some((kind, new)) = swapped.zip(self.bytes.get_mut(begin..)) {
             swap(kind, new);
         }
+    }
+
+    /// Adds a text as it stands in the file, without its length, to the last key.
+    pub(crate) fn extend_text(&mut self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            let number = self.len().saturating_sub(1);
+            self.replaced.extend((self.replaced.last() != Some(&number)).then_some(number));
+        }
+        MetaValue::String(&text).encode(&mut self.bytes);
     }
 
     /// Bytes of all values so far.

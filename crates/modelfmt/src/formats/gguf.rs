@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
-    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), value: Some(on::value)),
+    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -31,7 +31,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
-    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::write_set), first_file: Some(on::first_file), value: Some(on::value)),
+    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::write_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -53,7 +53,7 @@ const CAPABILITIES: Capabilities = Capabilities {
 mod on {
     use std::sync::Arc;
 
-    use modelfmt_core::source::SharedFiles;
+    use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::Value;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::now};
@@ -61,6 +61,7 @@ mod on {
         Index, MetaValue, Metadata, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError, WriteOptions,
     };
 
+    use crate::convert::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
@@ -82,6 +83,21 @@ mod on {
     pub(super) fn found(opened: &dyn Opened) -> Option<Format> {
         reader_of::<SetReader<SharedFiles>>(opened).map(|_| Format::GgufSharded)
     }
+
+    /// Text that is not UTF-8 is there with U+FFFD for what is not, and so is lost whatever the target.
+    pub(super) fn losses(
+        opened: &dyn Opened,
+        _: &mut Vec<Unsupported>,
+        lost: &mut Vec<Unsupported>,
+    ) -> Result<(), AnyError> {
+        let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
+        let set = reader_of::<SetReader<SharedFiles>>(opened).map(|reader| reader.metadata()).transpose()?;
+        let keys = file.or(set).into_iter().flat_map(Metadata::replaced_text);
+        let why = "has text that is not UTF-8, in which U+FFFD stands for what is not";
+        lost.extend(keys.map(|key| Unsupported::loss("metadata key", key, why)));
+        Ok(())
+    }
+
     pub(super) fn write(
         job: &Job<'_>,
         data: &dyn TensorData,

@@ -520,3 +520,25 @@ fn big_endian_and_version_2_become_version_3() {
     let model = convert(&Model::open(Path::new(&path)).unwrap(), Format::Gguf, &options(|_| {}));
     assert_eq!(model.as_gguf().unwrap().index().version(), 3);
 }
+
+/// In the same format too: other bytes would come out than went in.
+#[test]
+fn text_that_is_not_utf_8_is_a_loss() {
+    let file =
+        testkit::gguf::Gguf::new().entry("k", 8, b"\x01\0\0\0\0\0\0\0\xff").tensor("w", 24, &[2], &[1, 2]);
+    let model = open("m.gguf", file.build());
+    for target in [Format::Gguf, Format::Aero] {
+        let asked = |lossy| {
+            options(|o| {
+                o.lossy = lossy;
+                if target == Format::Aero {
+                    (o.model_name, o.architecture) = (Some("m".into()), Some("a".into()));
+                }
+            })
+        };
+        let error = all(&try_convert(&model, target, &asked(false)).unwrap_err());
+        assert!(error.contains("\"k\"") && error.contains("not UTF-8"), "{target}: {error}");
+        let found = convert(&model, target, &asked(true)).flat_metadata().unwrap();
+        assert_eq!(found.get("k"), Some(&"\u{fffd}".into()), "{target}");
+    }
+}
