@@ -8,6 +8,7 @@ pub(crate) struct Flags;
 impl Words for Flags {
     fn choice(&self, choice: Choice) -> &str {
         match choice {
+            Choice::Models => "IN",
             Choice::Target => "--to",
             Choice::Output => "OUT",
             Choice::Names => "TENSOR",

@@ -260,3 +260,26 @@ fn a_preset_gives_each_tensor_its_type() {
     assert!(run.stderr.contains("note: 1 tensor: f32 becomes q6_k\n"), "{}", run.stderr);
     assert!(!run.stderr.contains("q4_k\n"), "{}", run.stderr);
 }
+
+#[test]
+fn several_models_become_one() {
+    let folder = folder_with("trained.mag");
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert trained.mag a.mag --include fc1.* -q").ok();
+    run("convert trained.mag b.aero --exclude fc1.* -q").ok();
+    run("convert a.mag b.aero both.mag").ok();
+    assert_eq!(run("diff trained.mag both.mag").ok(), "same tensors, same values, same metadata\n");
+    let error = run("convert a.mag b.aero trained.mag all.mag").error();
+    assert_eq!(
+        error,
+        "error: trained.mag: tensor \"fc1.weight\" (and 5 more) is in a.mag too, and one model has each name once; \
+         rename it in one of them"
+    );
+    assert!(!folder.path().join("all.mag").exists());
+    // No input is replaced, the last as little as the first.
+    let error = run("convert a.mag b.aero b.aero --force").error();
+    assert!(error.contains("b.aero"), "{error}");
+    for wrong in ["convert a.mag", "convert - - out.mag", "convert a.mag b.aero o.mag --pin aero:00"] {
+        assert_eq!(run(wrong).status, 2, "{wrong}");
+    }
+}

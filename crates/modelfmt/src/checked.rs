@@ -98,6 +98,6 @@ impl<'a> Checked<'a> {
 }
 
 fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
-    let path = model.path().to_owned();
+    let path = model.path_of(&error);
     Error::Damaged { error: error.outside(&path.to_string_lossy()).into(), path }
 }

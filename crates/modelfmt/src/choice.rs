@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Choice {
+    /// The models for [`Model::merged`](crate::Model::merged).
+    Models,
     /// The format to convert to.
     Target,
     /// The name of what is written.
@@ -69,6 +71,7 @@ impl Choice {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Models => "models",
             Self::Target => "target",
             Self::Output => "output",
             Self::Names => "names",

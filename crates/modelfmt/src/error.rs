@@ -184,6 +184,21 @@ pub enum Error {
         /// A tensor with a similar name.
         nearest: Option<String>,
     },
+    /// Two models that were to become one have a tensor of the same name.
+    #[error(
+        "{}: tensor {:?}{} is in {} too, and one model has each name once; rename it in one of them",
+        again.display(), Shortened(name), and_others(*others), path.display()
+    )]
+    NameTwice {
+        /// The name.
+        name: String,
+        /// The model that has it first.
+        path: PathBuf,
+        /// The model that has it too.
+        again: PathBuf,
+        /// How many other tensors of that model have the name of one before.
+        others: usize,
+    },
     /// A pattern of an option matches no tensor.
     #[error("{}", self.in_words(&Own))]
     NoMatch {
@@ -210,6 +225,10 @@ pub enum Error {
 
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
+}
+
+fn and_others(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
 
 /// What does not fit, in one line: one item in full, of several their number and what would help.
@@ -267,6 +286,7 @@ impl Error {
             Self::Write { .. } => "cannot-write",
             Self::Output { .. } => "output",
             Self::NoSuchTensor { .. } => "no-such-tensor",
+            Self::NameTwice { .. } => "name-twice",
             Self::NoMatch { .. } => "no-match",
             Self::SameName { .. } => "same-name",
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 #[cfg(not(target_arch = "wasm32"))]
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::entry::{Opened, ToOpen, reader_of};
+use crate::formats::merged::Merged;
 use crate::open::OpenOptions;
 use crate::pin::Pin;
 use crate::pinned::Pinned;
@@ -106,7 +108,8 @@ impl OpenOptions {
             index_file,
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: None,
-            opened,
+            opened: opened.into(),
+            members: Vec::new(),
         })
     }
 }
@@ -140,7 +143,9 @@ pub struct Model {
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
     on_disk: Option<PathBuf>,
-    opened: Box<dyn Opened>,
+    opened: Arc<dyn Opened>,
+    /// The models that it was made of, each with the position of its first tensor; none of one model.
+    members: Vec<(usize, Model)>,
 }
 
 /// The tensors of a [`Model`], in file order.
@@ -213,6 +218,80 @@ impl Model {
         OpenOptions::new().open_source(name, Box::new(source), None)
     }
 
+    /// Several models as one, which has the tensors of each after those of the one before. It has the path and the format of the
+    /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert)
+    /// makes one file of it, and takes no such choice silently.
+    ///
+    /// ```no_run
+    /// # use modelfmt::{ConvertOptions, Execution, Format, Model, convert};
+    /// let models = ["a.safetensors", "b.safetensors"].map(Model::open);
+    /// let both = Model::merged(models.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+    /// convert(&both, Format::Safetensors, "both.safetensors", &ConvertOptions::default(), &Execution::default())?;
+    /// # Ok::<(), modelfmt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NameTwice`] if two have a tensor of the same name; [`Error::Usage`] without any model; [`Error::File`] if a file of a
+    /// set is missing or broken.
+    pub fn merged(models: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut models: Vec<Self> = models.into_iter().collect();
+        if models.len() < 2 {
+            return models.pop().ok_or_else(|| Error::usage(Choice::Models, "give one model or more"));
+        }
+        let (mut merged, mut members) = (Merged::default(), Vec::<(usize, Self)>::new());
+        let mut twice = None;
+        for model in models {
+            model.expect_tensors()?;
+            model.open_all()?;
+            let first = merged.tensor_count();
+            let (opened, name) = (Arc::clone(&model.opened), model.path.display().to_string());
+            let found = merged.push(opened, model.format, name).map_err(|error| model.failed(error))?;
+            if let Some(found) = found {
+                twice = Some((found, model.path));
+                break;
+            }
+            members.push((first, model));
+        }
+        if let Some((found, again)) = twice {
+            let path = members.get(found.member).map_or_else(PathBuf::new, |(_, model)| model.path.clone());
+            return Err(Error::NameTwice { name: found.name, path, again, others: found.others });
+        }
+        let (path, format) = members.first().map_or_else(
+            || (PathBuf::new(), Format::Safetensors),
+            |(_, first)| (first.path.clone(), first.format),
+        );
+        Ok(Self {
+            path,
+            format,
+            pinned: None,
+            index_file: None,
+            #[cfg(not(target_arch = "wasm32"))]
+            on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
+            opened: Arc::new(merged),
+            members,
+        })
+    }
+
+    /// The models that it was [made of](Self::merged); itself, if of one.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Self> {
+        let own = self.members.is_empty().then_some(self);
+        own.into_iter().chain(self.members.iter().map(|(_, model)| model))
+    }
+
+    /// Whether it was made of several.
+    pub(crate) fn is_merged(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The model that has the tensor at a position, and its position there.
+    pub(crate) fn member_at(&self, position: usize) -> (&Self, usize) {
+        let next = self.members.partition_point(|(first, _)| *first <= position);
+        match next.checked_sub(1).and_then(|number| self.members.get(number)) {
+            Some((first, model)) => (model, position.saturating_sub(*first)),
+            None => (self, position),
+        }
+    }
+
     /// The path, as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -222,12 +301,14 @@ impl Model {
     /// The paths of all files that the model is made of, if it was opened by its path; none otherwise.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn input_paths(&self) -> impl Iterator<Item = PathBuf> {
-        let index = self.on_disk.as_deref();
-        let others = index.map(|index| {
-            let folder = Folder::of(index);
-            self.opened.file_paths().into_iter().map(move |file| folder.path().join(file))
-        });
-        index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
+        self.members().flat_map(|model| {
+            let index = model.on_disk.as_deref();
+            let others = index.map(|index| {
+                let folder = Folder::of(index);
+                model.opened.file_paths().into_iter().map(move |file| folder.path().join(file))
+            });
+            index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())
+        })
     }
 
     /// Where a config.json may stand, for a model in a folder.
@@ -464,7 +545,13 @@ impl Model {
     }
 
     pub(crate) fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
-        Error::file(self.path.clone(), error)
+        let error = error.into();
+        Error::file(self.path_of(&error), error)
+    }
+
+    /// The file that an error is of: of a model that was made of several, the one that it names.
+    pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
+        error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
     }
 }
 
@@ -474,7 +561,8 @@ impl Model {
     /// # Errors
     /// [`Error::File`] if they cannot be read, or break a rule of the format.
     pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
-        let Some(quant) = self.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
-        quant(self.opened(), position).map_err(|error| self.failed(error))
+        let (model, position) = self.member_at(position);
+        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
+        quant(model.opened(), position).map_err(|error| model.failed(error))
     }
 }

@@ -18,12 +18,15 @@ use crate::formats;
   modelfmt convert model.safetensors model.aero --quantize q4_k_m
   modelfmt convert model.gguf model.aero
   modelfmt convert model.safetensors model.gguf --quantize q4_k_m --metadata keys.json
-  modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB")]
+  modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB
+  modelfmt convert base.safetensors adapter.safetensors both.safetensors
+  modelfmt convert folder/ one.safetensors --include 'encoder.*'")]
 pub(crate) struct Convert {
-    /// The model to read: a file, the index of a set, or a folder with one of them
-    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
-    pub(crate) input: PathBuf,
-    #[arg(value_name = "OUT", value_hint = ValueHint::FilePath, help = format!(
+    /// The model to read: a file, the index of a set, or a folder with one of them; several become one model, with the tensors of
+    /// each after those of the one before
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    #[arg(value_name = "OUT", required = true, value_hint = ValueHint::FilePath, help = format!(
         "The file to write, or the index of the set to write: {}; standard output with - and --to",
         formats::endings()
     ))]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::convert::{Compression, Declared, MagChecksum, WrittenFile};
-use modelfmt::{ConvertOptions, Converted, Format, Overwrite, Printable, json};
+use modelfmt::{ConvertOptions, Converted, Format, Model, Overwrite, Printable, json};
 
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
-    let model = streams::open_for_copy(&args.input, args.no_verify, &args.open)?;
+    let model = open(args)?;
     let total = super::nbytes(&model);
     let bar = Progress::new("converting", total, quiet);
     let converted = if streams::is_dash(&args.output) {
@@ -54,6 +54,19 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         super::say_written(&written(&args.output, &converted), converted.tensors, nbytes, begun);
     }
     Ok(())
+}
+
+/// Opens the models, several as one.
+fn open(args: &Convert) -> Result<Model> {
+    if args.inputs.iter().filter(|input| streams::is_dash(input)).count() > 1 {
+        return Err(Failure::Usage("-: given twice, and standard input is read once".to_owned()));
+    }
+    if let (Some(pin), [_, _, ..]) = (args.open.pin, args.inputs.as_slice()) {
+        let why = "is what one file must be, and there are several; convert a pinned one alone first";
+        return Err(Failure::Usage(format!("--pin {pin}: {why}")));
+    }
+    let models = args.inputs.iter().map(|input| streams::open_for_copy(input, args.no_verify, &args.open));
+    Ok(Model::merged(models.collect::<Result<Vec<_>>>()?)?)
 }
 
 /// What to ask for if magnetron is to read a `.mag` file.
@@ -147,7 +160,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     });
     options.outboard = args.outboard;
     options.inputs.extend(args.metadata.clone());
-    if streams::is_dash(&args.input) {
+    if args.inputs.iter().any(|input| streams::is_dash(input)) {
         options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
     }
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };

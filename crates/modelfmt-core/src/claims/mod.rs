@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::container::Container;
@@ -79,7 +80,19 @@ impl Wanted {
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
     notes: Vec<String>,
-    has_failed: AtomicBool,
+    /// One for those of all members.
+    has_failed: Arc<AtomicBool>,
+    /// Those of the members of a container that is made of several, in their order.
+    members: Vec<Member>,
+}
+
+/// The claims of one of several containers.
+struct Member {
+    /// The number of its first file among those of all.
+    first_file: usize,
+    /// What names it in errors.
+    name: String,
+    claims: Claims,
 }
 
 impl fmt::Debug for Claims {
@@ -105,10 +118,39 @@ impl Claims {
         FileClaims { claims: self, number, part: Some(part) }
     }
 
+    /// Adds the claims of the next member of a container that is made of several. `first_file` is the number that its first file
+    /// has among those of all, more than that of any member before; `name` stands for the member in errors.
+    pub fn join(&mut self, first_file: usize, name: &str, mut claims: Self) {
+        self.notes.extend(claims.notes.drain(..).map(|note| format!("{name}: {note}")));
+        self.has_failed.fetch_or(claims.has_failed.load(Ordering::Acquire), Ordering::AcqRel);
+        claims.has_failed = Arc::clone(&self.has_failed);
+        self.members.push(Member { first_file, name: name.to_owned(), claims });
+    }
+
+    /// The claims of the member of that number, which numbers files as it does itself; these, if they are of no several.
+    #[must_use]
+    pub fn member(&self, number: usize) -> &Self {
+        self.members.get(number).map_or(self, |member| &member.claims)
+    }
+
+    /// The claims that have a file, and its number among theirs.
+    fn of(&self, file: usize) -> (&Self, usize) {
+        let next = self.members.partition_point(|member| member.first_file <= file);
+        match next.checked_sub(1).and_then(|number| self.members.get(number)) {
+            Some(member) => (&member.claims, file.saturating_sub(member.first_file)),
+            None => (self, file),
+        }
+    }
+
+    fn lanes(&self, file: usize) -> impl Iterator<Item = &dyn AnyLane> {
+        let (claims, file) = self.of(file);
+        claims.files.get(&file).into_iter().flatten().map(|lane| &**lane)
+    }
+
     /// Whether nothing is checked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.members.iter().all(|member| member.claims.is_empty())
     }
 
     /// What is not checked, and why: for the user.
@@ -128,9 +170,10 @@ impl Claims {
     }
 
     fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) {
-        for lane in self.files.get(&file).into_iter().flatten() {
+        let (claims, file) = self.of(file);
+        for lane in claims.files.get(&file).into_iter().flatten() {
             if !lane.saw(at, bytes, keep_all) {
-                self.has_failed.store(true, Ordering::Release);
+                claims.has_failed.store(true, Ordering::Release);
             }
         }
     }
@@ -141,7 +184,11 @@ impl Claims {
         if !self.has_failed.load(Ordering::Acquire) {
             return None;
         }
-        self.files.values().flatten().find_map(|lane| lane.failure())
+        let of_member = |Member { name, claims, .. }: &Member| {
+            Some(claims.failure()?.in_source(Some(name.as_str().into())))
+        };
+        let own = self.files.values().flatten().find_map(|lane| lane.failure());
+        own.or_else(|| self.members.iter().find_map(of_member))
     }
 
     /// Reads what is missing of the ranges, and says whether all claims hold. To be called when every value has been read.
@@ -165,7 +212,7 @@ impl Claims {
     /// Whether claims of a file cover every byte of a range.
     #[must_use]
     pub fn covers(&self, file: usize, range: &Range<u64>) -> bool {
-        let lanes = self.files.get(&file).into_iter().flatten();
+        let lanes = self.lanes(file);
         let mut at = range.start;
         for covered in merged(lanes.flat_map(|lane| lane.covered(range)).collect()) {
             if covered.start <= at {
@@ -178,13 +225,13 @@ impl Claims {
     /// The ranges of the claims of a file that have bytes of a range, and what each is checked by.
     #[must_use]
     pub fn covering(&self, file: usize, range: &Range<u64>) -> Vec<(Range<u64>, &'static str)> {
-        let lanes = self.files.get(&file).into_iter().flatten();
+        let lanes = self.lanes(file);
         lanes.flat_map(|lane| lane.covered(range).into_iter().map(|covered| (covered, lane.name()))).collect()
     }
 
     /// From the first byte to the last that claims of a file cover and that was not seen.
     pub(crate) fn hull(&self, file: usize) -> Option<Range<u64>> {
-        let missing = || self.files.get(&file).into_iter().flatten().flat_map(|lane| lane.missing());
+        let missing = || self.lanes(file).flat_map(|lane| lane.missing());
         Some(missing().map(|range| range.start).min()?..missing().map(|range| range.end).max()?)
     }
 
@@ -224,6 +271,10 @@ impl Claims {
                     at = end;
                 }
             }
+        }
+        for Member { first_file, claims, .. } in &self.members {
+            let of_member = claims.missing().into_iter();
+            missing.extend(of_member.map(|(file, range)| (first_file.saturating_add(file), range)));
         }
         missing
     }

@@ -59,7 +59,8 @@ impl Mapper<'_> {
             mut notes,
             ..
         } = content;
-        if !is_same || family(target).is_none_or(|(known, _)| known != Format::Aero) {
+        // AERO alone has such things; of several models not each need be one.
+        if family(target).is_none_or(|(known, _)| known != Format::Aero) {
             losses.extend(own);
         }
         if target != Format::AeroSet {

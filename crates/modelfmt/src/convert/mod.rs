@@ -78,6 +78,7 @@ mod rules;
 mod save;
 mod scales;
 mod scaling;
+mod several;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
 mod source;
@@ -208,7 +209,7 @@ impl<'a> Conversion<'a> {
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
-        let content = Content::read(model)?;
+        let content = Content::read_for(model, options)?;
         let choice = Chooser::new(model, capabilities, options)?.choose(&content)?;
         let mapper = Mapper { target: capabilities, options, stem: names::stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);

@@ -50,7 +50,7 @@ pub(super) struct Reserved {
     /// Where a model of a third format has been since, and what was done to its keys on leaving there.
     pub(super) via: Vec<(Format, Changes)>,
     /// What else there is, which is carried along.
-    other: Object,
+    pub(super) other: Object,
 }
 
 /// What plain values do not tell of GGUF's metadata.

@@ -60,6 +60,29 @@ impl Content {
     }
 
     pub(super) fn read(model: &Model) -> Result<Self> {
+        Self::read_for(model, &ConvertOptions::default())
+    }
+
+    /// Of a model that was made of several, what they say together, where the caller gives some of the keys.
+    pub(super) fn read_for(model: &Model, options: &ConvertOptions) -> Result<Self> {
+        let mut all: Option<Self> = None;
+        let mut tensors = 0u64;
+        for member in model.members() {
+            let content = Self::read_one(member)?;
+            match &mut all {
+                None => all = Some(content),
+                Some(all) => all.join(content, member.path(), tensors, options),
+            }
+            tensors = tensors.saturating_add(member.tensor_count() as u64);
+        }
+        let mut all = all.unwrap_or_else(|| Self::new(model.format(), Object::new()));
+        if model.is_merged() {
+            all.losses.append(&mut all.own_set);
+        }
+        Ok(all)
+    }
+
+    fn read_one(model: &Model) -> Result<Self> {
         let format = model.format();
         let mut content = Self::new(format, Object::new());
         match format {

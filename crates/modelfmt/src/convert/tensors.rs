@@ -259,7 +259,8 @@ impl<'a> Chooser<'a> {
             return;
         }
         let shape = self.check(info.name, info.shape, was_scalar);
-        let to = self.dtype(info.name, info.dtype, info.shape, &scaled);
+        let source = self.model.member_at(position).0.format();
+        let to = self.dtype(info.name, info.dtype, info.shape, &scaled, source);
         self.check_rows(&info, to);
         let mut item = Item { origin: Origin::Model(position), from: info.dtype, to, shape, scaling: None };
         let scales = match scaled {
@@ -334,7 +335,8 @@ impl<'a> Chooser<'a> {
 
     fn declare_new(&mut self, declared: &Declared) {
         let shape = self.check(&declared.name, &declared.shape, false);
-        let to = self.dtype(&declared.name, declared.dtype, &declared.shape, &Scaled::No);
+        let to =
+            self.dtype(&declared.name, declared.dtype, &declared.shape, &Scaled::No, self.model.format());
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
         let item = Item { origin, from: declared.dtype, to, shape, scaling: None };
@@ -373,7 +375,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The type that a tensor gets, if its shape divides into whole blocks of it.
-    fn dtype(&mut self, name: &str, from: DType, shape: &[u64], scaled: &Scaled) -> DType {
+    fn dtype(&mut self, name: &str, from: DType, shape: &[u64], scaled: &Scaled, source: Format) -> DType {
         let decoded = self.dequantize.find(name, true);
         let from_float = match scaled_dtype(from, decoded, scaled) {
             Ok(dtype) => dtype,
@@ -383,7 +385,7 @@ impl<'a> Chooser<'a> {
             }
         };
         let known = self.unsupported.len();
-        let to = self.chosen_dtype(name, from_float, shape, decoded);
+        let to = self.chosen_dtype(name, from_float, shape, decoded, source);
         let is_kept = to == from && self.unsupported.len() == known;
         // Scales and zero points in the file of the tensor are kept with it, and are as good for the same numbers in a wider type.
         let is_same = matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
@@ -403,7 +405,14 @@ impl<'a> Chooser<'a> {
     }
 
     /// The type that a tensor gets; its own where something is wrong.
-    fn chosen_dtype(&mut self, name: &str, from: DType, shape: &[u64], decoded: Option<DType>) -> DType {
+    fn chosen_dtype(
+        &mut self,
+        name: &str,
+        from: DType,
+        shape: &[u64],
+        decoded: Option<DType>,
+        source: Format,
+    ) -> DType {
         let mut dtype = from;
         if let Some(float) = decoded.filter(|_| from.is_quantized()) {
             dtype = float;
@@ -420,7 +429,6 @@ impl<'a> Chooser<'a> {
             _ if self.target.has(dtype) => dtype,
             Some(wide) if self.options.widen => wide,
             _ => {
-                let source = self.model.format();
                 let why =
                     format!("{source}'s {dtype} is not in {}{}", self.target.format, self.elsewhere(dtype));
                 self.unsupported.push(Unsupported::tensor(name, why, self.remedy(dtype, widened)));

@@ -82,6 +82,8 @@ mod on {
         Chunk, Error, FourCC, Index, NewChunk, Plan, ProvedFiles, Reader, SetIndex, SetPlan, SetReader,
         WriteOptions,
     };
+    use std::collections::HashSet;
+
     use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
@@ -90,6 +92,7 @@ mod on {
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::merged::readers;
     use crate::pin::Pin;
 
     /// Opens one file.
@@ -121,18 +124,18 @@ mod on {
     }
 
     /// The reader of a source that is an AERO file.
-    fn file(source: Option<&dyn Opened>) -> Option<&Reader<BoxSource>> {
+    fn file(source: &dyn Opened) -> Option<&Reader<BoxSource>> {
         reader_of(source)
     }
 
     /// What fixes all of a file.
     pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
-        let Some(reader) = file(Some(opened)) else { return Ok(None) };
+        let Some(reader) = file(opened) else { return Ok(None) };
         Ok(reader.pin()?.map(Pin::Aero))
     }
 
     /// The reader of a source that is an AEROSET.
-    fn set(source: Option<&dyn Opened>) -> Option<&SetReader<SharedFiles>> {
+    fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
         reader_of(source)
     }
 
@@ -166,7 +169,7 @@ mod on {
         if let Some(nbytes) = job.options.shard_size {
             options = options.part_size(nbytes);
         }
-        if let Some(set) = set(job.source) {
+        if let Some(set) = job.source.and_then(set) {
             options = options.delivery(set.index().base_url(), set.index().cache().cloned());
         }
         let plan = SetPlan::new(name, job.specs(), &job.metadata.keys, &options);
@@ -174,7 +177,7 @@ mod on {
     }
 
     /// The index of a source that is AERO too.
-    fn index_of(source: Option<&dyn Opened>) -> Option<&Index> {
+    fn index_of(source: &dyn Opened) -> Option<&Index> {
         let index = file(source).map(|reader| &**reader.index());
         index.or_else(|| set(source).and_then(|set| set.index().tensors()).map(|index| &**index))
     }
@@ -186,11 +189,19 @@ mod on {
         (!is_usual).then_some(params)
     }
 
-    /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds.
+    /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds. Of several sources, what
+    /// an earlier one has counts.
     fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, JobError> {
-        let Some(index) = index_of(job.source) else { return Ok(options) };
+        let sources: Vec<_> = readers(job.source).collect();
         for item in &job.tensors.items {
             let Origin::Model(position) = item.origin else { continue };
+            let next = sources.partition_point(|(first, _)| *first <= position);
+            let source = next.checked_sub(1).and_then(|number| sources.get(number));
+            let Some((index, first)) = source.and_then(|&(first, source)| Some((index_of(source)?, first)))
+            else {
+                continue;
+            };
+            let position = position.saturating_sub(first);
             let Some(tensor) = index.tensors().info(position) else { continue };
             if item.from == item.to
                 && let Some(params) = own_params(index, position, tensor.dtype)
@@ -203,20 +214,31 @@ mod on {
                 options = options.tensor_keys(tensor.name, flags, &keys)?;
             }
         }
-        let top = index.unknown_top_keys()?;
-        options = options.own_keys(&top, job.metadata.manifest.clone())?;
-        let carried = own_chunks(index).filter(|(_, _, loss)| loss.is_none());
-        for (position, chunk, _) in carried {
-            let content = match (file(job.source), set(job.source)) {
-                (Some(reader), _) => reader.chunk_at(position),
-                (None, Some(set)) => set.global().and_then(|global| global.chunk_at(position)),
-                (None, None) => continue,
-            };
-            let content = content?;
-            let new = NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags);
-            options = options.chunk(new, content.to_vec());
+        let (mut top, mut known) = (Object::new(), HashSet::new());
+        for (_, source) in sources {
+            let Some(index) = index_of(source) else { continue };
+            for (key, value) in index.unknown_top_keys()? {
+                if !top.contains_key(&key) {
+                    top.insert(key, value);
+                }
+            }
+            let carried = own_chunks(index).filter(|(_, _, loss)| loss.is_none());
+            let carried: Vec<_> = carried
+                .filter(|(_, chunk, _)| !known.contains(&(chunk.fourcc, chunk.name.to_owned())))
+                .collect();
+            for (position, chunk, _) in carried {
+                let content = match (file(source), set(source)) {
+                    (Some(reader), _) => reader.chunk_at(position),
+                    (None, Some(set)) => set.global().and_then(|global| global.chunk_at(position)),
+                    (None, None) => continue,
+                };
+                let content = content?;
+                let new = NewChunk::new(chunk.fourcc, chunk.name).with_flags(chunk.flags);
+                options = options.chunk(new, content.to_vec());
+                known.insert((chunk.fourcc, chunk.name.to_owned()));
+            }
         }
-        Ok(options)
+        Ok(options.own_keys(&top, job.metadata.manifest.clone())?)
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {
@@ -252,7 +274,6 @@ mod on {
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,
     ) -> Result<(), AnyError> {
-        let source = Some(source);
         if let Some(index) = index_of(source) {
             index_losses(index, own, losses)?;
             for (_, chunk, loss) in own_chunks(index) {

@@ -12,6 +12,7 @@ pub(crate) mod entry;
 mod gguf;
 mod index;
 mod mag;
+pub(crate) mod merged;
 mod oinf;
 mod safetensors;
 pub(crate) mod versions;

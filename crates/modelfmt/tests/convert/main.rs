@@ -28,6 +28,7 @@ mod presets;
 mod quants;
 mod scales;
 mod sets;
+mod several;
 mod small;
 mod splits;
 mod turned;

@@ -1,0 +1,284 @@
+//! Several models as one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use modelfmt_core::author::NameTable;
+use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{
+    AnyError, Bytes, CommonFault, Container, Execution, Location, Report, Source, Stored, TensorInfo,
+    TensorView, VerifyLevel,
+};
+
+use super::Format;
+use super::entry::{Opened, reader_of};
+
+/// The tensors of several models, those of one after those of the other.
+#[derive(Default)]
+pub(crate) struct Merged {
+    members: Vec<Member>,
+    names: NameTable,
+    file_count: usize,
+}
+
+/// One of several models.
+struct Member {
+    opened: Arc<dyn Opened>,
+    format: Format,
+    /// What names it in errors: its path.
+    name: String,
+    /// The position of its first tensor among those of all.
+    first: usize,
+    /// The number of its first file among those of all.
+    first_file: usize,
+}
+
+/// Names that tensors of two models have.
+pub(crate) struct Twice {
+    /// The first of them.
+    pub(crate) name: String,
+    /// The number of the model that had it already.
+    pub(crate) member: usize,
+    /// How many other names there are.
+    pub(crate) others: usize,
+}
+
+impl Merged {
+    /// Adds a model all of whose tensors can be listed. With a name that another has, all is lost.
+    ///
+    /// # Errors
+    /// [`AnyError::Limit`] for more names than there can be.
+    pub(crate) fn push(
+        &mut self,
+        opened: Arc<dyn Opened>,
+        format: Format,
+        name: String,
+    ) -> Result<Option<Twice>, AnyError> {
+        let first = self.names.len();
+        let mut twice: Option<Twice> = None;
+        for position in 0..opened.tensor_count() {
+            let info = opened.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
+            match (self.names.push(info.name), &mut twice) {
+                (Ok(_), _) => {}
+                (Err(CommonFault::Duplicate(_)), Some(twice)) => {
+                    twice.others = twice.others.saturating_add(1);
+                }
+                (Err(CommonFault::Duplicate(name)), None) => {
+                    let known = self.names.find(&name);
+                    let member = known.and_then(|position| self.number_of(position)).unwrap_or_default();
+                    twice = Some(Twice { name, member, others: 0 });
+                }
+                (Err(_), _) => {
+                    let max = u64::from(u32::MAX);
+                    let what = "the length of all names of tensors";
+                    return Err(AnyError::Limit { what, found: max.saturating_add(1), max });
+                }
+            }
+        }
+        let first_file = self.file_count;
+        self.file_count = first_file.saturating_add(opened.file_paths().len().max(1));
+        self.members.push(Member { opened, format, name, first, first_file });
+        Ok(twice)
+    }
+
+    /// The model that has the tensor at a position, and its position there.
+    fn at(&self, position: usize) -> Result<(usize, &Member, usize), AnyError> {
+        let found = self.number_of(position).and_then(|number| {
+            let member = self.members.get(number)?;
+            Some((number, member, position.saturating_sub(member.first)))
+        });
+        found.ok_or_else(|| AnyError::no_such_position(position))
+    }
+
+    /// Members without tensors begin where the next one does, and stand before it.
+    fn number_of(&self, position: usize) -> Option<usize> {
+        self.members.partition_point(|member| member.first <= position).checked_sub(1)
+    }
+
+    fn file(&self, file: usize) -> Result<(&Member, usize), AnyError> {
+        let next = self.members.partition_point(|member| member.first_file <= file);
+        let member = next.checked_sub(1).and_then(|number| self.members.get(number));
+        let member = member.ok_or_else(|| AnyError::NotFound { name: format!("file {file}") })?;
+        Ok((member, file.saturating_sub(member.first_file)))
+    }
+
+    /// Asks the model that has a tensor, and names it in an error.
+    fn ask<'m, T>(
+        &'m self,
+        position: usize,
+        ask: impl FnOnce(&'m dyn Container, usize) -> Result<T, AnyError>,
+    ) -> Result<T, AnyError> {
+        let (_, member, own) = self.at(position)?;
+        ask(&*member.opened, own).map_err(|error| member.named(error))
+    }
+
+    fn object(&self, of: impl Fn(&dyn Container) -> Result<Value, AnyError>) -> Result<Object, AnyError> {
+        let mut all = Object::new();
+        for member in &self.members {
+            let own = of(&*member.opened).map_err(|error| member.named(error))?;
+            for (key, value) in own.into_object() {
+                if !all.contains_key(&key) {
+                    all.insert(key, value);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Container for Merged {
+    /// That of all, if it is the same.
+    fn version(&self) -> Option<String> {
+        let mut versions = self.members.iter().map(|member| member.opened.version());
+        let first = versions.next().flatten();
+        first.filter(|first| versions.all(|version| version.as_ref() == Some(first)))
+    }
+
+    fn file_size(&self) -> u64 {
+        self.members.iter().map(|member| member.opened.file_size()).fold(0, u64::saturating_add)
+    }
+
+    fn tensor_count(&self) -> usize {
+        self.names.len()
+    }
+
+    fn info(&self, tensor: usize) -> Option<TensorInfo<'_>> {
+        let (_, member, own) = self.at(tensor).ok()?;
+        member.opened.info(own)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name)
+    }
+
+    fn location(&self, tensor: usize) -> Result<Location, AnyError> {
+        let (_, member, own) = self.at(tensor)?;
+        let location = member.opened.location(own).map_err(|error| member.named(error))?;
+        let file = match location.file {
+            Some(file) => format!("{}: {file}", member.name),
+            None => member.name.clone(),
+        };
+        Ok(Location { file: Some(file), ..location })
+    }
+
+    fn stored(&self, tensor: usize) -> Result<Stored, AnyError> {
+        let (_, member, own) = self.at(tensor)?;
+        let stored = member.opened.stored(own).map_err(|error| member.named(error))?;
+        Ok(Stored { file: stored.file.saturating_add(member.first_file), ..stored })
+    }
+
+    fn stored_range(&self, tensor: usize, values: Range<u64>) -> Result<Range<u64>, AnyError> {
+        self.ask(tensor, |container, own| container.stored_range(own, values))
+    }
+
+    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        self.ask(tensor, |container, own| container.tensor_at(own))
+    }
+
+    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
+        self.ask(tensor, |container, own| container.tensor_at_checked(own))
+    }
+
+    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        self.ask(tensor, |container, own| container.read_range_at(own, range))
+    }
+
+    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        self.ask(tensor, |container, own| container.read_range_at_checked(own, range))
+    }
+
+    fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        self.ask(tensor, |container, own| container.read_into(own, offset, out))
+    }
+
+    fn read_into_checked(
+        &self,
+        tensor: usize,
+        offset: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), AnyError> {
+        let (number, member, own) = self.at(tensor)?;
+        let read = member.opened.read_into_checked(own, offset, out, claims.member(number));
+        read.map_err(|error| member.named(error))
+    }
+
+    fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError> {
+        let (member, own) = self.file(file)?;
+        member.opened.read_file(own, at, out).map_err(|error| member.named(error))
+    }
+
+    fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError> {
+        let (member, own) = self.file(file)?;
+        member.opened.source_of(own).map_err(|error| member.named(error))
+    }
+
+    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+        let mut of_members: Vec<Vec<Wanted>> = self.members.iter().map(|_| Vec::new()).collect();
+        for Wanted { position, range } in wanted {
+            let (number, _, own) = self.at(*position)?;
+            let wanted = Wanted { position: own, range: range.clone() };
+            of_members.get_mut(number).into_iter().for_each(|list| list.push(wanted.clone()));
+        }
+        let mut claims = Claims::new();
+        for (member, wanted) in self.members.iter().zip(&of_members) {
+            let own = match wanted.as_slice() {
+                [] => Claims::new(),
+                wanted => member.opened.claims_of(wanted).map_err(|error| member.named(error))?,
+            };
+            claims.join(member.first_file, &member.name, own);
+        }
+        Ok(claims)
+    }
+
+    /// The keys of the first model, and those that only a later one has.
+    fn metadata(&self) -> Result<Value, AnyError> {
+        self.object(|container| container.metadata()).map(Value::Object)
+    }
+
+    fn flat_metadata(&self) -> Result<Object, AnyError> {
+        self.object(|container| container.flat_metadata().map(Value::Object))
+    }
+
+    /// `models`: path, format and size of each.
+    fn details(&self) -> Result<Value, AnyError> {
+        let models: Value = self.members.iter().map(Member::described).collect();
+        Ok(Object::from_iter([("models", models)]).into())
+    }
+
+    fn verify(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        let mut all = Report::new(level);
+        for Member { opened, name, .. } in &self.members {
+            let report = opened.verify(level, work);
+            all.errors.extend(report.errors.into_iter().map(|error| format!("{name}: {error}")));
+            for mut check in report.checks {
+                check.detail = format!("{name}: {}", check.detail);
+                all.checks.push(check);
+            }
+        }
+        all
+    }
+}
+
+impl Member {
+    /// Says in which model an error occurred.
+    fn named(&self, error: AnyError) -> AnyError {
+        error.in_source(Some(self.name.as_str().into()))
+    }
+
+    fn described(&self) -> Object {
+        let size = self.opened.file_size();
+        let path = Value::from(self.name.as_str());
+        Object::from_iter([("path", path), ("format", self.format.name().into()), ("size", size.into())])
+    }
+}
+
+/// The readers of a source, each with the position of its first tensor: its own, or of a source of several models theirs.
+#[allow(dead_code, reason = "with few formats switched on nobody asks")]
+pub(crate) fn readers(source: Option<&dyn Opened>) -> impl Iterator<Item = (usize, &dyn Opened)> {
+    let merged = reader_of::<Merged>(source);
+    let members = merged.into_iter().flat_map(|merged| &merged.members);
+    let own = source.filter(|_| merged.is_none()).map(|source| (0, source));
+    own.into_iter().chain(members.map(|member| (member.first, &*member.opened)))
+}
