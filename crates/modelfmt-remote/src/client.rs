@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::header::{HeaderMap, RETRY_AFTER};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,6 +17,7 @@ use object_store::client::{
     HttpResponse, HttpResponseBody, HttpService,
 };
 
+use crate::answer;
 use crate::error::Fault;
 use crate::guard::Guard;
 use crate::options::Options;
@@ -121,21 +121,24 @@ fn fault_of(error: &legacy::Error) -> Fault {
     }
 }
 
-/// The fault that a status is, if it is one that may pass.
-pub(crate) fn passing(status: u16, headers: &HeaderMap) -> Option<Fault> {
-    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let retry_after = seconds.map(Duration::from_secs);
-    Some(Fault::Status { status, code: "".into(), retry_after }).filter(Fault::is_passing)
-}
-
-/// For object stores: statuses that may pass are errors which carry how long the server asks to wait.
+/// For object stores: statuses that may pass, and those that a store does not look at, are errors which carry how long the server
+/// asks to wait and no body. What a store trusts without looking is checked here.
 #[async_trait]
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = self.send(request).await.map_err(|fault| HttpError::new(kind(&fault), fault))?;
-        match passing(answer.status().as_u16(), answer.headers()) {
-            Some(fault) => Err(HttpError::new(HttpErrorKind::Interrupted, fault)),
-            None => Ok(answer.map(HttpResponseBody::new)),
+        let failed = |fault| HttpError::new(kind(&fault), fault);
+        let answer = self.send(request).await.map_err(failed)?;
+        match answer.status().as_u16() {
+            206 => {
+                answer::check_partial(answer.headers()).map_err(failed)?;
+                Ok(answer.map(HttpResponseBody::new))
+            }
+            status @ (300..=303 | 305..=400 | 405..=408 | 411 | 413..=u16::MAX) => {
+                let (head, body) = answer.into_parts();
+                let body = HttpResponseBody::new(body).bytes().await.unwrap_or_default();
+                Err(failed(answer::fault(status, &head.headers, &body)))
+            }
+            _ => Ok(answer.map(HttpResponseBody::new)),
         }
     }
 }
@@ -144,7 +147,7 @@ fn kind(fault: &Fault) -> HttpErrorKind {
     match fault {
         Fault::Connect(_) => HttpErrorKind::Connect,
         Fault::NoAnswer(_) | Fault::Stalled(_) => HttpErrorKind::Timeout,
-        Fault::Broken(_) => HttpErrorKind::Interrupted,
+        Fault::Broken(_) | Fault::Status { .. } if fault.is_passing() => HttpErrorKind::Interrupted,
         _ => HttpErrorKind::Unknown,
     }
 }

@@ -99,6 +99,9 @@ pub enum Fault {
     /// It is more than memory holds.
     #[error("cannot allocate {0} bytes")]
     Memory(u64),
+    /// It is a file of this machine.
+    #[error("it is a file of this machine; open it by its path")]
+    Local,
     /// The thread that fetches is gone.
     #[error("the thread that fetches has ended")]
     Ended,

@@ -2,18 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::HeaderValue;
 use object_store::ObjectStore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use url::Url;
 
+use crate::bucket::BucketObject;
 use crate::buckets;
-use crate::error::{Error, Result};
+use crate::client::Client;
+use crate::error::{Error, Fault, Result};
+use crate::guard::Guard;
+use crate::object::{Object, PIECE, Way};
 use crate::options::Options;
-use crate::url::{Bucket, Location, Service};
+use crate::url::{Bucket, Location, Service, origin};
+use crate::web::Web;
 
 /// Where files are fetched from: buckets and web servers, with what is shared among requests to them. Clones share it too.
 ///
-/// Its functions that fetch have to be called within a tokio runtime; the blocking side has one of its own.
+/// Its functions that fetch have to be called within a tokio runtime; [`blocking`](crate::blocking) has one of its own.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -23,6 +32,21 @@ type Buckets = BTreeMap<(Service, String, u32), Arc<dyn ObjectStore>>;
 struct Inner {
     options: Options,
     buckets: Mutex<Buckets>,
+    /// The connections to web servers, by the origin that a URL names: what a redirect may lead to depends on it.
+    servers: Mutex<BTreeMap<String, Client>>,
+    requests: Semaphore,
+    /// Counts KiB.
+    bytes: Semaphore,
+    traffic: (AtomicU64, AtomicU64),
+}
+
+/// What was asked for, and what came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// The number of requests for bytes; those that redirects lead to are not counted.
+    pub requests: u64,
+    /// The bytes of files that came.
+    pub bytes: u64,
 }
 
 impl fmt::Debug for Store {
@@ -35,13 +59,93 @@ impl Store {
     /// A store with these options. Nothing is asked yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self(Arc::new(Inner { options, buckets: Mutex::default() }))
+        let requests = Semaphore::new(usize::from(options.requests));
+        let bytes = Semaphore::new(kib(u64::from(options.in_flight)));
+        let (buckets, servers) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { options, buckets, servers, requests, bytes, traffic: Default::default() }))
     }
 
     /// How files are fetched.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    /// Opens a file: one request for its beginning, two if its format's index stands at the end.
+    ///
+    /// # Errors
+    /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
+    pub async fn open(&self, place: &Location) -> Result<Object> {
+        let way = self.way(place).map_err(|fault| Error::new(place, fault))?;
+        Object::open(self.clone(), place.clone(), way).await
+    }
+
+    /// How much was asked for so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let (requests, bytes) = &self.0.traffic;
+        Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+    }
+
+    fn way(&self, place: &Location) -> Result<Way, Fault> {
+        match place {
+            Location::Bucket(at) => {
+                // Tries are counted above the store: a request of theirs is one of ours.
+                let store = self.bucket(at, 0).map_err(|error| error.fault().clone())?;
+                Ok(Way::Bucket(BucketObject::new(store, &at.key)?))
+            }
+            Location::Web(url) => Ok(Way::Web(Web::new(self.server(url), url.clone(), None))),
+            Location::Hf(at) => {
+                let environment = &self.options().environment;
+                let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
+                let refused = |why: &str| Fault::Settings { service: "Hugging Face", why: why.into() };
+                let endpoint =
+                    endpoint.parse().ok().filter(|url: &Url| url.has_host() && !url.cannot_be_a_base());
+                let url = at.at(&endpoint.ok_or_else(|| refused("HF_ENDPOINT is no URL"))?);
+                let token = match environment.var("HF_TOKEN") {
+                    Some(token) => {
+                        let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+                        let mut value =
+                            value.map_err(|_| refused("HF_TOKEN has characters that no token has"))?;
+                        value.set_sensitive(true);
+                        Some(value)
+                    }
+                    None => None,
+                };
+                Ok(Way::Web(Web::new(self.server(&url), url, token)))
+            }
+            Location::File(_) => Err(Fault::Local),
+        }
+    }
+
+    fn server(&self, url: &Url) -> Client {
+        let mut servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let made =
+            || Client::new(Guard::new(url.host_str(), self.options().private_redirects), self.options());
+        servers.entry(origin(url)).or_insert_with(made).clone()
+    }
+
+    /// Waits until there may be another request.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        let turn = self.0.requests.acquire().await.ok();
+        self.0.traffic.0.fetch_add(1, Ordering::Relaxed);
+        turn
+    }
+
+    /// Waits until so many bytes more may be under way.
+    pub(crate) async fn room(&self, len: u64) -> Option<SemaphorePermit<'_>> {
+        let most = kib(u64::from(self.options().in_flight));
+        let wanted = u32::try_from(kib(len).min(most)).unwrap_or(u32::MAX);
+        self.0.bytes.acquire_many(wanted).await.ok()
+    }
+
+    pub(crate) fn count_bytes(&self, len: u64) {
+        self.0.traffic.1.fetch_add(len, Ordering::Relaxed);
+    }
+
+    /// The most bytes of one request.
+    pub(crate) fn piece(&self) -> usize {
+        usize::try_from(PIECE.min(u64::from(self.options().in_flight))).unwrap_or(usize::MAX).max(1)
     }
 
     /// The bucket of an object as `object_store` has it, over this crate's connections: to list, to write, to delete. It tries
@@ -65,4 +169,8 @@ impl Store {
         buckets.insert(key, Arc::clone(&store));
         Ok(store)
     }
+}
+
+fn kib(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(1024)).unwrap_or(Semaphore::MAX_PERMITS).clamp(1, Semaphore::MAX_PERMITS)
 }

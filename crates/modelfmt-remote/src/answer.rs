@@ -1,0 +1,185 @@
+//! What a server answers to a request for a range.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+};
+use std::ops::Range;
+
+use crate::error::Fault;
+
+/// The most characters of a server's own word for an error.
+const MAX_CODE: usize = 64;
+
+/// Which bytes are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// These; of a file that is not known yet, as many of them as there are.
+    Part(Range<u64>),
+    /// So many at the end, or all.
+    Tail(u64),
+}
+
+/// What tells a state of a file from others: later requests are answered for this state, or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Version {
+    /// The number of bytes.
+    pub size: u64,
+    /// What the server calls the content, with its quotes.
+    pub etag: Option<String>,
+    /// When it was changed last, as the server writes it.
+    pub modified: Option<String>,
+    /// The version, of a bucket that keeps several.
+    pub id: Option<String>,
+}
+
+impl Version {
+    /// Whether another answer can be of the same state.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let differs = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+        let is_named = self.etag.is_some() && other.etag.is_some();
+        self.size == other.size
+            && !differs(&self.etag, &other.etag)
+            && !differs(&self.id, &other.id)
+            && (is_named || !differs(&self.modified, &other.modified))
+    }
+
+    /// The name of the content, if requests can demand it: weak ones never match.
+    pub(crate) fn strong(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+    }
+}
+
+/// The bytes of an answer, as they come.
+pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
+
+/// An answer that holds bytes.
+pub(crate) struct Answer {
+    /// Which bytes these are: where it begins is where it was asked to.
+    pub(crate) range: Range<u64>,
+    pub(crate) version: Version,
+    pub(crate) pieces: Pieces,
+}
+
+/// The range of a `Content-Range`, and the length of the file; of an answer that says there is no such range, only the latter.
+pub(crate) fn content_range(headers: &HeaderMap) -> Result<(Option<Range<u64>>, u64), Fault> {
+    let wrong = Fault::Answer("Content-Range is missing or malformed");
+    let parse = || {
+        let (range, total) = text(headers, &CONTENT_RANGE)?.trim().strip_prefix("bytes ")?.split_once('/')?;
+        let total: u64 = number(total)?;
+        if range == "*" {
+            return Some((None, total));
+        }
+        let (first, last) = range.split_once('-')?;
+        let (start, end) = (number(first)?, number(last)?.checked_add(1)?);
+        (start < end && end <= total).then_some((Some(start..end), total))
+    };
+    parse().ok_or(wrong)
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The length that the answer claims for its body.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, &CONTENT_LENGTH).and_then(number)
+}
+
+/// Compressed bytes are not those of the file, whatever their number is.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
+    match text(headers, &CONTENT_ENCODING).map(str::trim) {
+        None | Some("" | "identity") if headers.get_all(CONTENT_ENCODING).iter().count() < 2 => Ok(()),
+        _ => Err(Fault::Answer("the body is compressed, which was not asked for")),
+    }
+}
+
+/// The range of an answer with a part of a file, and the length of the file: one that all headers agree about.
+pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fault> {
+    check_encoding(headers)?;
+    let (range, size) = content_range(headers)?;
+    let range = range.ok_or(Fault::Answer("Content-Range has no range"))?;
+    if content_length(headers).is_some_and(|claimed| claimed != range.end - range.start) {
+        return Err(Fault::Answer("Content-Length is not the length of the range"));
+    }
+    Ok((range, size))
+}
+
+/// What the headers say of the file's state.
+pub(crate) fn version(headers: &HeaderMap, size: u64) -> Version {
+    let owned = |name| text(headers, name).map(str::to_owned);
+    Version { size, etag: owned(&ETAG), modified: owned(&LAST_MODIFIED), id: None }
+}
+
+/// The fault that an error's status is. `body` is the beginning of what came with it.
+pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
+    let seconds = text(headers, &RETRY_AFTER).and_then(|value| number(value.trim()));
+    let code = code(&String::from_utf8_lossy(body));
+    match status {
+        401 | 403 => Fault::Denied { status, code },
+        404 | 410 => Fault::NotFound(status),
+        412 => Fault::Changed,
+        _ => Fault::Status { status, code, retry_after: seconds.map(Duration::from_secs) },
+    }
+}
+
+/// The word that a provider has for an error, in parentheses: `<Code>AccessDenied</Code>`. All else of the body is left out: it
+/// may be a page of HTML, or quote a signature.
+pub(crate) fn code(body: &str) -> Box<str> {
+    let word = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let word = word.map(|(word, _)| word).filter(|word| word.len() <= MAX_CODE);
+    match word.filter(|word| word.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+        Some(word) => format!(" {word}").into(),
+        None => "".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranged(value: &str) -> Result<(Option<Range<u64>>, u64), Fault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_RANGE, value.parse().unwrap());
+        content_range(&headers)
+    }
+
+    #[test]
+    fn ranges_are_read_and_checked() {
+        assert_eq!(ranged("bytes 0-9/10").unwrap(), (Some(0..10), 10));
+        assert_eq!(ranged("bytes */0").unwrap(), (None, 0));
+        let most = u64::MAX;
+        for bad in [
+            "bytes 0-9/*",
+            "bytes 9-0/10",
+            "bytes 0-10/10",
+            "bytes -1/10",
+            "0-9/10",
+            "bytes 0-9",
+            "bytes +0-9/10",
+            &format!("bytes 0-{most}/{most}"),
+            &format!("bytes 0-{most}0/{most}0"),
+            "",
+        ] {
+            assert!(ranged(bad).is_err(), "{bad}");
+        }
+        assert!(content_range(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn only_a_word_of_an_error_is_kept() {
+        assert_eq!(&*code("<?xml?><Error><Code>NoSuchKey</Code><Key>secret</Key>"), " NoSuchKey");
+        for other in ["<html>", "<Code>a b</Code>", "<Code><b></Code>", "<Code>unfinished"] {
+            assert_eq!(&*code(other), "", "{other}");
+        }
+    }
+}

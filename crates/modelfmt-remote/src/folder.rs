@@ -1,0 +1,34 @@
+//! The files beside a file, for the readers of sets that await.
+
+use std::io;
+
+use modelfmt_core::FetchFiles;
+use modelfmt_core::source::check_relative;
+
+use crate::object::Object;
+use crate::store::Store;
+use crate::url::Location;
+
+/// The files beside a file, such as those of a set beside its index. The query string of that file's URL is not theirs.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    store: Store,
+    place: Location,
+}
+
+impl Beside {
+    /// The files beside the file at `place`.
+    #[must_use]
+    pub const fn new(store: Store, place: Location) -> Self {
+        Self { store, place }
+    }
+}
+
+impl FetchFiles for Beside {
+    type File = Object;
+
+    async fn fetch_file(&self, path: &str) -> io::Result<Object> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        Ok(self.store.open(&self.place.sibling(path)).await?)
+    }
+}

@@ -1,0 +1,321 @@
+//! One file: what was read of it when it was opened, and the requests for the rest.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{TryStreamExt as _, future};
+use modelfmt_core::Fetch;
+use modelfmt_core::source::checked_len;
+use tensor_core::{AlignedBuf, Bytes};
+
+use crate::answer::{Answer, Ask, Version};
+use crate::bucket::BucketObject;
+use crate::error::{Error, Fault, Result};
+use crate::store::Store;
+use crate::url::Location;
+use crate::web::Web;
+
+/// The most bytes of one request; longer ranges are several, at once.
+pub(crate) const PIECE: u64 = 8 << 20;
+/// How much of the end is read at once where a format's index stands there.
+const TAIL: u64 = 64 << 10;
+/// How many bytes have to come for the failures before them not to count any more.
+const PROGRESS: u64 = 256 << 10;
+
+/// An open file of a bucket or a web server. Its first bytes are kept; the rest is asked for when it is wanted, of the state that
+/// the file had when it was opened.
+pub struct Object {
+    place: Location,
+    store: Store,
+    way: Way,
+    version: Version,
+    front: AlignedBuf,
+    /// The end of the file, and where it begins.
+    tail: Option<(u64, AlignedBuf)>,
+}
+
+/// How a file is asked for.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Web(Web),
+    Bucket(BucketObject),
+}
+
+impl Way {
+    async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+        match self {
+            Self::Web(web) => web.get(ask, pin).await,
+            Self::Bucket(object) => object.get(ask, pin).await,
+        }
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({}, {} bytes)", self.place, self.version.size)
+    }
+}
+
+impl Object {
+    /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
+    pub(crate) async fn open(store: Store, place: Location, way: Way) -> Result<Self> {
+        let ends_with_index = place.file_name().ends_with(".apr");
+        let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)));
+        let opened = if ends_with_index {
+            let (first, tail) = future::join(first, first_tail(&store, &way)).await;
+            first.map(|(version, _, front)| (version, front, tail))
+        } else {
+            first.await.map(|(version, _, front)| (version, front, None))
+        };
+        let (version, front, tail) = opened.map_err(|fault| Error::new(&place, fault))?;
+        // An end of another state is no end of this file.
+        let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
+        let tail = tail.map(|(_, start, bytes)| (start, bytes));
+        Ok(Self { place, store, way, version, front, tail })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub const fn location(&self) -> &Location {
+        &self.place
+    }
+
+    /// The state that is read.
+    #[must_use]
+    pub const fn version(&self) -> &Version {
+        &self.version
+    }
+
+    pub(crate) const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Bytes that were read when the file was opened.
+    pub(crate) fn at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let within = |from: u64, bytes| {
+            let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
+            let end = usize::try_from(range.end.checked_sub(from)?).ok()?;
+            <[u8]>::get(bytes, start..end)
+        };
+        let tail = || self.tail.as_ref().and_then(|(from, bytes)| within(*from, bytes));
+        within(0, &self.front).or_else(tail)
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// If the range is not within the file, or cannot be read.
+    pub async fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        checked_len(&(offset..end), self.version.size)?;
+        if let Some(bytes) = self.at_hand(&(offset..end)) {
+            out.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let (from, out) = self.fill_ends(offset, out);
+        let pieces = FuturesUnordered::new();
+        let piece = self.store.piece();
+        for (start, part) in (from..).step_by(piece).zip(out.chunks_mut(piece)) {
+            pieces.push(self.piece(start, part));
+        }
+        pieces.try_collect::<()>().await?;
+        Ok(())
+    }
+
+    /// Fills what is at hand of a range, and returns the rest and where it begins.
+    pub(crate) fn fill_ends<'a>(&self, offset: u64, out: &'a mut [u8]) -> (u64, &'a mut [u8]) {
+        let known = usize::try_from((self.front.len() as u64).saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (head, rest) = out.split_at_mut(known.min(out.len()));
+        if let Some(bytes) = self.at_hand(&(offset..offset + head.len() as u64)) {
+            head.copy_from_slice(bytes);
+        }
+        let from = offset + head.len() as u64;
+        let end = from + rest.len() as u64;
+        let Some((start, bytes)) = self.tail.as_ref().filter(|(start, _)| end > *start && from < *start)
+        else {
+            return (from, rest);
+        };
+        let before = usize::try_from(start - from).unwrap_or(usize::MAX);
+        let (rest, last) = rest.split_at_mut(before.min(rest.len()));
+        if let Some(bytes) = bytes.get(..last.len()) {
+            last.copy_from_slice(bytes);
+        }
+        (from, rest)
+    }
+
+    /// Fills `out`, which is no longer than [`PIECE`], by one request or as many as it takes.
+    async fn piece(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let _room = self.store.room(out.len() as u64).await;
+        self.pull(offset, out).await.map_err(|fault| Error::new(&self.place, fault))
+    }
+
+    /// As [`piece`](Self::piece), into a buffer of its own.
+    pub(crate) async fn owned(&self, range: Range<u64>) -> Result<AlignedBuf> {
+        let failed = |fault| Error::new(&self.place, fault);
+        let _room = self.store.room(range.end.saturating_sub(range.start)).await;
+        let len = range.end.saturating_sub(range.start);
+        let size = usize::try_from(len).map_err(|_| failed(Fault::Memory(len)))?;
+        let mut buffer = AlignedBuf::zeroed(size).map_err(|_| failed(Fault::Memory(len)))?;
+        self.pull(range.start, &mut buffer).await.map_err(failed)?;
+        Ok(buffer)
+    }
+
+    async fn pull(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let mut tries = Tries::new(&self.store);
+        let mut done = 0;
+        while done < out.len() {
+            let (at, end) = (offset + done as u64, offset + out.len() as u64);
+            let before = done;
+            let rest = out.get_mut(done..).unwrap_or_default();
+            let result = self.once(Ask::Part(at..end), rest, &mut done).await;
+            if let Err(fault) = result {
+                tries.failed(fault, (done - before) as u64).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One request, whose bytes go into `out`; `done` grows with each that came.
+    async fn once(&self, ask: Ask, out: &mut [u8], done: &mut usize) -> Result<(), Fault> {
+        let _turn = self.store.turn().await;
+        let answer = self.way.get(&ask, Some(&self.version)).await?;
+        let whole = answer.range.end.saturating_sub(answer.range.start);
+        let mut filled = 0;
+        let result = gather(&self.store, answer, whole, |bytes| {
+            let end = filled + bytes.len();
+            let room = out.get_mut(filled..end).ok_or(LONGER)?;
+            room.copy_from_slice(bytes);
+            filled = end;
+            Ok(())
+        });
+        let result = result.await;
+        *done += filled;
+        result?;
+        // A server may send less than was asked for. The rest is asked for again, but not for ever.
+        if filled < out.len() { Err(Fault::Broken(filled as u64)) } else { Ok(()) }
+    }
+}
+
+const LONGER: Fault = Fault::Answer("the body is longer than the range");
+
+/// Takes the bytes of an answer, which have to be `len`.
+async fn gather(
+    store: &Store,
+    mut answer: Answer,
+    len: u64,
+    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut came = 0;
+    while let Some(bytes) = answer.pieces.try_next().await? {
+        store.count_bytes(bytes.len() as u64);
+        came += bytes.len() as u64;
+        if came > len {
+            return Err(LONGER);
+        }
+        take(&bytes)?;
+    }
+    if came < len { Err(Fault::Broken(came)) } else { Ok(()) }
+}
+
+type First = (Version, u64, AlignedBuf);
+
+/// The first request for a file, whose state is not known: what breaks off is asked for again from its start.
+async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
+    let mut tries = Tries::new(store);
+    loop {
+        match first_once(store, way, &ask).await {
+            Ok(first) => return Ok(first),
+            Err(fault) => tries.failed(fault, 0).await?,
+        }
+    }
+}
+
+async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault> {
+    let _turn = store.turn().await;
+    let answer = way.get(ask, None).await?;
+    let (version, range) = (answer.version.clone(), answer.range.clone());
+    let len = range.end.saturating_sub(range.start);
+    let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
+    let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
+    let mut filled = 0;
+    gather(store, answer, len, |bytes| {
+        let end = filled + bytes.len();
+        buffer.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(bytes);
+        filled = end;
+        Ok(())
+    })
+    .await?;
+    Ok((version, range.start, buffer))
+}
+
+/// The end of a file, if the server gives ends.
+async fn first_tail(store: &Store, way: &Way) -> Option<First> {
+    first_once(store, way, &Ask::Tail(TAIL)).await.ok()
+}
+
+/// How often something failed, and what that means.
+struct Tries<'a> {
+    store: &'a Store,
+    failures: u32,
+    came: u64,
+}
+
+impl<'a> Tries<'a> {
+    const fn new(store: &'a Store) -> Self {
+        Self { store, failures: 0, came: 0 }
+    }
+
+    /// Waits, if there is to be another try after `came` bytes.
+    async fn failed(&mut self, fault: Fault, came: u64) -> Result<(), Fault> {
+        let options = self.store.options();
+        self.came += came;
+        if self.came >= PROGRESS {
+            (self.came, self.failures) = (0, 0);
+        }
+        self.failures += 1;
+        if !fault.is_passing() || self.failures > options.retries {
+            return Err(fault);
+        }
+        let wait = match &fault {
+            Fault::Status { retry_after: Some(wait), .. } if *wait > options.longest_wait => {
+                return Err(fault);
+            }
+            Fault::Status { retry_after: Some(wait), .. } => *wait,
+            _ => self.backoff(options.first_wait, options.longest_wait),
+        };
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// Twice as long each time, a random part of it off, so that many who failed together do not come back together.
+    fn backoff(&self, first: Duration, longest: Duration) -> Duration {
+        let wait = first.saturating_mul(1 << (self.failures - 1).min(16)).min(longest);
+        let quarter = u32::try_from(RandomState::new().hash_one(self.failures) % 256).unwrap_or(0);
+        wait - wait * quarter / 1024
+    }
+}
+
+impl Fetch for Object {
+    fn size(&self) -> u64 {
+        self.version.size
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        let len = checked_len(&range, self.version.size)?;
+        if let Some(bytes) = self.at_hand(&range) {
+            return Ok(Bytes::Borrowed(bytes));
+        }
+        let mut buffer = AlignedBuf::zeroed(len)?;
+        self.read_into(range.start, &mut buffer).await?;
+        Ok(Bytes::Owned(buffer))
+    }
+
+    fn fetch_into(&self, offset: u64, out: &mut [u8]) -> impl Future<Output = io::Result<()>> {
+        self.read_into(offset, out)
+    }
+}

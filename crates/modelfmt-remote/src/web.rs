@@ -1,0 +1,212 @@
+//! A file of a web server, by requests for ranges. Redirects are followed here, with what each may be told.
+
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream;
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, LOCATION, RANGE,
+};
+use http::{Request, Response};
+use http_body::Body as _;
+use object_store::client::HttpRequestBody;
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::answer::{
+    self, Answer, Ask, Version, check_encoding, check_partial, content_length, content_range,
+};
+use crate::client::Client;
+use crate::error::{Fault, RedirectFault};
+use crate::pace::Paced;
+use crate::url::origin;
+
+/// How many redirects are followed for one request.
+const MAX_REDIRECTS: usize = 10;
+/// How much of the body of an error is looked at.
+const ERROR_BODY: usize = 8 << 10;
+
+/// A file of a web server.
+#[derive(Debug)]
+pub(crate) struct Web {
+    client: Client,
+    /// The URL as it was given, query string and all.
+    url: Url,
+    /// What goes to the server of that URL alone.
+    token: Option<HeaderValue>,
+    /// Where redirects led: later requests begin there, until that is refused.
+    led: Mutex<Option<Url>>,
+}
+
+impl Web {
+    /// `token` is an `Authorization` header; one in the URL itself comes first.
+    pub(crate) fn new(client: Client, mut url: Url, token: Option<HeaderValue>) -> Self {
+        let token = credentials(&url).or(token);
+        // Neither can fail for a URL that has a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Self { client, url, token, led: Mutex::default() }
+    }
+
+    /// Asks for bytes of the file; of the state `pin`, if there is one.
+    pub(crate) async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+        let led = self.led.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(url) = led {
+            match self.follow(url, ask, pin).await {
+                // A signed address expires, so the server that gave it is asked for another.
+                Err(Fault::Denied { .. } | Fault::NotFound(_) | Fault::Status { status: 400, .. }) => {}
+                other => return other,
+            }
+        }
+        self.follow(self.url.clone(), ask, pin).await
+    }
+
+    async fn follow(&self, mut url: Url, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+        for _ in 0..=MAX_REDIRECTS {
+            let answer = self.client.send(self.request(&url, ask, pin)?).await?;
+            if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                let answer = read(answer, ask, pin).await?;
+                let is_elsewhere = url != self.url;
+                *self.led.lock().unwrap_or_else(PoisonError::into_inner) = is_elsewhere.then_some(url);
+                return Ok(answer);
+            }
+            url = redirected(&url, answer.headers().get(LOCATION))?;
+        }
+        Err(Fault::Redirect(RedirectFault::TooMany(MAX_REDIRECTS)))
+    }
+
+    fn request(
+        &self,
+        url: &Url,
+        ask: &Ask,
+        pin: Option<&Version>,
+    ) -> Result<Request<HttpRequestBody>, Fault> {
+        let range = match ask {
+            Ask::Part(range) => format!("bytes={}-{}", range.start, range.end.saturating_sub(1)),
+            Ask::Tail(len) => format!("bytes=-{len}"),
+        };
+        let mut request = Request::get(url.as_str()).header(RANGE, range).header(ACCEPT_ENCODING, "identity");
+        if let Some(token) = self.token.as_ref().filter(|_| origin(url) == origin(&self.url)) {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(pin) = pin {
+            match (pin.strong(), &pin.modified) {
+                (Some(etag), _) => request = request.header(IF_MATCH, etag),
+                (None, Some(modified)) => request = request.header(IF_UNMODIFIED_SINCE, modified),
+                (None, None) => {}
+            }
+        }
+        request
+            .body(HttpRequestBody::empty())
+            .map_err(|_| Fault::Answer("what identifies the file cannot be sent back"))
+    }
+}
+
+/// Name and password of a URL as a header.
+fn credentials(url: &Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let mut pair: Vec<u8> = percent_decode_str(url.username()).collect();
+    pair.push(b':');
+    pair.extend(percent_decode_str(url.password().unwrap_or_default()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
+    let to = to.and_then(|to| to.to_str().ok()).and_then(|to| from.join(to).ok());
+    let mut to = to.ok_or(Fault::Redirect(RedirectFault::Address))?;
+    match (from.scheme(), to.scheme()) {
+        ("https", "http") => Err(Fault::Redirect(RedirectFault::Downgrade)),
+        (_, "http" | "https") if to.has_host() => {
+            // A server may not name the user to another one.
+            let _ = to.set_username("");
+            let _ = to.set_password(None);
+            to.set_fragment(None);
+            Ok(to)
+        }
+        _ => Err(Fault::Redirect(RedirectFault::Scheme)),
+    }
+}
+
+/// Checks the head of an answer; its body is checked as it comes.
+async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
+    let (head, body) = answer.into_parts();
+    let headers = &head.headers;
+    let (range, size) = match head.status.as_u16() {
+        206 => check_partial(headers)?,
+        200 => whole(content_length(headers), ask, pin)?,
+        416 => match content_range(headers)? {
+            (_, 0) => (0..0, 0),
+            (_, size) if pin.is_some_and(|pin| pin.size != size) => return Err(Fault::Changed),
+            _ => return Err(Fault::Answer("the range is refused, and the file has it")),
+        },
+        status => {
+            let beginning = beginning(body).await;
+            return Err(answer::fault(status, headers, &beginning));
+        }
+    };
+    let version = answer::version(headers, size);
+    if pin.is_some_and(|pin| !pin.is_same(&version)) {
+        return Err(Fault::Changed);
+    }
+    check_encoding(headers)?;
+    check_range(&range, size, ask)?;
+    Ok(Answer { range, version, pieces: pieces(body) })
+}
+
+/// An answer with the whole file is good if all of it was asked for.
+fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops::Range<u64>, u64), Fault> {
+    let size = len.ok_or(Fault::NoRanges)?;
+    if pin.is_some_and(|pin| pin.size != size) {
+        return Err(Fault::Changed);
+    }
+    match ask {
+        Ask::Part(range) if range.start == 0 && range.end >= size => Ok((0..size, size)),
+        _ => Err(Fault::NoRanges),
+    }
+}
+
+/// Whether the range of an answer is what was asked for: from its first byte on, and no more than that.
+fn check_range(range: &std::ops::Range<u64>, size: u64, ask: &Ask) -> Result<(), Fault> {
+    let is_right = match ask {
+        Ask::Part(asked) => (range.start == asked.start && range.end <= asked.end) || size == 0,
+        Ask::Tail(len) => range.end == size && range.start == size.saturating_sub(*len),
+    };
+    if is_right { Ok(()) } else { Err(Fault::Answer("Content-Range is another range than was asked for")) }
+}
+
+/// The bytes of a body as they come.
+fn pieces(body: Paced) -> answer::Pieces {
+    Box::pin(stream::try_unfold(body, |mut body| async move {
+        loop {
+            match std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Fault::within(&error).cloned().unwrap_or(Fault::Broken(0))),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some((bytes, body)));
+                    }
+                }
+            }
+        }
+    }))
+}
+
+/// What came of the body of an error, whose pace has a limit too.
+async fn beginning(body: Paced) -> Vec<u8> {
+    use futures_util::TryStreamExt as _;
+    let mut all = Vec::new();
+    let mut pieces = pieces(body);
+    while let Ok(Some(piece)) = pieces.try_next().await {
+        all.extend_from_slice(&piece);
+        if all.len() > ERROR_BODY {
+            break;
+        }
+    }
+    all
+}
