@@ -92,6 +92,7 @@ impl Content {
             Format::Apr2Sharded => content.read_apr2_set(model)?,
             _ => content.keys = own(model)?,
         }
+        super::write::losses(model, &mut content.own, &mut content.losses)?;
         if matches!(format, Format::Gguf | Format::GgufSharded) {
             #[cfg(feature = "gguf")]
             content.read_gguf_set(model);
@@ -188,7 +189,7 @@ impl Content {
             let why = "the manifest of an AERO file has it, and no other format has a manifest";
             self.own.push(Unsupported::loss("manifest key", key, why));
         }
-        super::write::losses(model, &mut self.own, &mut self.losses)
+        Ok(())
     }
 
     /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is
