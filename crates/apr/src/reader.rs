@@ -31,7 +31,7 @@ modelfmt_core::reader! {
 impl OpenOptions {
     /// Opens a file whose header does not match its checksum, to see what is left of it. `verify` reports it all the same.
     #[must_use]
-    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+    pub fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.shared = self.shared.ignore_checksum(ignore);
         self
     }

@@ -29,7 +29,7 @@ pub enum Fault {
     UnknownFlags(u32),
     /// The file is encrypted.
     #[error(
-        "the file is encrypted (flag ENCRYPTED); the draft does not lay encryption out, so it cannot be read"
+        "the file is encrypted (flag ENCRYPTED), and what reads it here cannot decrypt: build with the feature `encrypt`, and use a `Reader`"
     )]
     Encrypted,
     /// The metadata section does not begin right after the header.
@@ -168,6 +168,9 @@ pub enum Fault {
         /// The rule that it breaks.
         fault: PathFault,
     },
+    /// A rule of the seal section, of its signatures or of encryption.
+    #[error(transparent)]
+    Seal(#[from] SealFault),
     /// A tensor that is mapped to a shard that does not exist.
     #[error("is mapped to shard {shard}, but there are {shards} shards")]
     NoSuchShard {
@@ -176,6 +179,82 @@ pub enum Fault {
         /// How many there are.
         shards: u64,
     },
+}
+
+/// A check of a sealed file that fails. Each names itself as the specification of SEAL 1 does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealFault {
+    /// Bytes that no writer of SEAL 1 makes.
+    #[error("SealStructure: {0}")]
+    Structure(String),
+    /// A later version, an unknown flag or reserved bits.
+    #[error("SealVersion: {0}: the file needs a newer reader")]
+    Version(String),
+    /// A cap or a range of the specification is exceeded.
+    #[error("SealLimit: {0}")]
+    Limit(String),
+    /// The caller demands a signature or encryption that the file does not claim.
+    #[error("SealMissing: {0}")]
+    Missing(&'static str),
+    /// The signature of a named key is wrong.
+    #[error(
+        "SealBadSignature: the signature of key {0} is not one of this file: it was changed after it had been signed"
+    )]
+    BadSignature(String),
+    /// Too few of the named keys have signed.
+    #[error(
+        "SealNoTrustedSignature: {found} of the keys that you named have signed the file, {threshold} must have"
+    )]
+    NoTrustedSignature {
+        /// How many of them have signed.
+        found: usize,
+        /// How many must have.
+        threshold: usize,
+    },
+    /// The file is another one than was demanded, or a shard of another set.
+    #[error("SealSet: {0}")]
+    Set(String),
+    /// The file is older than was demanded.
+    #[error(
+        "SealRevision: the file is revision {found}, but at least {least} is demanded: it is an older one"
+    )]
+    Revision {
+        /// What the file says.
+        found: u64,
+        /// What was demanded.
+        least: u64,
+    },
+    /// Nothing that was given opens the file.
+    #[error("SealNoKey: {0}")]
+    NoKey(&'static str),
+    /// A slot opens, but to a key that is not this file's.
+    #[error("SealKeyCommitment: what was unwrapped is not the key that the file was encrypted with")]
+    KeyCommitment,
+    /// The slots were changed by somebody without the key.
+    #[error("SealKeysMac: the list of who can open the file was changed by somebody who cannot")]
+    KeysMac,
+    /// The content was changed by somebody without the key.
+    #[error("SealStatementMac: header, metadata, index or digests were changed by somebody without the key")]
+    StatementMac,
+    /// An entry of the index and its extent in the seal section disagree.
+    #[error("SealExtent: tensor {0} lies elsewhere than the seal section says")]
+    Extent(u64),
+    /// Stored bytes are not those that were sealed.
+    #[error("SealDigest: the stored bytes are not those that were sealed")]
+    Digest,
+    /// A table of pages does not belong to its tensor.
+    #[error("SealPages: the table of its pages does not give the tensor's digest")]
+    Pages,
+    /// A segment does not decrypt.
+    #[error("SealSegment: segment {0} does not decrypt: its bytes were changed, or belong elsewhere")]
+    Segment(u64),
+    /// A gap that is not zero.
+    #[error("SealGap: the gap is not zero at byte {0}")]
+    Gap(u64),
+    /// A CRC that does not match.
+    #[error("SealCrc: {0}")]
+    Crc(String),
 }
 
 /// The error of a part of a file that breaks a rule.

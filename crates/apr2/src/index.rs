@@ -54,6 +54,11 @@ pub struct Index {
     pub(crate) file_len: u64,
     pub(crate) metadata: Metadata,
     pub(crate) tensors: Tensors,
+    /// What a sealed file says of itself.
+    #[cfg(feature = "sign")]
+    pub(crate) seal: Option<std::sync::Arc<crate::seal::Section>>,
+    /// Why a file that says that it is signed cannot be checked.
+    pub(crate) seal_fault: Option<crate::error::SealFault>,
 }
 
 impl Index {
@@ -111,10 +116,34 @@ impl Index {
         self.tensors.location(position)
     }
 
+    /// Signatures and encryption; `None` for a file that is not sealed, or whose seal section is broken.
+    #[cfg(feature = "sign")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    #[must_use]
+    pub fn seal(&self) -> Option<crate::seal::Seal<'_>> {
+        self.seal.as_deref().map(crate::seal::Seal)
+    }
+
     /// Bytes of heap that the tensors take; metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()
+    }
+
+    /// Where the footer stands.
+    pub(crate) fn footer_at(&self) -> u64 {
+        match self.generation {
+            Generation::Apr1 => self.sections.data.end(),
+            Generation::Apr2 => self.file_len.saturating_sub(wire::FOOTER_LEN),
+        }
+    }
+
+    /// Whether the file has a seal section that could be read.
+    pub(crate) const fn is_sealed(&self) -> bool {
+        #[cfg(feature = "sign")]
+        return self.seal.is_some();
+        #[cfg(not(feature = "sign"))]
+        false
     }
 }
 
@@ -128,6 +157,31 @@ pub(crate) struct Tensors {
     pub(crate) reserved: u32,
     /// Where LZ4 blocks begin, as far as reading has seen them.
     pub(crate) starts: BlockStarts,
+    /// How the file is sealed.
+    pub(crate) sealing: Sealing,
+}
+
+/// How the stored bytes of the tensors of a file are sealed.
+#[cfg_attr(not(feature = "sign"), allow(dead_code, reason = "nothing reads sealed files"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sealing {
+    #[default]
+    None,
+    /// Their digests are signed.
+    Signed,
+    /// They are encrypted, in segments of so many bytes of plaintext.
+    Encrypted(u64),
+}
+
+impl Sealing {
+    /// What decryption leaves of so many stored bytes.
+    fn plain_len(self, size: u64) -> Result<u64, Fault> {
+        match self {
+            #[cfg(feature = "sign")]
+            Self::Encrypted(segment) => Ok(crate::seal::plain_len(size, segment)?),
+            _ => Ok(size),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +203,12 @@ impl Tensors {
     #[must_use]
     pub(crate) fn location(&self, position: usize) -> Option<Location> {
         let stored = self.stored(position)?;
-        let encoding = if stored.compressed { Encoding::Lz4 } else { Encoding::Raw };
+        let encoding = match self.sealing {
+            Sealing::Encrypted(_) => Encoding::Encrypted,
+            _ if stored.compressed => Encoding::Lz4,
+            Sealing::Signed => Encoding::Checked,
+            Sealing::None => Encoding::Raw,
+        };
         Some(Location { file: None, offset: Some(stored.offset), stored_nbytes: stored.len, encoding })
     }
 
@@ -172,6 +231,12 @@ impl Tensors {
         })
     }
 
+    /// The same, of what decryption leaves of it.
+    pub(crate) fn plain(&self, position: usize) -> Option<Stored> {
+        let stored = self.stored(position)?;
+        Some(Stored { len: self.sealing.plain_len(stored.len).ok()?, ..stored }) // checked when it was listed
+    }
+
     /// How every tensor is stored, in order; cheaper than asking for each.
     pub(crate) fn all_stored(&self) -> impl Iterator<Item = Stored> {
         let mut special = self.special.iter().peekable();
@@ -192,7 +257,12 @@ impl Tensors {
     }
 
     /// Parses the index section of an APR2 file.
-    pub(crate) fn parse(bytes: &[u8], sections: &Sections, limits: &Limits) -> Result<Self> {
+    pub(crate) fn parse(
+        bytes: &[u8],
+        sections: &Sections,
+        sealing: Sealing,
+        limits: &Limits,
+    ) -> Result<Self> {
         let mut c = Cursor::new(bytes, sections.index.offset());
         c.record("tensor index", None);
         let count = u64::from(c.u32("tensor_count")?);
@@ -202,6 +272,7 @@ impl Tensors {
         let count = Limits::fits(entries, c.offset(), count, wire::MIN_ENTRY_LEN, c.remaining() as u64)?;
         let mut tensors = Self::with_capacity(count);
         tensors.reserved = reserved;
+        tensors.sealing = sealing;
         for number in 0..count {
             c.record("tensor entry", Some(number as u64));
             let at = c.offset();
@@ -248,8 +319,10 @@ impl Tensors {
         let tensor =
             NewTensor { name: claim.name, dtype: claim.dtype, offset: Some(offset), packed_nbytes: 0 };
         let nbytes = self.table.push(tensor, dims).map_err(|fault| claim.fault(position, at, None, fault))?;
-        claim.check(nbytes, data).map_err(|(field, fault)| claim.fault(position, at, Some(field), fault))?;
-        if claim.raw_size != 0 || claim.flags != 0 {
+        claim
+            .check(nbytes, data, self.sealing)
+            .map_err(|(field, fault)| claim.fault(position, at, Some(field), fault))?;
+        if claim.raw_size != 0 || claim.flags != 0 || claim.size != nbytes {
             self.special.push(Special {
                 position: u32::try_from(position).unwrap_or(u32::MAX), // the table holds no more
                 flags: claim.flags,
@@ -276,16 +349,17 @@ pub(crate) struct Claim<'a> {
 impl Claim<'_> {
     /// Sizes against dtype and shape, and the range against the data section.
     #[inline]
-    fn check(&self, nbytes: u64, data: Extent) -> Result<(), (&'static str, Fault)> {
+    fn check(&self, nbytes: u64, data: Extent, sealing: Sealing) -> Result<(), (&'static str, Fault)> {
         let implied = |found| Fault::from(modelfmt_core::CommonFault::Nbytes { found, expected: nbytes });
+        let size = sealing.plain_len(self.size).map_err(|fault| ("size", fault))?;
         match self.raw_size {
-            0 if self.size != nbytes => return Err(("size", implied(self.size))),
+            0 if size != nbytes => return Err(("size", implied(size))),
             0 => {}
             raw if raw != nbytes => return Err(("raw_size", implied(raw))),
             // A byte of LZ4 makes at most 255 bytes: so much is known before anything is allocated for them
             // (docs/formats/apr2.md#sizes).
-            raw if raw / 255 > self.size => {
-                return Err(("raw_size", Fault::Expansion { stored: self.size, raw }));
+            raw if raw / 255 > size => {
+                return Err(("raw_size", Fault::Expansion { stored: size, raw }));
             }
             _ => {}
         }

@@ -194,6 +194,8 @@
 //! # Features
 //!
 //! - `lz4` (default): compressed tensors. Without it they are listed, and reading one is an error.
+//! - `sign`: files that are signed ([`seal`]), and the digests of the tensors of every sealed file.
+//! - `encrypt`: files that are encrypted, too.
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
@@ -214,6 +216,11 @@ mod prefetch;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;
+#[cfg(feature = "sign")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+pub mod seal;
+#[cfg(feature = "sign")]
+mod sealed;
 mod set;
 mod stored;
 mod stream;
@@ -223,7 +230,7 @@ mod wire;
 mod writer;
 mod written;
 
-pub use error::{Error, Fault, Result, WriteError};
+pub use error::{Error, Fault, Result, SealFault, WriteError};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};

@@ -1,5 +1,8 @@
 //! Bytes to an [`Index`], without I/O.
 
+#[cfg(feature = "sign")]
+mod sealed;
+
 use std::ops::Range;
 
 use modelfmt_core::{
@@ -9,8 +12,10 @@ use modelfmt_core::{
 
 use crate::apr1;
 use crate::error::{Error, Fault, Result, malformed};
-use crate::index::{Generation, Head, Index, Sections, Tensors};
+use crate::index::{Generation, Head, Index, Sealing, Sections, Tensors};
 use crate::metadata::Metadata;
+#[cfg(feature = "sign")]
+use crate::wire::Flags;
 use crate::wire::{self, FOOTER_LEN, Footer, HEADER_LEN, Header};
 
 /// What is asked for first: most metadata and indexes fit, and a small file is read at once.
@@ -28,6 +33,8 @@ pub struct IndexParser {
     tensors: Option<Tensors>,
     /// The file's first bytes, if they hold both sections and the footer is still to come.
     stash: Vec<u8>,
+    #[cfg(feature = "sign")]
+    sealed: sealed::Gather,
 }
 
 /// What has been read.
@@ -45,13 +52,33 @@ enum State {
     Metadata(Head),
     /// The index: all.
     Index(Head),
+    /// The header of a sealed file, whose parts are gathered before any of them is looked into.
+    #[cfg(feature = "sign")]
+    Sealed(Head),
 }
 
 impl IndexParser {
     /// A parser for a file of that length.
     #[must_use]
-    pub const fn new(file_len: u64, limits: Limits) -> Self {
-        Self { file_len, limits, state: State::Start, metadata: None, tensors: None, stash: Vec::new() }
+    pub fn new(file_len: u64, limits: Limits) -> Self {
+        Self {
+            file_len,
+            limits,
+            state: State::Start,
+            metadata: None,
+            tensors: None,
+            stash: Vec::new(),
+            #[cfg(feature = "sign")]
+            sealed: sealed::Gather::default(),
+        }
+    }
+
+    /// The same parser, for a caller that demands something of a sealed file, or brings what opens it.
+    #[cfg(feature = "sign")]
+    #[must_use]
+    pub fn with_access(mut self, access: Option<std::sync::Arc<crate::seal::Access>>) -> Self {
+        self.sealed.access = access.unwrap_or_default();
+        self
     }
 
     /// Steps on for as long as the bytes, which begin at byte `start` of the file, hold what the next step wants.
@@ -91,20 +118,33 @@ impl IndexParser {
             }
             State::Metadata(head) => {
                 self.tensors = Some(match head.generation {
-                    Generation::Apr2 => Tensors::parse(bytes, &head.sections, &self.limits)?,
+                    Generation::Apr2 => Tensors::parse(bytes, &head.sections, Sealing::None, &self.limits)?,
                     Generation::Apr1 => apr1::tensors(bytes, &head, &self.limits)?,
                 });
                 State::Index(head)
             }
             State::Index(head) => State::Index(head),
+            #[cfg(feature = "sign")]
+            State::Sealed(head) => self.gather(head, bytes, at)?,
         };
         Ok(())
     }
 
-    fn start(&self, bytes: &[u8]) -> Result<State> {
+    fn start(&mut self, bytes: &[u8]) -> Result<State> {
         match magic(bytes, self.file_len)? {
-            Generation::Apr1 => Ok(State::Apr1(apr1::metadata_extent(bytes, self.file_len, &self.limits)?)),
-            Generation::Apr2 => Ok(State::Header(head(bytes, self.file_len, &self.limits)?)),
+            Generation::Apr1 => {
+                #[cfg(feature = "sign")]
+                self.sealed.check_flags(Flags::empty())?;
+                Ok(State::Apr1(apr1::metadata_extent(bytes, self.file_len, &self.limits)?))
+            }
+            Generation::Apr2 => {
+                let head = head(bytes, self.file_len, &self.limits)?;
+                #[cfg(feature = "sign")]
+                if self.begin_sealed(&head, bytes)? {
+                    return Ok(State::Sealed(head));
+                }
+                Ok(State::Header(head))
+            }
         }
     }
 
@@ -125,7 +165,17 @@ impl IndexParser {
             State::Apr1(metadata) => alone(metadata.offset()..metadata.end() + apr1::COUNTS_LEN),
             State::Metadata(head) => alone(head.sections.index.range()),
             State::Index(_) => None,
+            #[cfg(feature = "sign")]
+            State::Sealed(head) => Some(self.sealed.wants(&head, self.file_len)),
         }
+    }
+}
+
+impl IndexParser {
+    /// Steps on with the file's first bytes, which were read before the footer.
+    fn replay(&mut self) -> Result<()> {
+        let stash = std::mem::take(&mut self.stash);
+        self.advance(&stash, 0)
     }
 }
 
@@ -146,10 +196,13 @@ impl Parser for IndexParser {
                 // An empty one, if the index reaches further.
                 self.stash = bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
             }
-            State::Footer(_) if !self.stash.is_empty() => {
-                let stash = std::mem::take(&mut self.stash);
-                self.advance(&stash, 0)?;
+            #[cfg(feature = "sign")]
+            State::Sealed(Head { sections, .. }) if start == 0 => {
+                self.stash = bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
             }
+            #[cfg(feature = "sign")]
+            State::Sealed(_) if !self.stash.is_empty() => self.replay()?,
+            State::Footer(_) if !self.stash.is_empty() => self.replay()?,
             _ => {}
         }
         Ok(())
@@ -165,6 +218,12 @@ impl Parser for IndexParser {
                 file_len: self.file_len,
                 metadata,
                 tensors,
+                #[cfg(feature = "sign")]
+                seal: self.sealed.section.map(std::sync::Arc::new),
+                #[cfg(feature = "sign")]
+                seal_fault: self.sealed.fault,
+                #[cfg(not(feature = "sign"))]
+                seal_fault: None,
             }),
             _ => Err(too_short(self.file_len)),
         }

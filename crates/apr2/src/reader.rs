@@ -27,13 +27,26 @@ modelfmt_core::reader! {
     pub struct AsyncReader<S>;
 }
 
+#[cfg(feature = "sign")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+impl OpenOptions {
+    /// What is demanded of a sealed file, and what opens it.
+    #[must_use]
+    pub fn access(self, access: crate::seal::Access) -> Self {
+        Self { shared: self.shared.with_own(Arc::new(access)) }
+    }
+}
+
 impl FileIndex for Index {
     type Fault = Fault;
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
     fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
-        IndexParser::new(file_len, options.limits_ref().clone())
+        let parser = IndexParser::new(file_len, options.limits_ref().clone());
+        #[cfg(feature = "sign")]
+        let parser = parser.with_access(options.own());
+        parser
     }
 
     fn file_len(&self) -> u64 {
@@ -54,6 +67,10 @@ impl FileIndex for Index {
         position: usize,
         work: Option<&Execution<'_>>,
     ) -> Result<Bytes<'s>> {
+        #[cfg(feature = "sign")]
+        if let Some(seal) = &self.seal {
+            return crate::sealed::read(self, seal, source, position, work).await;
+        }
         self.tensors.read(source, position, work).await
     }
 
@@ -64,7 +81,15 @@ impl FileIndex for Index {
         offset: u64,
         out: &mut [u8],
     ) -> Result<()> {
+        #[cfg(feature = "sign")]
+        if let Some(seal) = &self.seal {
+            return crate::sealed::read_into(self, seal, source, position, offset, out).await;
+        }
         self.tensors.read_into(source, position, offset, out).await
+    }
+
+    fn checks_reads(&self) -> bool {
+        self.is_sealed()
     }
 
     /// Finds the blocks by their headers.
@@ -74,6 +99,10 @@ impl FileIndex for Index {
         position: usize,
         values: Range<u64>,
     ) -> Result<Range<u64>> {
+        #[cfg(feature = "sign")]
+        if let Some(seal) = &self.seal {
+            return crate::sealed::stored_range(self, seal, source, position, values).await;
+        }
         self.tensors.stored_range(source, position, values).await
     }
 

@@ -4,20 +4,23 @@
 use std::ops::Range;
 
 use modelfmt_core::{
-    Bytes, Source, TensorTable, TensorView,
+    Bytes, Part, Source, TensorTable, TensorView,
     author::{Cursor, now},
 };
 
 use crate::apr1;
-use crate::error::{Error, Result};
-use crate::index::{Generation, Head, Tensors};
+use crate::error::{Error, Fault, Result, malformed};
+use crate::index::{Generation, Head, Sealing, Tensors};
 use crate::metadata::Metadata;
 use crate::parser;
 use crate::prefetch::Prefetched;
 use crate::reader::OpenOptions;
-use crate::wire::Footer;
+use crate::wire::{Flags, Footer};
 
 /// Loads parts of a file when they are asked for, and keeps them: for browsers and other places where a read is slow.
+///
+/// It does not look at seal sections: encrypted files are refused, and signatures and digests are not checked. A
+/// [`Reader`](crate::Reader) does that.
 ///
 /// ```
 /// # let plan = apr2::Plan::new([apr2::TensorSpec::new("w", apr2::DType::U8, vec![3])],
@@ -130,9 +133,29 @@ impl<S: Source> StreamingLoader<S> {
     fn head(&mut self) -> Result<Head> {
         let head = match self.head {
             Some(head) => head,
-            None => parser::read_head(&self.source, self.options.shared.limits_ref())?,
+            None => {
+                let head = parser::read_head(&self.source, self.options.shared.limits_ref())?;
+                self.refuse_sealed(&head)?;
+                head
+            }
         };
         Ok(*self.head.insert(head))
+    }
+
+    /// A loader checks no seal: what it cannot check or decrypt, and a caller that demands it, are refused.
+    fn refuse_sealed(&self, head: &Head) -> Result<()> {
+        let part = || Part::new("header").with_field("flags");
+        #[cfg(feature = "sign")]
+        if self.options.shared.own::<crate::seal::Access>().is_some_and(|access| access.demands()) {
+            let fault =
+                crate::error::SealFault::Missing("a StreamingLoader checks no signature; use a Reader");
+            return Err(malformed(part(), 8, fault));
+        }
+        if head.flags.contains(Flags::ENCRYPTED) {
+            Err(malformed(part(), 8, Fault::Encrypted))
+        } else {
+            Ok(())
+        }
     }
 
     fn read_index(&mut self) -> Result<Tensors> {
@@ -144,7 +167,8 @@ impl<S: Source> StreamingLoader<S> {
                 let (footer, len) = (head.sections.data.end(), self.source.len());
                 let bytes = read(&self.source, footer..len)?;
                 Footer::decode(&mut Cursor::new(&bytes, footer), len)?;
-                Tensors::parse(&read(&self.source, section.range())?, &head.sections, limits)
+                let bytes = read(&self.source, section.range())?;
+                Tensors::parse(&bytes, &head.sections, Sealing::None, limits)
             }
             Generation::Apr1 => apr1::tensors(&read(&self.source, section.range())?, &head, limits),
         }

@@ -83,7 +83,7 @@ impl Tensors {
     }
 
     fn placed(&self, position: usize) -> Result<(TensorInfo<'_>, Stored)> {
-        let found = self.table().info(position).zip(self.stored(position));
+        let found = self.table().info(position).zip(self.plain(position));
         found.ok_or_else(|| Error::no_such_position(position))
     }
 }

@@ -1,6 +1,8 @@
 //! Checks a file and reports every finding.
 
 mod pass;
+#[cfg(feature = "sign")]
+mod sealed;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
@@ -20,6 +22,9 @@ pub(crate) struct Findings {
     pub(crate) signature: Vec<String>,
     /// What reading every byte showed; only at [`VerifyLevel::Full`].
     pub(crate) pass: Option<Pass>,
+    /// What the digests of a sealed file showed; only at [`VerifyLevel::Full`].
+    #[cfg(feature = "sign")]
+    pub(crate) sealed: Option<sealed::SealFindings>,
 }
 
 /// The checks of one file.
@@ -30,7 +35,19 @@ pub(crate) async fn findings(
     work: &Execution<'_>,
 ) -> Findings {
     let pass = if level >= VerifyLevel::Full { Some(pass::run(index, source, work).await) } else { None };
-    Findings { structure: structure(index), extents: extents(index), signature: signature(index), pass }
+    #[cfg(feature = "sign")]
+    let sealed = match index.seal.as_deref().filter(|_| level >= VerifyLevel::Full) {
+        Some(section) => Some(sealed::run(index, section, source, work).await),
+        None => None,
+    };
+    Findings {
+        structure: structure(index),
+        extents: extents(index),
+        signature: signature(index),
+        pass,
+        #[cfg(feature = "sign")]
+        sealed,
+    }
 }
 
 /// The checks of one file as a report. A checksum that covers structure alone does not exist in APR2, so
@@ -41,13 +58,14 @@ pub(crate) async fn report(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Report {
-    let Findings { structure, extents, signature, pass } = findings(index, source, level, work).await;
+    let findings = findings(index, source, level, work).await;
+    let Findings { structure, extents, signature, pass, .. } = findings;
     let mut report = Report::new(level);
     let tensors = format!("{} tensors", index.tensors().len());
     report.add("structure", structure, tensors.clone());
     if let Some(pass) = pass {
         report.add("crc", pass.crc, format!("{:08x} over {} bytes", pass.seen.value, pass.seen.len));
-        if index.tensors.any_compressed() {
+        if index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED) {
             report.add("lz4", pass.lz4, format!("{} blocks", pass.blocks));
         } else {
             report.absent("lz4", "no tensor is compressed");
@@ -57,12 +75,48 @@ pub(crate) async fn report(
         }
     }
     report.add("extents", extents, tensors);
+    add_signature(index, signature, &mut report);
+    #[cfg(feature = "sign")]
+    if let Some(section) = index.seal.as_deref() {
+        add_sealed(section, findings.sealed, &mut report);
+    }
+    report
+}
+
+/// Who has signed, which says something only of keys that the caller has named: opening has checked these.
+fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
+    #[cfg(feature = "sign")]
+    if let Some(section) = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED)) {
+        let signers = sealed::signers(section);
+        return match section.trusted.is_empty() {
+            true => report.add_partial(
+                "signature",
+                findings,
+                format!("{signers}; no key was named to check it by"),
+            ),
+            false => report.add("signature", findings, signers),
+        };
+    }
     if index.flags().contains(Flags::SIGNED) {
-        report.add("signature", signature, "");
+        report.add("signature", findings, "");
     } else {
         report.absent("signature", "the file is not signed");
     }
-    report
+}
+
+/// Digests and encryption of a sealed file.
+#[cfg(feature = "sign")]
+fn add_sealed(section: &crate::seal::Section, found: Option<sealed::SealFindings>, report: &mut Report) {
+    let Some(found) = found else { return };
+    let tensors = format!("{} tensors", section.body.extents.len());
+    report.add("digests", found.digests, tensors.clone());
+    if !section.is_encrypted() {
+        report.absent("encryption", "the file is not encrypted");
+    } else if section.is_locked() {
+        report.absent("encryption", "no key was given: what the stored bytes decrypt to was not looked at");
+    } else {
+        report.add("encryption", found.encryption, tensors);
+    }
 }
 
 fn structure(index: &Index) -> Vec<String> {
@@ -146,6 +200,9 @@ fn streaming(index: &Index, found: &mut Vec<String>) {
 
 /// The footer follows the last tensor byte directly (docs/formats/apr2.md#footer).
 fn footer_place(index: &Index, found: &mut Vec<String>) {
+    if index.is_sealed() {
+        return; // the seal section says where the tensors end, and opening has checked it
+    }
     let data = index.sections().data;
     let last = |with_empty: bool| {
         let ends = index.tensors.all_stored().filter(|stored| with_empty || stored.len > 0);
@@ -192,12 +249,16 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
+/// Without the feature `sign` nothing looks at seal sections.
+const NOT_BUILT_IN: &str = "nothing that could is built in (the feature `sign`)";
+
 /// A signature is promised by the flag and cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
 fn signature(index: &Index) -> Vec<String> {
-    if !index.flags().contains(Flags::SIGNED) {
+    if !index.flags().contains(Flags::SIGNED) || index.is_sealed() {
         return Vec::new();
     }
-    let what = "SIGNED is set, but the draft does not say where the signature stands: it cannot be checked";
+    let why = index.seal_fault.as_ref().map_or_else(|| NOT_BUILT_IN.to_owned(), ToString::to_string);
+    let what = format!("SIGNED is set, but the signature cannot be checked: {why}");
     vec![finding(&Part::new("header").with_field("flags"), 8, what)]
 }
 

@@ -177,6 +177,12 @@ pub trait FileIndex: Sized {
         ready(Ok(()))
     }
 
+    /// Whether every read of values is checked against what the file states of them before it gives a byte, so that no claim is
+    /// needed for it.
+    fn checks_reads(&self) -> bool {
+        false
+    }
+
     /// Checks what the file states of its own index. It is done once for a job that reads many tensors; what is not checked
     /// is noted.
     ///

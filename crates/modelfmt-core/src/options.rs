@@ -1,5 +1,8 @@
 //! How a file is opened, whatever its format.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::limits::Limits;
 
 /// How a file is opened. Each format crate has options of its own over these, which say what applies to its files.
@@ -8,13 +11,14 @@ pub struct OpenOptions {
     limits: Limits,
     ignore_checksum: bool,
     set_files: u64,
+    own: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl OpenOptions {
     /// These limits; checksums that are looked at must match.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        Self { limits, ignore_checksum: false, set_files: 0 }
+        Self { limits, ignore_checksum: false, set_files: 0, own: None }
     }
 
     /// Caps on what the file may make the reader do.
@@ -37,6 +41,19 @@ impl OpenOptions {
     pub const fn one_in(mut self, files: u64) -> Self {
         self.set_files = files;
         self
+    }
+
+    /// What one format alone takes, such as keys: its parser asks for it by its type. A set passes it on to its files.
+    #[must_use]
+    pub fn with_own<T: Any + Send + Sync>(mut self, own: Arc<T>) -> Self {
+        self.own = Some(own);
+        self
+    }
+
+    /// What one format alone takes, if it is of that type.
+    #[must_use]
+    pub fn own<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.own.as_ref()?).downcast().ok()
     }
 
     /// How many files the set has of which one is opened; 0 for a file by itself.

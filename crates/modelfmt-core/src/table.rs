@@ -20,24 +20,29 @@ pub enum Encoding {
     Lz4,
     /// In a zstd stream.
     Zstd,
+    /// As they are, but the file demands that every read of them is checked, which a format's own reader does.
+    Checked,
+    /// Encrypted, perhaps compressed before.
+    Encrypted,
 }
 
 impl Encoding {
-    /// `raw`, `big-endian`, `lz4` or `zstd`.
+    /// `raw` (checked or not), `big-endian`, `lz4`, `zstd` or `encrypted`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Raw => "raw",
+            Self::Raw | Self::Checked => "raw",
             Self::BigEndian => "big-endian",
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
+            Self::Encrypted => "encrypted",
         }
     }
 
-    /// Whether the values have to be decompressed.
+    /// Whether the values have to be decompressed or decrypted, so that they stand nowhere in the file as they are.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
-        matches!(self, Self::Lz4 | Self::Zstd)
+        matches!(self, Self::Lz4 | Self::Zstd | Self::Encrypted)
     }
 }
 

@@ -9,8 +9,8 @@ use modelfmt_core::{
 };
 
 use crate::blocks::{BLOCK, Compressed};
-use crate::error::{Error, Fault, Result, malformed};
-use crate::index::{Generation, Index};
+use crate::error::{Error, Fault, Result, SealFault, malformed};
+use crate::index::{Generation, Index, Sealing};
 use crate::stored::Stored;
 use crate::wire::Footer;
 
@@ -51,7 +51,7 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
 
 /// Compares with the CRC in the footer, which is read again: the index may be older than the file.
 async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
-    let (at, end) = (index.sections().data.end(), source.size());
+    let (at, end) = (index.footer_at(), source.size());
     let footer = match read(source, at..end).await {
         Ok(footer) => footer,
         Err(error) => return pass.crc.push(with_causes(&error)),
@@ -66,7 +66,11 @@ async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
         Ok(stated) if stated == pass.seen.value => {}
         Ok(stated) => {
             let part = Part::new("footer").with_field("crc32");
-            pass.crc.push(with_causes(&malformed(part, at, Fault::Crc { found: pass.seen.value, stated })));
+            let fault = Fault::Crc { found: pass.seen.value, stated };
+            pass.crc.push(with_causes(&match index.is_sealed() {
+                true => malformed(part, at, SealFault::Crc(fault.to_string())),
+                false => malformed(part, at, fault),
+            }));
         }
         Err(error) => pass.crc.push(with_causes(&error)),
     }
@@ -74,12 +78,12 @@ async fn check_crc(index: &Index, source: &impl Fetch, pass: &mut Pass) {
 
 /// Some blocks of a compressed tensor, which are read together.
 #[derive(Clone, Debug)]
-struct Group {
+pub(super) struct Group {
     tensor: usize,
-    first: u64,
-    count: u64,
+    pub(super) first: u64,
+    pub(super) count: u64,
     /// Where they lie in the file, headers included.
-    range: Range<u64>,
+    pub(super) range: Range<u64>,
 }
 
 /// A stretch of the file that one thread reads.
@@ -113,7 +117,7 @@ impl<'a> Plan<'a> {
         pass.blocks = groups.iter().map(|group| group.count).sum();
         let gaps = gaps(index);
         let mut plan = Self { index, units: Vec::new(), groups, gaps };
-        plan.cut(index.sections().data.end());
+        plan.cut(index.footer_at());
         plan
     }
 
@@ -146,7 +150,11 @@ impl<'a> Plan<'a> {
             let here = gap.start.max(start)..gap.end.min(end);
             let filled = part(bytes, start, &here).iter().position(|&byte| byte != 0);
             if let Some(at) = filled {
-                found.push(format!("padding at byte {}: is not zero", here.start + at as u64));
+                let at = here.start + at as u64;
+                found.push(match self.index.is_sealed() {
+                    true => format!("padding at byte {at}: {}", SealFault::Gap(at)),
+                    false => format!("padding at byte {at}: is not zero"),
+                });
             }
         }
     }
@@ -228,7 +236,9 @@ fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
 /// Every byte belongs to one of them at most: tied tensors are decoded once, and one that begins inside another is a finding of
 /// its own (`extents`). So a hostile index cannot have the same bytes decoded a million times.
 async fn groups(index: &Index, source: &impl Fetch, pass: &mut Pass) -> Vec<Group> {
-    let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed;
+    // What is encrypted has no blocks to look at before it is decrypted.
+    let is_clear = !matches!(index.tensors.sealing, Sealing::Encrypted(_));
+    let compressed_only = |(_, stored): &(usize, Stored)| stored.compressed && is_clear;
     let mut tensors: Vec<_> = index.tensors.all_stored().enumerate().filter(compressed_only).collect();
     tensors.sort_by_key(|(_, stored)| (stored.offset, stored.len));
     let mut all = Vec::new();
@@ -254,7 +264,7 @@ async fn groups(index: &Index, source: &impl Fetch, pass: &mut Pass) -> Vec<Grou
 }
 
 /// The groups of one tensor, from a walk over its block headers.
-async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> Result<Vec<Group>> {
+pub(super) async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> Result<Vec<Group>> {
     let (mut groups, count) = (Vec::new(), tensor.count());
     let see = |block: u64, at| {
         if block.is_multiple_of(GROUP) {
@@ -284,11 +294,16 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
     let sections = index.sections();
     let mut gaps =
         vec![sections.metadata.end()..sections.index.offset(), sections.index.end()..sections.data.offset()];
-    let ranges = index
-        .tensors
-        .all_stored()
-        .map(|stored| stored.offset.min(sections.data.end())..stored.end().min(sections.data.end()));
+    let within = |offset: u64, end: u64| offset.min(sections.data.end())..end.min(sections.data.end());
+    let ranges = index.tensors.all_stored().map(|stored| within(stored.offset, stored.end()));
     let mut ranges: Vec<_> = ranges.collect();
+    #[cfg(feature = "sign")]
+    if let Some(section) = &index.seal {
+        // The index may be sealed too.
+        let start = |offset: u64| sections.data.offset().saturating_add(offset);
+        let extents = section.body.extents.iter();
+        ranges.extend(extents.map(|e| within(start(e.offset), start(e.offset).saturating_add(e.size))));
+    }
     ranges.sort_unstable_by_key(|range| range.start);
     let mut end = sections.data.offset();
     for range in ranges {

@@ -1,0 +1,215 @@
+//! What opens an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints one.
+
+use std::fmt;
+
+/// What opening a file with a passphrase may cost: the file says how much it takes, and this is looked at before any memory
+/// is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argon2Caps {
+    /// Memory in KiB; 1 GiB unless said otherwise.
+    pub memory: u32,
+    /// The product of memory in KiB and passes; 4 GiB of passes unless said otherwise.
+    pub work: u64,
+    /// Passes; 64 unless said otherwise.
+    pub passes: u32,
+    /// Lanes; 16 unless said otherwise.
+    pub lanes: u32,
+}
+
+impl Default for Argon2Caps {
+    fn default() -> Self {
+        Self { memory: 1 << 20, work: 1 << 22, passes: 64, lanes: 16 }
+    }
+}
+
+#[cfg(not(feature = "encrypt"))]
+pub(crate) use off::Opener;
+#[cfg(feature = "encrypt")]
+pub use on::{Identity, Opener, Passphrase, RawKey, Recipient};
+
+/// Nothing opens a file without the feature.
+#[cfg(not(feature = "encrypt"))]
+mod off {
+    #[derive(Clone, Debug)]
+    pub(crate) enum Opener {}
+}
+
+impl fmt::Display for Argon2Caps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} KiB, {} passes, {} lanes", self.memory, self.passes, self.lanes)
+    }
+}
+
+#[cfg(feature = "encrypt")]
+mod on {
+    use std::fmt;
+
+    use hpke::kem::X25519HkdfSha256;
+    use hpke::{Deserializable as _, Kem, Serializable as _};
+    use zeroize::Zeroizing;
+
+    use crate::seal::hash::{Hash, hex, key_id};
+    use crate::seal::signatures::UnfitKey;
+
+    pub(crate) type Public = <X25519HkdfSha256 as Kem>::PublicKey;
+    pub(crate) type Private = <X25519HkdfSha256 as Kem>::PrivateKey;
+
+    /// Something that may open a file.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub enum Opener {
+        /// A secret X25519 key.
+        Identity(Identity),
+        /// A passphrase.
+        Passphrase(Passphrase),
+        /// A key of 32 bytes, such as one of a key service.
+        RawKey(RawKey),
+    }
+
+    impl From<Identity> for Opener {
+        fn from(identity: Identity) -> Self {
+            Self::Identity(identity)
+        }
+    }
+
+    impl From<Passphrase> for Opener {
+        fn from(passphrase: Passphrase) -> Self {
+            Self::Passphrase(passphrase)
+        }
+    }
+
+    impl From<RawKey> for Opener {
+        fn from(key: RawKey) -> Self {
+            Self::RawKey(key)
+        }
+    }
+
+    /// A public X25519 key that a file is encrypted for.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Recipient {
+        key: [u8; 32],
+        pub(crate) is_anonymous: bool,
+    }
+
+    impl Recipient {
+        /// The key of 32 bytes (RFC 7748).
+        ///
+        /// # Errors
+        /// If it is of small order, such as zero: what is encrypted for it anybody can read.
+        pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, UnfitKey> {
+            // With a point of small order every shared secret is zero, whatever the other key.
+            let weak = UnfitKey("it is of small order: what is encrypted for it anybody can read");
+            let probe = Identity::from_bytes(&[0x55; 32]);
+            let recipient = Self { key: *bytes, is_anonymous: false };
+            let public = recipient.public().ok_or(weak)?;
+            let shared = hpke::setup_receiver::<hpke::aead::AesGcm256, hpke::kdf::HkdfSha256, X25519HkdfSha256>(
+                &hpke::OpModeR::Base,
+                probe.private().as_ref().ok_or(weak)?,
+                &<X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(&public.to_bytes()).map_err(|_| weak)?,
+                &[],
+            );
+            shared.map(|_| recipient).map_err(|_| weak)
+        }
+
+        /// The same key, of which the file does not say whose it is.
+        #[must_use]
+        pub const fn anonymous(mut self) -> Self {
+            self.is_anonymous = true;
+            self
+        }
+
+        /// What files call the key.
+        #[must_use]
+        pub fn key_id(&self) -> [u8; 32] {
+            key_id("x25519 key", &self.key)
+        }
+
+        pub(crate) fn public(&self) -> Option<Public> {
+            Public::from_bytes(&self.key).ok()
+        }
+    }
+
+    impl fmt::Debug for Recipient {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "Recipient({})", hex(&self.key_id()))
+        }
+    }
+
+    /// A secret X25519 key.
+    #[derive(Clone)]
+    pub struct Identity(Zeroizing<[u8; 32]>);
+
+    impl Identity {
+        /// The key of 32 secret bytes (RFC 7748).
+        #[must_use]
+        pub fn from_bytes(secret: &[u8; 32]) -> Self {
+            Self(Zeroizing::new(*secret))
+        }
+
+        /// The public half.
+        #[must_use]
+        pub fn recipient(&self) -> Recipient {
+            let public = self.private().map(|private| X25519HkdfSha256::sk_to_pk(&private).to_bytes());
+            let mut key = [0; 32];
+            if let Some(public) = public {
+                key.copy_from_slice(&public);
+            }
+            Recipient { key, is_anonymous: false }
+        }
+
+        pub(crate) fn private(&self) -> Option<Private> {
+            Private::from_bytes(&*self.0).ok()
+        }
+
+        pub(crate) fn key_id(&self) -> Hash {
+            self.recipient().key_id()
+        }
+    }
+
+    impl fmt::Debug for Identity {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "Identity(of {})", hex(&self.key_id()))
+        }
+    }
+
+    /// A passphrase, taken as the bytes that it is.
+    #[derive(Clone)]
+    pub struct Passphrase(pub(crate) Zeroizing<Vec<u8>>);
+
+    impl Passphrase {
+        /// The passphrase of these bytes.
+        ///
+        /// # Errors
+        /// If there are none.
+        pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitKey> {
+            if bytes.is_empty() {
+                return Err(UnfitKey("the passphrase is empty"));
+            }
+            Ok(Self(Zeroizing::new(bytes.to_vec())))
+        }
+    }
+
+    impl fmt::Debug for Passphrase {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Passphrase(…)")
+        }
+    }
+
+    /// A key of 32 secret bytes.
+    #[derive(Clone)]
+    pub struct RawKey(pub(crate) Zeroizing<[u8; 32]>);
+
+    impl RawKey {
+        /// The key of these bytes.
+        #[must_use]
+        pub fn from_bytes(secret: &[u8; 32]) -> Self {
+            Self(Zeroizing::new(*secret))
+        }
+    }
+
+    impl fmt::Debug for RawKey {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("RawKey(…)")
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Values of sealed files: read as those of any other file, from bytes that are checked and decrypted first.
+
+use std::ops::Range;
+
+use modelfmt_core::{Bytes, Execution, Fetch};
+
+use crate::error::{Error, Result, malformed};
+use crate::index::{Index, Sealing};
+use crate::seal::Section;
+use crate::seal::read::{Plain, locked, sealed};
+use crate::wire;
+
+/// The tensor at a position as checked plaintext.
+pub(crate) fn plain<'a, S: Fetch>(
+    index: &Index,
+    section: &'a Section,
+    source: &'a S,
+    position: usize,
+) -> Result<Plain<'a, S>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    let identity = wire::identity(info.name, info.dtype, info.shape);
+    let at = index.tensors().offset(position).unwrap_or(0); // every tensor has one
+    Plain::new(source, section, position, &identity)
+        .map_err(|fault| malformed(wire::entry_part(position, info.name), at, fault))
+}
+
+/// The error of a read that may be one of a check.
+fn told(index: &Index, position: usize, error: Error) -> Error {
+    let name = index.tensors().info(position).map_or("", |info| info.name);
+    sealed(error, position, name)
+}
+
+/// The values of a tensor; borrowed where they stand in memory as they are.
+pub(crate) async fn read<'s, S: Fetch>(
+    index: &Index,
+    section: &Section,
+    source: &'s S,
+    position: usize,
+    work: Option<&Execution<'_>>,
+) -> Result<Bytes<'s>> {
+    let plain = plain(index, section, source, position)?;
+    let (at, len) = plain.place();
+    let told = |error| told(index, position, error);
+    if is_in_place(index, source) {
+        let checked = plain.check_in_memory(0..len).await;
+        checked.map_err(|source| told(Error::Io { at, len, source }))?;
+        return index.tensors.read(source, position, work).await;
+    }
+    let bytes = index.tensors.read(&plain, position, work).await.map_err(told)?;
+    refuse_locked(index, section, position)?;
+    bytes.into_owned().map(Bytes::Owned).map_err(|source| Error::Io { at, len, source })
+}
+
+/// Fills `out` with the values of a tensor from byte `offset` on.
+pub(crate) async fn read_into(
+    index: &Index,
+    section: &Section,
+    source: &impl Fetch,
+    position: usize,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    let plain = plain(index, section, source, position)?;
+    let read = index.tensors.read_into(&plain, position, offset, out).await;
+    read.map_err(|error| told(index, position, error))?;
+    refuse_locked(index, section, position)
+}
+
+/// The stored bytes that are read for a range of values: of an encrypted tensor all, for only decrypting shows which.
+pub(crate) async fn stored_range(
+    index: &Index,
+    section: &Section,
+    source: &impl Fetch,
+    position: usize,
+    values: Range<u64>,
+) -> Result<Range<u64>> {
+    if !matches!(index.tensors.sealing, Sealing::Encrypted(_)) {
+        let plain = plain(index, section, source, position)?;
+        let range = index.tensors.stored_range(&plain, position, values).await;
+        return range.map_err(|error| told(index, position, error));
+    }
+    let stored = index.tensors.stored(position).ok_or_else(|| Error::no_such_position(position))?;
+    Ok(stored.offset..stored.end())
+}
+
+/// Whether values are borrowed from memory once they have been checked there.
+fn is_in_place(index: &Index, source: &impl Fetch) -> bool {
+    source.memory().is_some() && index.tensors.sealing == Sealing::Signed
+}
+
+/// An empty tensor needs no byte, but no key either: none is said to be read without.
+fn refuse_locked(index: &Index, section: &Section, position: usize) -> Result<()> {
+    if !section.is_locked() {
+        return Ok(());
+    }
+    let name = index.tensors().info(position).map_or("", |info| info.name);
+    let at = index.tensors().offset(position).unwrap_or(0);
+    Err(malformed(wire::entry_part(position, name), at, locked()))
+}
