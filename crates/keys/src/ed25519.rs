@@ -4,9 +4,8 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
-use crate::KeyType;
-use crate::algorithm::octets;
 use crate::error::{Error, Result};
+use crate::{KeyType, octets};
 
 const MALFORMED: Error = Error::Malformed { key_type: KeyType::Ed25519 };
 

@@ -36,6 +36,8 @@ mod id;
 mod key_type;
 #[cfg(feature = "nist")]
 mod nist;
+#[cfg(any(feature = "ed25519", feature = "x25519"))]
+mod octets;
 mod private;
 mod public;
 

@@ -4,9 +4,8 @@ use pkcs8::SecretDocument;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
-use crate::KeyType;
-use crate::algorithm::octets;
 use crate::error::{Error, Result};
+use crate::{KeyType, octets};
 
 const MALFORMED: Error = Error::Malformed { key_type: KeyType::X25519 };
 const WEAK: Error = Error::Weak { key_type: KeyType::X25519 };

@@ -1,0 +1,66 @@
+//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model says who
+//! vouches for every byte of it. The Python tool `model_signing` verifies what this crate signs, and the other way round.
+//!
+//! ```text
+//! FOLDER/                    model.sig: a Sigstore bundle, JSON
+//!   config.json              ┌ verificationMaterial: which key, by its id
+//!   weights.safetensors      └ dsseEnvelope
+//!   tokenizer/vocab.txt         ┌ signature: ECDSA over the payload's bytes
+//!   model.sig                   └ payload: a statement, JSON in Base64
+//!                                   ┌ how files were hashed, which were left out
+//!                                   └ resources: the name and the SHA-256 of every file
+//! ```
+//!
+//! The signature of a single file is `FILE.sig` beside it.
+//!
+//! ```
+//! use modelfmt_core::Execution;
+//! use modelfmt_keys::{KeyType, PrivateKey};
+//! use modelfmt_oms::{SignOptions, VerifyOptions, sign, verify};
+//!
+//! # let folder = std::env::temp_dir().join(format!("modelfmt-oms-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # std::fs::write(folder.join("weights.bin"), "weights")?;
+//! let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32])?; // PrivateKey::read("KEY")?
+//! sign(&folder, &key, &SignOptions::new(), &Execution::default())?;
+//!
+//! let trusted = key.public().clone(); // PublicKey::read("KEY.pub")?
+//! let verified = verify(&folder, &[trusted], &VerifyOptions::new(), &Execution::default())?;
+//! assert!(verified.is_ok() && verified.files == 1);
+//!
+//! std::fs::write(folder.join("weights.bin"), "WEIGHTS")?;
+//! let verified = verify(&folder, &[key.public().clone()], &VerifyOptions::new(), &Execution::default())?;
+//! assert_eq!(verified.changed, ["weights.bin"]);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is trusted
+//!
+//! The keys that the caller names, and nothing else. A bundle holds no key that counts. The statement is parsed only after its signature has held.
+//! No name in it is ever opened: what is hashed are the files that are there, and then their names are compared.
+//!
+//! Bundles that were signed with a certificate or through Sigstore are recognised, and refused with a word about what they are.
+//!
+//! wasm32 has no files to replace, so signing is left out there.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "what only signing needs"))]
+
+mod bundle;
+mod compare;
+mod error;
+mod hash;
+mod names;
+mod place;
+#[cfg(not(target_arch = "wasm32"))]
+mod sign;
+mod statement;
+mod verify;
+mod walk;
+
+pub use bundle::{Bundle, MAX_BUNDLE};
+pub use error::{Error, Result};
+pub use place::signature_path;
+#[cfg(not(target_arch = "wasm32"))]
+pub use sign::{SignOptions, Signed, sign};
+pub use verify::{Verified, VerifyOptions, verify};

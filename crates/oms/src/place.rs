@@ -1,0 +1,39 @@
+//! Where the signature of a model is.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The name of a folder's signature.
+pub(crate) const OF_FOLDER: &str = "model.sig";
+
+/// Where the signature of a file or folder is looked for and written: `FILE.sig`, `FOLDER/model.sig`.
+#[must_use]
+pub fn signature_path(model: &Path) -> PathBuf {
+    if model.is_dir() {
+        return model.join(OF_FOLDER);
+    }
+    let mut name = OsString::from(model);
+    name.push(".sig");
+    name.into()
+}
+
+/// The name of a signature relative to its model, if it lies within.
+pub(crate) fn within(model: &Path, signature: &Path) -> Option<String> {
+    let relative = match signature.strip_prefix(model) {
+        Ok(relative) => relative.to_owned(),
+        // The same folder by another name. The signature may not exist yet, but its folder does.
+        Err(_) => {
+            let folder = signature.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+            folder.join(signature.file_name()?).strip_prefix(model.canonicalize().ok()?).ok()?.to_owned()
+        }
+    };
+    let names: Option<Vec<&str>> = relative.components().map(|name| name.as_os_str().to_str()).collect();
+    names.filter(|names| !names.is_empty()).map(|names| names.join("/"))
+}
+
+/// What the statement calls the model.
+pub(crate) fn name_of(model: &Path) -> String {
+    let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    named(model).or_else(|| named(&model.canonicalize().ok()?)).unwrap_or_else(|| "model".to_owned())
+}

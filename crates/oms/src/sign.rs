@@ -1,0 +1,185 @@
+//! Signing.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use modelfmt_core::Execution;
+use modelfmt_core::write::{AtomicFile, Output as _, Overwrite, Sink as _};
+use modelfmt_keys::{KeyId, PrivateKey};
+
+use crate::bundle::{Bundle, MAX_BUNDLE};
+use crate::error::{Error, Fault, Result};
+use crate::hash::{self, Algorithm, Job};
+use crate::names::{self, DEFAULT_IGNORED, Ignored};
+use crate::place::{name_of, signature_path, within};
+use crate::statement::{Resource, Statement};
+use crate::walk::{self, Found, Stamp, nanoseconds};
+
+/// The time that must have passed since a file was written for its time of modification to be noted: systems count time in
+/// steps, and a second write within one does not show.
+const SETTLED: i128 = 2_000_000_000;
+
+/// How a model is signed.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SignOptions {
+    overwrite: Overwrite,
+    allow_symlinks: bool,
+    trust_mtime: bool,
+    ignore: Vec<String>,
+}
+
+impl SignOptions {
+    /// No signature is replaced, no symbolic link followed, every file hashed, and all files signed but those of git.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether a signature that exists may be replaced.
+    #[must_use]
+    pub const fn overwrite(mut self, overwrite: Overwrite) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Follows symbolic links to files, whose bytes are signed under the name of the link. The statement says so, and whoever
+    /// verifies has to allow it too.
+    #[must_use]
+    pub const fn allow_symlinks(mut self, allow: bool) -> Self {
+        self.allow_symlinks = allow;
+        self
+    }
+
+    /// Notes each file's size and time of modification in the statement, and takes the digest of a file from the signature that is
+    /// there, if that was made by the same key with this option, and both are still the same. Whoever can set the time of a file
+    /// can thus have anything signed: only for models that nobody else writes to. The signature that is there is replaced.
+    #[must_use]
+    pub const fn trust_mtime(mut self, trust: bool) -> Self {
+        self.trust_mtime = trust;
+        self
+    }
+
+    /// Leaves out these files and folders, by their names relative to the folder. The statement lists them.
+    #[must_use]
+    pub fn ignore(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.ignore.extend(names);
+        self
+    }
+}
+
+/// A signature that was made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Signed {
+    /// Its file.
+    pub path: PathBuf,
+    /// The id of the key.
+    pub key_id: KeyId,
+    /// How many files it is of.
+    pub files: usize,
+    /// Their sizes together.
+    pub nbytes: u64,
+    /// How many of them were not read, because they had not changed since the signature before.
+    pub reused: usize,
+}
+
+/// Signs a file or folder: writes `FILE.sig` or `FOLDER/model.sig`. Each file is read once, in pieces, several at once.
+///
+/// # Errors
+/// [`Error::WrongKey`] if the key is of no NIST curve, [`Error::Exists`] if there is a signature that may not be replaced,
+/// [`Error::Unsignable`] for links, devices and names that cannot be signed, [`Error::Changed`] if a file is written to
+/// meanwhile, [`Error::Read`], [`Error::Write`], [`Error::Stopped`].
+pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execution<'_>) -> Result<Signed> {
+    if !key.key_type().is_nist() {
+        return Err(Error::WrongKey(format!("this key is {}", key.key_type())));
+    }
+    let path = signature_path(model);
+    let overwrite = if options.trust_mtime { Overwrite::Replace } else { options.overwrite };
+    // Before hours of hashing.
+    let output = AtomicFile::create(&path, overwrite).map_err(|error| not_written(&path, error))?;
+    let begun = nanoseconds(SystemTime::now());
+    let (found, ignored) = files(model, &path, options)?;
+    let before = if options.trust_mtime { before(&path, key) } else { HashMap::new() };
+    let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
+    let unknown = found.iter().filter(|file| known(file).is_none());
+    let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
+    let mut digests = hash::digests(model, &jobs, Algorithm::Sha256, work)?.into_iter();
+    let reused = found.len() - jobs.len();
+    let nbytes = found.iter().fold(0, |sum: u64, file| sum.saturating_add(file.stamp.len));
+    let is_settled = |stamp: &Stamp| stamp.modified.is_some_and(|time| time < begun - SETTLED);
+    let resources = found.iter().map(|file| Resource {
+        name: file.name.clone(),
+        digest: known(file).map_or_else(|| digests.next().unwrap_or_default(), |(_, digest)| digest.clone()),
+        stamp: Some(file.stamp).filter(|stamp| options.trust_mtime && is_settled(stamp)),
+    });
+    let statement = Statement {
+        name: name_of(model),
+        algorithm: Algorithm::Sha256,
+        shard_size: None,
+        allow_symlinks: options.allow_symlinks,
+        ignored: ignored.names().to_vec(),
+        resources: resources.collect(),
+    };
+    let bundle = Bundle::sign(statement.to_json().as_bytes(), key)?;
+    if bundle.len() as u64 > MAX_BUNDLE {
+        let fault = Fault::TooLarge(bundle.len() as u64, MAX_BUNDLE);
+        return Err(Error::Bundle { path, fault });
+    }
+    output.write_at(0, bundle.as_bytes()).map_err(|error| not_written(&path, error))?;
+    output.commit().map_err(|error| not_written(&path, error))?;
+    Ok(Signed { path, key_id: key.public().id(), files: found.len(), nbytes, reused })
+}
+
+/// The files to sign, and what is left out.
+fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<Found>, Ignored)> {
+    let defaults = DEFAULT_IGNORED.map(str::to_owned);
+    if !model.is_dir() {
+        // The tool calls the one file so; the specification would have its name, which the tool does not verify.
+        let found = walk::file(model, ".", options.allow_symlinks)?;
+        return Ok((vec![found], Ignored::new(defaults)));
+    }
+    for name in &options.ignore {
+        if let Some(why) = names::fault(name) {
+            return Err(Error::Unsignable { path: name.into(), why });
+        }
+    }
+    let asked = options.ignore.iter().cloned();
+    let ignored = Ignored::new(defaults.into_iter().chain(asked).chain(within(model, signature)));
+    let mut found = walk::folder(model, &ignored, options.allow_symlinks)?;
+    // Ours, while it is being written.
+    found.retain(|file| !is_partial(&file.name));
+    if found.is_empty() {
+        return Err(Error::Unsignable { path: model.to_owned(), why: "holds no file to sign" });
+    }
+    Ok((found, ignored))
+}
+
+/// Whether it is the file of a writer that is not done: this signature's own, before it appears. A later `verify` finds what is
+/// left of others.
+fn is_partial(name: &str) -> bool {
+    name.starts_with(".modelfmt-") && name.ends_with(".partial")
+}
+
+/// What the signature that is there says of each file whose size and time it notes; nothing if it is not by this key.
+fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
+    let Ok(bundle) = Bundle::read(path) else { return HashMap::new() };
+    if bundle.check(std::slice::from_ref(key.public())).is_none() {
+        return HashMap::new();
+    }
+    let Ok(statement) = Statement::parse(bundle.payload()) else { return HashMap::new() };
+    if statement.algorithm != Algorithm::Sha256 || statement.shard_size.is_some() {
+        return HashMap::new();
+    }
+    let noted = statement.resources.into_iter();
+    noted.filter_map(|resource| Some((resource.name, (resource.stamp?, resource.digest)))).collect()
+}
+
+fn not_written(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        _ => Error::Write { path: path.to_owned(), source },
+    }
+}

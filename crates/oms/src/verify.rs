@@ -1,0 +1,174 @@
+//! Verifying.
+
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::Execution;
+use modelfmt_keys::{KeyId, PublicKey};
+
+use crate::bundle::Bundle;
+use crate::compare::{compare, signed, unlisted_defaults};
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::names::{DEFAULT_IGNORED, Ignored};
+use crate::place::{signature_path, within};
+use crate::statement::Statement;
+use crate::walk::{self, Found};
+
+/// How a model is verified.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    allow_symlinks: bool,
+    signature: Option<PathBuf>,
+}
+
+impl VerifyOptions {
+    /// The signature is where [`signature_path`] says, and no symbolic link is followed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Follows symbolic links to files, and accepts statements that were made so.
+    #[must_use]
+    pub const fn allow_symlinks(mut self, allow: bool) -> Self {
+        self.allow_symlinks = allow;
+        self
+    }
+
+    /// The signature's file.
+    #[must_use]
+    pub fn signature(mut self, path: impl Into<PathBuf>) -> Self {
+        self.signature = Some(path.into());
+        self
+    }
+}
+
+/// A signature that is by a trusted key, and how the files compare with what it is over.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Verified {
+    /// The signature's file.
+    pub path: PathBuf,
+    /// The key that made it.
+    pub key_id: KeyId,
+    /// What the signer called the model. It is for people: nothing is compared with it.
+    pub name: String,
+    /// How many files were signed.
+    pub files: usize,
+    /// Files that were signed and are not there.
+    pub missing: Vec<String>,
+    /// Files that are there and were not signed.
+    pub extra: Vec<String>,
+    /// Files that are not what was signed.
+    pub changed: Vec<String>,
+    /// What the signer left out, beside git's files and the signature: these could be anything.
+    pub ignored: Vec<String>,
+}
+
+impl Verified {
+    /// Whether every file is what was signed, and there is no other.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.missing.is_empty() && self.extra.is_empty() && self.changed.is_empty()
+    }
+
+    /// What differs, a line for each file.
+    #[must_use]
+    pub fn findings(&self) -> Vec<String> {
+        let lines = |names: &[String], what| -> Vec<String> {
+            names.iter().map(|name| format!("{name:?} {what}")).collect()
+        };
+        [
+            lines(&self.changed, "is not what was signed"),
+            lines(&self.missing, "was signed and is missing"),
+            lines(&self.extra, "is there and was not signed"),
+        ]
+        .concat()
+    }
+}
+
+/// Verifies a file or folder by its signature and the keys that are trusted. Each file is read once, in pieces, several at once.
+///
+/// # Errors
+/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::OtherKey`], [`Error::BadSignature`],
+/// [`Error::WrongKey`]. If the model cannot be compared: [`Error::Read`], [`Error::Unsignable`], [`Error::Changed`],
+/// [`Error::Stopped`]. That files differ is no error, but what the result says.
+pub fn verify(
+    model: &Path,
+    keys: &[PublicKey],
+    options: &VerifyOptions,
+    work: &Execution<'_>,
+) -> Result<Verified> {
+    let path = options.signature.clone().unwrap_or_else(|| signature_path(model));
+    let bundle = Bundle::read(&path)?;
+    let key_id = signer(&path, &bundle, keys)?;
+    let bad = |fault| Error::Bundle { path: path.clone(), fault };
+    let statement = Statement::parse(bundle.payload()).map_err(bad)?;
+    if statement.allow_symlinks && !options.allow_symlinks {
+        let why = "was signed through symbolic links, which are followed only where you allow it";
+        return Err(Error::Unsignable { path: model.to_owned(), why });
+    }
+    let own = within(model, &path).filter(|_| model.is_dir());
+    let signed = signed(&statement).map_err(bad)?;
+    let found = found(model, &statement, own.as_deref(), options)?;
+    let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
+    let digests = hash::digests(model, &comparison.jobs, statement.algorithm, work)?;
+    comparison.take(&digests);
+    let is_usual = |name: &String| DEFAULT_IGNORED.contains(&&**name) || own.as_ref() == Some(name);
+    Ok(Verified {
+        key_id,
+        name: statement.name.clone(),
+        files: signed.len(),
+        missing: comparison.missing,
+        extra: comparison.extra,
+        changed: comparison.changed,
+        ignored: statement.ignored.iter().filter(|name| !is_usual(name)).cloned().collect(),
+        path: path.clone(),
+    })
+}
+
+fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
+    let nist: Vec<_> = keys.iter().filter(|key| key.key_type().is_nist()).collect();
+    if nist.is_empty() {
+        let types: Vec<_> = keys.iter().map(|key| key.key_type().name()).collect();
+        return Err(Error::WrongKey(match &*types {
+            [] => "none was named".to_owned(),
+            types => format!("of those that were named, there is only {}", types.join(", ")),
+        }));
+    }
+    if let Some(id) = bundle.check(keys) {
+        return Ok(id);
+    }
+    let is_named = |hint: &str| nist.iter().any(|key| key.id().to_string() == hint);
+    match bundle.hint() {
+        Some(hint) if !is_named(hint) => {
+            Err(Error::OtherKey { path: path.to_owned(), hint: hint.chars().take(64).collect() })
+        }
+        hint => {
+            let tried =
+                nist.iter().map(|key| key.id()).filter(|id| hint.is_none_or(|hint| hint == id.to_string()));
+            Err(Error::BadSignature { path: path.to_owned(), ids: tried.collect() })
+        }
+    }
+}
+
+/// The files that are there.
+fn found(
+    model: &Path,
+    statement: &Statement,
+    own: Option<&str>,
+    options: &VerifyOptions,
+) -> Result<Vec<Found>> {
+    if model.is_dir() {
+        let listed = statement.ignored.iter().cloned();
+        let own = own.map(str::to_owned);
+        let ignored = Ignored::new(unlisted_defaults(&statement.resources).chain(listed).chain(own));
+        return walk::folder(model, &ignored, options.allow_symlinks);
+    }
+    // By the specification the one file has its own name, by the tool `.`.
+    let by_tool =
+        statement.resources.iter().any(|resource| resource.name == "." || resource.name.starts_with(".:"));
+    let name = model.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(vec![walk::file(model, if by_tool { "." } else { &name }, options.allow_symlinks)?])
+}
