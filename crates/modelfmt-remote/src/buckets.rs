@@ -7,6 +7,7 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::multipart::MultipartStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use crate::client::{Client, Connector};
@@ -16,13 +17,18 @@ use crate::guard::Guard;
 use crate::options::{Environment, Options};
 use crate::url::Service;
 
+/// A bucket that takes objects in parts.
+pub(crate) trait Writable: ObjectStore + MultipartStore {}
+
+impl<S: ObjectStore + MultipartStore> Writable for S {}
+
 /// The store of a bucket. It tries requests again `retries` times by itself.
 pub(crate) fn store(
     service: Service,
     bucket: &str,
     options: &Options,
     retries: u32,
-) -> Result<Arc<dyn ObjectStore>, Fault> {
+) -> Result<Arc<dyn Writable>, Fault> {
     let guard = Guard::new(None, true).with_metadata(options.instance_credentials);
     let common = Common { connector: Connector(Client::new(guard, options)), retry: retry(options, retries) };
     check_credentials(service, options)?;
@@ -41,7 +47,7 @@ struct Common {
 }
 
 impl Common {
-    fn s3(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn s3(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
         let mut builder = AmazonS3Builder::new();
         for (key, value) in keys(environment, "AWS_") {
             if let Ok(key) = AmazonS3ConfigKey::from_str(&key) {
@@ -53,7 +59,7 @@ impl Common {
         Ok(Arc::new(builder.with_http_connector(self.connector).build()?))
     }
 
-    fn gs(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn gs(self, bucket: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
         let mut builder = GoogleCloudStorageBuilder::new();
         for (key, value) in keys(environment, "GOOGLE_") {
             if let Ok(key) = GoogleConfigKey::from_str(&key) {
@@ -65,7 +71,7 @@ impl Common {
         Ok(Arc::new(builder.with_http_connector(self.connector).build()?))
     }
 
-    fn az(self, container: &str, environment: &Environment) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn az(self, container: &str, environment: &Environment) -> object_store::Result<Arc<dyn Writable>> {
         let mut builder = MicrosoftAzureBuilder::new();
         for (key, value) in keys(environment, "AZURE_") {
             if let Ok(key) = AzureConfigKey::from_str(&key) {

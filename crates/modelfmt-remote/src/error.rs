@@ -105,6 +105,9 @@ pub enum Fault {
     /// The thread that fetches is gone.
     #[error("the thread that fetches has ended")]
     Ended,
+    /// It is no object of a bucket.
+    #[error("only buckets are written to: s3://, gs:// or az://")]
+    NotWritable,
     /// What a store says that has no name here.
     #[error("{0}")]
     Store(Box<str>),

@@ -27,7 +27,7 @@ use crate::web::Web;
 pub struct Store(Arc<Inner>);
 
 /// Stores by provider, name of the bucket, and number of tries.
-type Buckets = BTreeMap<(Service, String, u32), Arc<dyn ObjectStore>>;
+type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Writable>>;
 
 struct Inner {
     options: Options,
@@ -159,6 +159,15 @@ impl Store {
     }
 
     pub(crate) fn bucket(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn ObjectStore>> {
+        Ok(self.tried(at, retries)?)
+    }
+
+    /// As [`object_store`](Self::object_store), to write objects in parts.
+    pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>> {
+        self.tried(at, self.0.options.retries)
+    }
+
+    fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Writable>> {
         let mut buckets = self.0.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (at.service, at.bucket.clone(), retries);
         if let Some(store) = buckets.get(&key) {

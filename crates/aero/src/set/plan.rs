@@ -143,7 +143,7 @@ impl SetPlan {
         let (parts, hashes) = self.write_parts(data, &mut set, work)?;
         let hashes = self.options.tensor_hashes.then_some(hashes);
         let name = self.global_name();
-        let global = set.create(&path(&name))?;
+        let global = set.create_to_read_back(&path(&name))?;
         let written = self.global(hashes.as_deref())?.run(&[[0u8; 0]; 0], &global, work)?;
         let sha256 = sha256(&global, written.file_len, work)?;
         set.done(&path(&name), global)?;
@@ -178,7 +178,7 @@ impl SetPlan {
         let mut before: Option<(String, N::Output, u64)> = None;
         for number in 0..self.parts.len() {
             let name = self.part_name(number);
-            let output = set.create(&format!("{}{name}", self.prefix))?;
+            let output = set.create_to_read_back(&format!("{}{name}", self.prefix))?;
             let read_back = || before.as_ref().map(|(_, output, len)| sha256(output, *len, work)).transpose();
             let (sha256, written) = work.both(read_back, || self.part(number)?.run(data, &output, work));
             let sha256 = sha256?;

@@ -92,6 +92,12 @@ pub trait AnyNewFiles {
     /// # Errors
     /// As there.
     fn create_any(&self, path: &str) -> io::Result<BoxOutput<'_>>;
+
+    /// See [`NewFiles::create_to_read_back`].
+    ///
+    /// # Errors
+    /// As there.
+    fn create_any_to_read_back(&self, path: &str) -> io::Result<BoxOutput<'_>>;
 }
 
 impl<N: NewFiles> AnyNewFiles for N {
@@ -100,6 +106,9 @@ impl<N: NewFiles> AnyNewFiles for N {
     }
     fn create_any(&self, path: &str) -> io::Result<BoxOutput<'_>> {
         Ok(BoxOutput(Box::new(self.create(path)?)))
+    }
+    fn create_any_to_read_back(&self, path: &str) -> io::Result<BoxOutput<'_>> {
+        Ok(BoxOutput(Box::new(self.create_to_read_back(path)?)))
     }
 }
 
@@ -110,5 +119,8 @@ impl<'a> NewFiles for &'a dyn AnyNewFiles {
     }
     fn create(&self, path: &str) -> io::Result<Self::Output> {
         (**self).create_any(path)
+    }
+    fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
+        (**self).create_any_to_read_back(path)
     }
 }

@@ -48,6 +48,14 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         self.files.create(name).map_err(failed(name))
     }
 
+    /// Begins a file of the set that is read back before it is complete.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_to_read_back<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
+        self.files.create_to_read_back(name).map_err(failed(name))
+    }
+
     /// Takes a file of which all has been written.
     ///
     /// # Errors

@@ -29,7 +29,8 @@ impl<S: Sink + ?Sized> Sink for &S {
 
 /// A sink that appears under its name only when it is complete.
 pub trait Output: Sink + Sized {
-    /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order.
+    /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order. The file has to be
+    /// one that was created for that ([`NewFiles::create_to_read_back`]).
     ///
     /// # Errors
     /// If they cannot be read, or there are fewer.
@@ -81,6 +82,15 @@ pub trait NewFiles {
     /// # Errors
     /// If it cannot be created, or exists and may not be replaced.
     fn create(&self, path: &str) -> io::Result<Self::Output>;
+
+    /// Begins a new file that is [read back](Output::read_back) before it is complete. Where each file can be, this is
+    /// [`create`](Self::create); a place that cannot read what it has sent keeps a copy until then.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
+        self.create(path)
+    }
 }
 
 impl<N: NewFiles> NewFiles for &N {
@@ -90,6 +100,9 @@ impl<N: NewFiles> NewFiles for &N {
     }
     fn create(&self, path: &str) -> io::Result<Self::Output> {
         (**self).create(path)
+    }
+    fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
+        (**self).create_to_read_back(path)
     }
 }
 

@@ -130,10 +130,20 @@ impl<'a, N: NewFiles> NewFiles for Recorded<'a, N> {
     }
 
     fn create(&self, path: &str) -> io::Result<Self::Output> {
-        let file = Counted::new(self.files.create(path)?);
+        Ok(self.guarded(path, self.files.create(path)?))
+    }
+
+    fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
+        Ok(self.guarded(path, self.files.create_to_read_back(path)?))
+    }
+}
+
+impl<'a, N: NewFiles> Recorded<'a, N> {
+    fn guarded(&self, path: &str, file: N::Output) -> Guarded<'a, N::Output> {
+        let file = Counted::new(file);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.push((path.to_owned(), Arc::clone(&file.len)));
-        Ok(Guarded { file, finish: self.finish, is_index: path == self.index_name })
+        Guarded { file, finish: self.finish, is_index: path == self.index_name }
     }
 }
 

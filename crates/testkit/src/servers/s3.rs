@@ -87,13 +87,13 @@ impl S3 {
     /// # Panics
     /// If the server refuses.
     pub fn put(&self, bucket: &str, key: &str, body: &[u8]) {
-        assert_eq!(self.request("PUT", &format!("/{bucket}/{key}"), "", body).status, 200);
+        assert_eq!(self.request("PUT", &format!("/{bucket}/{}", encoded(key)), "", body).status, 200);
     }
 
     /// The bytes of an object, if it is there.
     #[must_use]
     pub fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
-        let response = self.request("GET", &format!("/{bucket}/{key}"), "", b"");
+        let response = self.request("GET", &format!("/{bucket}/{}", encoded(key)), "", b"");
         (response.status == 200).then_some(response.body)
     }
 
@@ -108,6 +108,13 @@ impl S3 {
     pub fn unfinished_uploads(&self, bucket: &str) -> Vec<String> {
         values(&self.request("GET", &format!("/{bucket}?uploads"), "", b""), "Key")
     }
+}
+
+/// A key as part of a URL.
+fn encoded(key: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    let byte = |byte: u8| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    key.bytes().map(byte).collect()
 }
 
 /// What stands in the elements of that name.

@@ -1,0 +1,76 @@
+//! What tells objects apart, and what is noted of a URL.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// What a page belongs to: an object in the state that a hash or an entity tag names. No secret can be read from it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheKey([u8; 32]);
+
+impl CacheKey {
+    /// Bytes that are known by a hash of them, whatever URL leads there.
+    #[must_use]
+    pub fn pinned(pin: &str) -> Self {
+        Self::of("pin", &[pin])
+    }
+
+    /// An object in the state that its entity tag names. `url` is without credentials and query; `server` is the endpoint that
+    /// answers, where the URL does not say it. A weak tag (`W/…`) names no state of bytes: then there is no key.
+    #[must_use]
+    pub fn tagged(server: &str, url: &str, etag: &str, len: u64) -> Option<Self> {
+        let is_strong = !etag.is_empty() && !etag.starts_with("W/");
+        is_strong.then(|| Self::of("etag", &[server, url, etag, &len.to_string()]))
+    }
+
+    /// What stands at a URL, whatever that is.
+    #[must_use]
+    pub fn url(server: &str, url: &str) -> Self {
+        Self::of("url", &[server, url])
+    }
+
+    fn of(kind: &str, parts: &[&str]) -> Self {
+        let mut hasher = Sha256::new();
+        for part in [kind].iter().chain(parts) {
+            // Each with its length, so that no two lists of parts are one text.
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self(hasher.finalize().into())
+    }
+}
+
+impl fmt::Display for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CacheKey({self})")
+    }
+}
+
+/// What an object had when it was asked for last: with it the next question is whether that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The entity tag, as the server sends it.
+    pub etag: String,
+    /// The number of bytes.
+    pub len: u64,
+}
+
+impl Known {
+    /// The length, a space and the tag.
+    pub(super) fn to_text(&self) -> String {
+        format!("{} {}", self.len, self.etag)
+    }
+
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let (len, etag) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+        // A tag is sent as a header.
+        let is_header = !etag.is_empty() && etag.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        Some(Self { etag: etag.to_owned(), len: len.parse().ok()? }).filter(|_| is_header)
+    }
+}

@@ -1,0 +1,176 @@
+//! What was fetched before, on the disk: pages of objects, and what is known of URLs.
+//!
+//! ```text
+//! FOLDER/v1/pages/KEY/NUMBER.page   256 KiB of an object, behind their hash
+//!                    /NUMBER.lock   while somebody fetches pages from that one on
+//!          /known/KEY               the entity tag and the length that an object had last
+//! ```
+//!
+//! A page is written under another name and then renamed, so a page that exists is whole; what a crash of the machine leaves of
+//! one, its hash tells. Nothing here ever fails a read: without room or rights there is no cache.
+
+mod evict;
+mod key;
+mod page;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+pub use key::{CacheKey, Known};
+pub use page::PAGE;
+
+/// How many bytes of pages are kept where nothing else is asked for.
+pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
+/// A page whose last use was noted so recently is not noted again.
+const NOTED: Duration = Duration::from_secs(3600);
+
+/// A folder of pages that several threads and processes share.
+///
+/// It holds at most so many bytes of pages, and beyond that what the processes that use it wrote since each looked last, a 64th of
+/// the bound for each. The pages that were used the longest time ago go first, to within an hour.
+#[derive(Clone, Debug)]
+pub struct DiskCache(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    size: u64,
+    /// Bytes that may be written before the folder is looked at again.
+    left: AtomicU64,
+}
+
+impl DiskCache {
+    /// A cache of at most `size` bytes in `folder`, which is made when something is kept.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>, size: u64) -> Self {
+        Self(Arc::new(Inner { folder: folder.into().join("v1"), size, left: AtomicU64::new(0) }))
+    }
+
+    /// The user's: `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`; of 10 GiB. `None` if the environment names neither.
+    #[must_use]
+    pub fn of_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        // By the specification of these variables a path that is not absolute counts as none.
+        let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || Some(absolute("HOME")?.join(".cache"));
+        let folder = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
+        Some(Self::new(folder.join("modelfmt"), DEFAULT_CACHE_SIZE))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.0.folder.parent().unwrap_or(&self.0.folder)
+    }
+
+    fn pages(&self) -> PathBuf {
+        self.0.folder.join("pages")
+    }
+
+    /// A page, if it is there and whole.
+    #[must_use]
+    pub fn page(&self, key: &CacheKey, number: u64) -> Option<Bytes> {
+        let path = page::path(&self.pages(), key, number);
+        let mut file = File::open(&path).ok()?;
+        let Some(bytes) = page::read(&mut file) else {
+            let _ = fs::remove_file(&path); // it is of no use to anybody
+            return None;
+        };
+        let age =
+            file.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|at| at.elapsed().ok());
+        if age.is_none_or(|age| age > NOTED)
+            && let Ok(file) = File::options().write(true).open(&path)
+        {
+            let _ = file.set_modified(SystemTime::now()); // then it may go too early
+        }
+        Some(bytes)
+    }
+
+    /// Whether a page is there; whether it is whole is another question.
+    #[must_use]
+    pub fn has(&self, key: &CacheKey, number: u64) -> bool {
+        page::path(&self.pages(), key, number).exists()
+    }
+
+    /// Keeps a page. If that is not possible, it is not kept.
+    pub fn keep(&self, key: &CacheKey, number: u64, bytes: &[u8]) {
+        if self.0.size < bytes.len() as u64 || !self.make_room(bytes.len() as u64) {
+            return;
+        }
+        let _ = page::write(&self.pages(), key, number, bytes);
+    }
+
+    /// Forgets a page, which has turned out to be wrong.
+    pub fn forget(&self, key: &CacheKey, number: u64) {
+        let _ = fs::remove_file(page::path(&self.pages(), key, number));
+    }
+
+    /// Waits until nobody else, in any process, fetches pages of the object from that one on, and keeps others waiting as long as
+    /// the result lives. `None` where there can be no lock: then the same pages may be fetched twice.
+    #[must_use]
+    pub fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
+        let path = page::path(&self.pages(), key, number).with_extension("lock");
+        let file =
+            page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
+        file.lock().ok()?;
+        Some(PageLock { path, _file: file })
+    }
+
+    /// What is known of the object at a URL.
+    #[must_use]
+    pub fn known(&self, url: &CacheKey) -> Option<Known> {
+        Known::parse(&fs::read(self.known_path(url)).ok()?)
+    }
+
+    /// Notes what an object had when it was asked for.
+    pub fn note(&self, url: &CacheKey, known: &Known) {
+        if self.known(url).as_ref() != Some(known) {
+            let _ = page::write_whole(&self.known_path(url), &[known.to_text().as_bytes()]);
+        }
+    }
+
+    fn known_path(&self, url: &CacheKey) -> PathBuf {
+        self.0.folder.join("known").join(format!("{url}"))
+    }
+
+    /// Whether there is room for a page, after the oldest have gone if need be.
+    fn make_room(&self, len: u64) -> bool {
+        let left = &self.0.left;
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len)).is_ok() {
+            return true;
+        }
+        // Between two looks every process may write that much.
+        let step = (self.0.size / 64).max(len);
+        match evict::shrink(&self.0.folder, self.0.size.saturating_sub(step)) {
+            Ok(()) => {
+                left.store(step.saturating_sub(len), Ordering::Relaxed);
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => true, // another process makes room
+            Err(_) => false,
+        }
+    }
+}
+
+/// Somebody fetches pages.
+#[derive(Debug)]
+#[must_use = "others fetch the same as soon as this is dropped"]
+pub struct PageLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for PageLock {
+    fn drop(&mut self) {
+        // Whoever waits has the file open, and looks for the page when it has the lock.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Writing into buckets.
+
+mod background;
+mod parts;
+mod pending;
+mod spool;
+mod target;
+mod upload;
+
+use std::io;
+
+use modelfmt_core::source::check_relative;
+use modelfmt_core::write::{NewFiles, Overwrite};
+
+pub use pending::abort_uploads;
+pub use upload::Upload;
+
+use crate::error::{Error, Fault, Result};
+use crate::store::Store;
+use crate::url::{Bucket, Location};
+use target::Target;
+
+/// The length of a part unless the object is so long that it would have too many. Amazon takes none below 5 MiB but the last.
+pub const PART_SIZE: u64 = 8 << 20;
+/// Parts that an object of the expected length has at most: the providers take 10,000.
+const PARTS: u64 = 9_000;
+
+/// New objects of a bucket: the files of a set, or one file.
+///
+/// Each is an [`Upload`], which appears when it is complete. That an object which exists is not replaced, the bucket sees to where
+/// the new one is sent whole; where it is sent in parts, the bucket is asked before the first and before the last request, and a
+/// writer that comes in between loses what it wrote.
+#[derive(Clone, Debug)]
+pub struct NewObjects {
+    store: Store,
+    /// The file, or the index of the set.
+    at: Bucket,
+    overwrite: Overwrite,
+    part_size: u64,
+}
+
+impl NewObjects {
+    /// Objects beside `at`. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`Fault::NotWritable`] for what is no bucket.
+    pub fn new(store: Store, at: &Location, overwrite: Overwrite) -> Result<Self> {
+        let Location::Bucket(bucket) = at else { return Err(Error::new(at, Fault::NotWritable)) };
+        Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
+    }
+
+    /// Sends in parts so large that an object of `nbytes` has few enough of them. Without, an object of more than 80 GB is refused when
+    /// it turns out to be one.
+    #[must_use]
+    pub fn expecting(self, nbytes: u64) -> Self {
+        const STEP: u64 = 1 << 20;
+        let least = nbytes.div_ceil(PARTS).div_ceil(STEP).saturating_mul(STEP);
+        self.part_size(least.max(PART_SIZE))
+    }
+
+    /// Sends in parts of `nbytes`, at least one. A part of less than 5 MiB is refused by most providers, but for the last of an object.
+    #[must_use]
+    pub fn part_size(self, nbytes: u64) -> Self {
+        Self { part_size: nbytes.max(1), ..self }
+    }
+
+    /// The name of the file, or of the index of the set, without what stands before it.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.at.key.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn target(&self, path: &str) -> io::Result<Target> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        let Location::Bucket(at) = Location::Bucket(self.at.clone()).sibling(path) else {
+            return Err(io::ErrorKind::InvalidInput.into()); // what stands beside an object is one
+        };
+        Target::new(self.store.writable(&at)?, at)
+    }
+
+    fn begin(&self, path: &str, reads_back: bool) -> io::Result<Upload> {
+        Upload::begin(self.target(path)?, self.part_size, self.overwrite, reads_back)
+    }
+}
+
+impl NewFiles for NewObjects {
+    type Output = Upload;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        let target = self.target(path)?;
+        match self.overwrite {
+            Overwrite::Refuse => target.expect_none(),
+            Overwrite::Replace => Ok(()),
+        }
+    }
+
+    fn create(&self, path: &str) -> io::Result<Upload> {
+        self.begin(path, false)
+    }
+
+    fn create_to_read_back(&self, path: &str) -> io::Result<Upload> {
+        self.begin(path, true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Bytes that come at any position, in any order, and leave in parts of equal length.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+
+/// A part that is complete, or never will be more so.
+pub(super) type Ready = (u64, Vec<u8>);
+
+/// What has been written and not sent.
+///
+/// A part leaves as soon as each of its bytes has been written. The others wait: of a file whose head is written last that is the
+/// first part, and those at which several threads are at work. At most [`HELD`](Self::HELD) wait in memory, the rest in a temporary
+/// file without a name.
+#[derive(Debug)]
+pub(super) struct Parts {
+    size: u64,
+    /// Where the last byte ends that was written.
+    len: u64,
+    open: BTreeMap<u64, Open>,
+    /// The parts that left, in order and without gaps between.
+    sent: Ranges,
+    spool: Option<File>,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// `None` if they are in the temporary file.
+    bytes: Option<Vec<u8>>,
+    written: Ranges,
+}
+
+impl Parts {
+    /// How many parts that are not complete wait in memory.
+    pub(super) const HELD: usize = 8;
+
+    pub(super) fn new(size: u64) -> Self {
+        Self { size: size.max(1), len: 0, open: BTreeMap::new(), sent: Ranges::default(), spool: None }
+    }
+
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The number of parts of all that has been written.
+    pub(super) const fn count(&self) -> u64 {
+        self.len.div_ceil(self.size)
+    }
+
+    pub(super) fn nothing_left(&self) -> bool {
+        self.sent.0.is_empty()
+    }
+
+    /// Takes bytes, and adds to `ready` what they complete.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8], ready: &mut Vec<Ready>) -> io::Result<()> {
+        let end = offset.checked_add(bytes.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let (number, within) = (at / self.size, at % self.size);
+            let here = usize::try_from(self.size - within).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at(here);
+            self.write_part(number, within, now, ready)?;
+            at += here as u64;
+            rest = later;
+        }
+        self.len = self.len.max(end);
+        Ok(())
+    }
+
+    fn write_part(
+        &mut self,
+        number: u64,
+        within: u64,
+        bytes: &[u8],
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        if self.sent.has(number) {
+            let text = "bytes that were sent already are written again, which a bucket cannot do";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        if !self.open.contains_key(&number) {
+            self.open(number)?;
+        }
+        let (size, spool) = (self.size, self.spool.as_mut());
+        let Some(part) = self.open.get_mut(&number) else { return Ok(()) };
+        match (&mut part.bytes, spool) {
+            (Some(held), _) => put(held, within, bytes)?,
+            (None, Some(spool)) => {
+                spool.seek(SeekFrom::Start(number.saturating_mul(size).saturating_add(within)))?;
+                spool.write_all(bytes)?;
+            }
+            (None, None) => return Err(io::Error::other("a part is nowhere")), // it is in one of the two
+        }
+        part.written.add(within, within + bytes.len() as u64);
+        if part.written.is(0, size) {
+            ready.extend(self.take(number, size)?.map(|bytes| (number, bytes)));
+        }
+        Ok(())
+    }
+
+    /// Begins a part; if too many wait already, the one that has waited longest goes to the temporary file.
+    fn open(&mut self, number: u64) -> io::Result<()> {
+        let size = self.size;
+        let held = self.open.values().filter(|part| part.bytes.is_some()).count();
+        if held >= Self::HELD
+            && let Some((&first, part)) = self.open.iter_mut().find(|(_, part)| part.bytes.is_some())
+        {
+            let spool = match &mut self.spool {
+                Some(spool) => spool,
+                none => none.insert(super::spool::create()?),
+            };
+            spool.seek(SeekFrom::Start(first.saturating_mul(size)))?;
+            spool.write_all(part.bytes.as_deref().unwrap_or_default())?;
+            part.bytes = None;
+        }
+        self.open.insert(number, Open { bytes: Some(Vec::new()), written: Ranges::default() });
+        Ok(())
+    }
+
+    /// A part as it is, `len` bytes with zeros where none were written, unless it left before.
+    pub(super) fn take(&mut self, number: u64, len: u64) -> io::Result<Option<Vec<u8>>> {
+        if self.sent.has(number) {
+            return Ok(None);
+        }
+        self.sent.add(number, number + 1);
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let part = self.open.remove(&number);
+        let mut bytes = part.as_ref().map_or_else(Vec::new, |_| Vec::new());
+        match part {
+            Some(Open { bytes: Some(held), .. }) => bytes = held,
+            Some(Open { bytes: None, .. }) => {
+                if let Some(spool) = &mut self.spool {
+                    spool.seek(SeekFrom::Start(number.saturating_mul(self.size)))?;
+                    spool.take(len as u64).read_to_end(&mut bytes)?;
+                }
+            }
+            None => {}
+        }
+        extend(&mut bytes, len)?;
+        bytes.truncate(len);
+        Ok(Some(bytes))
+    }
+
+    /// The number and the bytes of the next part that has not left, now that nothing more is written.
+    pub(super) fn next(&mut self) -> io::Result<Option<Ready>> {
+        let number = self.sent.first_missing();
+        let begin = number.saturating_mul(self.size);
+        if begin >= self.len {
+            return Ok(None);
+        }
+        let len = self.size.min(self.len - begin);
+        Ok(self.take(number, len)?.map(|bytes| (number, bytes)))
+    }
+}
+
+fn put(held: &mut Vec<u8>, at: u64, bytes: &[u8]) -> io::Result<()> {
+    let at = usize::try_from(at).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let end = at.checked_add(bytes.len()).ok_or(io::ErrorKind::OutOfMemory)?;
+    extend(held, end)?;
+    held.get_mut(at..end).ok_or(io::ErrorKind::OutOfMemory)?.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Zeros up to that length.
+fn extend(held: &mut Vec<u8>, len: usize) -> io::Result<()> {
+    let more = len.saturating_sub(held.len());
+    held.try_reserve(more).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    if more > 0 {
+        held.resize(len, 0);
+    }
+    Ok(())
+}
+
+/// Numbers, as few ranges in order.
+#[derive(Debug, Default)]
+struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    fn add(&mut self, mut begin: u64, mut end: u64) {
+        let first = self.0.partition_point(|range| range.1 < begin);
+        let last = self.0.partition_point(|range| range.0 <= end);
+        for range in self.0.drain(first..last.max(first)) {
+            begin = begin.min(range.0);
+            end = end.max(range.1);
+        }
+        self.0.insert(first, (begin, end));
+    }
+
+    fn is(&self, begin: u64, end: u64) -> bool {
+        self.0 == [(begin, end)]
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let after = self.0.partition_point(|range| range.1 <= number);
+        self.0.get(after).is_some_and(|range| range.0 <= number)
+    }
+
+    fn first_missing(&self) -> u64 {
+        self.0.first().filter(|range| range.0 == 0).map_or(0, |range| range.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes pieces, and returns the parts in the order in which they leave.
+    fn parts(size: u64, pieces: &[(u64, &[u8])]) -> Vec<Ready> {
+        let (mut parts, mut ready) = (Parts::new(size), Vec::new());
+        for (offset, bytes) in pieces {
+            parts.write(*offset, bytes, &mut ready).unwrap();
+        }
+        while let Some(next) = parts.next().unwrap() {
+            ready.push(next);
+        }
+        ready
+    }
+
+    fn part(number: u64, bytes: &[u8]) -> Ready {
+        (number, bytes.to_vec())
+    }
+
+    #[test]
+    fn parts_leave_when_they_are_complete() {
+        // The head comes last, and a part whose bytes come in any order leaves in between.
+        let left = parts(4, &[(2, b"cdefgh"), (10, b"k"), (8, b"ij"), (11, b"lmn"), (0, b"a"), (1, b"b")]);
+        assert_eq!(left, [part(1, b"efgh"), part(2, b"ijkl"), part(0, b"abcd"), part(3, b"mn")]);
+    }
+
+    #[test]
+    fn what_is_never_written_is_zero() {
+        assert_eq!(parts(4, &[(9, b"x")]), [part(0, &[0; 4]), part(1, &[0; 4]), part(2, b"\0x")]);
+        assert_eq!(parts(4, &[]), []);
+        assert_eq!(parts(4, &[(3, b"")]), [part(0, &[0; 3])]);
+    }
+
+    #[test]
+    fn more_than_a_few_wait_on_the_disk() {
+        let mut parts = Parts::new(4);
+        let mut ready = Vec::new();
+        for number in 0..40u8 {
+            parts.write(u64::from(number) * 4 + 1, &[number; 2], &mut ready).unwrap();
+            let held = parts.open.values().filter(|part| part.bytes.is_some()).count();
+            assert!(held <= Parts::HELD);
+        }
+        assert!(ready.is_empty() && parts.spool.is_some());
+        parts.write(4 * 3, b"<", &mut ready).unwrap();
+        parts.write(4 * 3 + 3, b">", &mut ready).unwrap();
+        assert_eq!(ready, [part(3, b"<\x03\x03>")]);
+        while let Some(next) = parts.next().unwrap() {
+            ready.push(next);
+        }
+        ready.sort();
+        for (number, (found, bytes)) in ready.iter().enumerate().filter(|(number, _)| *number != 3) {
+            let value = u8::try_from(number).unwrap();
+            let whole = [0, value, value, 0];
+            let expected: &[u8] = if number == 39 { &whole[..3] } else { &whole };
+            assert_eq!((*found, bytes.as_slice()), (number as u64, expected));
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_not_written_again() {
+        let (mut parts, mut ready) = (Parts::new(2), Vec::new());
+        parts.write(0, b"abc", &mut ready).unwrap();
+        assert_eq!(parts.write(1, b"x", &mut ready).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert!(parts.write(u64::MAX, b"xy", &mut ready).is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! The uploads of this process, for a program that a signal ends while it writes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static PENDING: Mutex<Vec<Arc<dyn Unfinished>>> = Mutex::new(Vec::new());
+
+/// What can be taken back.
+pub(super) trait Unfinished: Send + Sync {
+    /// Takes back what was sent, and says no to whatever comes after it.
+    fn abort(self: Arc<Self>, at_most: Duration);
+}
+
+fn pending() -> MutexGuard<'static, Vec<Arc<dyn Unfinished>>> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn begin(upload: Arc<dyn Unfinished>) {
+    pending().push(upload);
+}
+
+pub(super) fn end<U>(upload: &Arc<U>) {
+    pending().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(upload)));
+}
+
+/// Takes back the parts of every object that this process has not completed, for a program that is about to end without
+/// unwinding, as on a signal; `at_most` is how long that may take. Writers that go on afterwards get an error. What a provider did not
+/// take back in time is no object and cannot be read; a rule of the bucket for unfinished uploads removes it.
+pub fn abort_uploads(at_most: Duration) {
+    let begun = Instant::now();
+    let uploads = pending().clone();
+    std::thread::scope(|scope| {
+        for upload in uploads {
+            scope.spawn(move || upload.abort(at_most.saturating_sub(begun.elapsed())));
+        }
+    });
+}

@@ -1,0 +1,13 @@
+//! Temporary files without a name.
+
+use std::fs::File;
+use std::io;
+
+/// A new one, in the folder that `TMPDIR` chooses.
+pub(super) fn create() -> io::Result<File> {
+    tempfile::tempfile().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let text = format!("no temporary file in {}, which TMPDIR chooses: {error}", folder.display());
+        io::Error::new(error.kind(), text)
+    })
+}

@@ -1,0 +1,68 @@
+//! Where an object will be, and what is asked of its bucket.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+
+use super::background;
+use crate::bucket::fault_of;
+use crate::buckets::Writable;
+use crate::error::Error;
+use crate::url::{Bucket, Location};
+
+/// A place in a bucket.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) store: Arc<dyn Writable>,
+    pub(super) path: Path,
+    /// As a URL.
+    pub(super) name: String,
+    at: Bucket,
+}
+
+impl Target {
+    pub(super) fn new(store: Arc<dyn Writable>, at: Bucket) -> io::Result<Self> {
+        let invalid = |_| Error::new(&Location::Bucket(at.clone()), crate::url::UrlFault::Path);
+        let path = Path::parse(&at.key).map_err(invalid)?;
+        Ok(Self { store, path, name: at.to_string(), at })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask<T: Send + 'static, F>(
+        &self,
+        request: impl FnOnce(Arc<dyn Writable>, Path) -> F + Send + 'static,
+    ) -> io::Result<T>
+    where
+        F: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let (store, path) = (Arc::clone(&self.store), self.path.clone());
+        let answer = background::wait(async move { request(store, path).await }, None)?;
+        answer.map_err(|error| self.failed(&error))
+    }
+
+    /// That there is no such object yet.
+    pub(super) fn expect_none(&self) -> io::Result<()> {
+        let found = self.ask(|store, path| async move {
+            match store.head(&path).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        })?;
+        if found { Err(already_exists()) } else { Ok(()) }
+    }
+
+    pub(super) fn failed(&self, error: &object_store::Error) -> io::Error {
+        match error {
+            object_store::Error::AlreadyExists { .. } => already_exists(),
+            error => Error::new(&Location::Bucket(self.at.clone()), fault_of(error)).into(),
+        }
+    }
+}
+
+fn already_exists() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "it exists already")
+}

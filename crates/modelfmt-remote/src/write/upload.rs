@@ -1,0 +1,338 @@
+//! An object that is being written.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use modelfmt_core::write::{Output, Overwrite, Sink};
+use object_store::multipart::PartId;
+use object_store::{MultipartId, ObjectStoreExt as _, PutMode, PutPayload};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+use super::background;
+use super::parts::{Parts, Ready};
+use super::pending::{self, Unfinished};
+use super::target::Target;
+
+/// Parts that are on their way at once.
+const IN_FLIGHT: usize = 4;
+/// The providers take no more.
+const MOST_PARTS: u64 = 10_000;
+/// An object of a set that is no longer than this waits in memory for its set to be complete; a longer one waits at the provider.
+const WAITS_IN_MEMORY: u64 = 64 << 10;
+/// How long an upload that is given up may take to be taken back.
+const ABORT: Duration = Duration::from_secs(10);
+
+/// An object of a bucket that appears when it is complete.
+///
+/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. What has not been sent
+/// waits in memory, at most eight parts, and beyond that in a temporary file. An object of one part is sent whole. If this is dropped
+/// before [`commit`](Output::commit), the parts that were sent are taken back.
+#[derive(Debug)]
+pub struct Upload {
+    shared: Arc<Shared>,
+    /// Everything, for a writer that reads back what it has written.
+    spool: Option<Mutex<File>>,
+    overwrite: Overwrite,
+    is_finished: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: Target,
+    id: OnceCell<MultipartId>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    parts: Parts,
+    part_size: u64,
+    /// By number.
+    done: Vec<Option<PartId>>,
+    in_flight: Vec<JoinHandle<()>>,
+    /// How many of these have not ended.
+    running: usize,
+    error: Option<io::Error>,
+    /// Whether nothing more is to be sent: it is complete, or given up.
+    is_over: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a part, once fewer than so many are on their way.
+    fn send(self: &Arc<Self>, (number, bytes): Ready) -> io::Result<()> {
+        let runtime = background::handle()?;
+        if number >= MOST_PARTS {
+            let text = format!(
+                "it has more than {MOST_PARTS} parts, which no provider takes; write a set (--shard-size)"
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        let number = usize::try_from(number).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut state = self.state();
+        while state.running >= IN_FLIGHT && state.error.is_none() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.check()?;
+        state.in_flight.retain(|task| !task.is_finished());
+        state.running += 1;
+        let shared = Arc::clone(self);
+        state.in_flight.push(runtime.spawn(async move {
+            let sent = shared.put_part(number, bytes).await;
+            shared.sent(number, sent);
+        }));
+        Ok(())
+    }
+
+    async fn put_part(&self, number: usize, bytes: Vec<u8>) -> object_store::Result<PartId> {
+        let Target { store, path, .. } = &self.target;
+        let id = self.id.get_or_try_init(|| store.create_multipart(path)).await?;
+        store.put_part(path, id, number, PutPayload::from(bytes)).await
+    }
+
+    fn sent(&self, number: usize, sent: object_store::Result<PartId>) {
+        let mut state = self.state();
+        state.running -= 1;
+        match sent {
+            Ok(part) => {
+                if state.done.len() <= number {
+                    state.done.resize(number + 1, None);
+                }
+                if let Some(done) = state.done.get_mut(number) {
+                    *done = Some(part);
+                }
+            }
+            Err(error) => {
+                let error = self.target.failed(&error);
+                state.error.get_or_insert(error);
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for all parts that are on their way.
+    fn wait(&self) -> io::Result<()> {
+        let mut state = self.state();
+        while state.running > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.check()
+    }
+}
+
+impl Unfinished for Shared {
+    fn abort(self: Arc<Self>, at_most: Duration) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.is_over, true) {
+            return;
+        }
+        let tasks = std::mem::take(&mut state.in_flight);
+        state.error.get_or_insert_with(given_up);
+        drop(state);
+        self.changed.notify_all();
+        let shared = self;
+        // A part that arrives after its upload was taken back would stay, so they end first; and as long as nobody knows what the
+        // upload is called, it cannot be taken back.
+        let take_back = async move {
+            for task in tasks {
+                if shared.id.initialized() {
+                    task.abort();
+                }
+                let _ = task.await;
+            }
+            if let Some(id) = shared.id.get() {
+                let _ = shared.target.store.abort_multipart(&shared.target.path, id).await;
+            }
+        };
+        // What stays all the same, a rule of the bucket may remove; nothing can be read of it.
+        let _ = background::wait(take_back, Some(at_most));
+    }
+}
+
+fn given_up() -> io::Error {
+    io::Error::other("it was given up")
+}
+
+impl State {
+    fn check(&self) -> io::Result<()> {
+        match &self.error {
+            Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            None if self.is_over => Err(given_up()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Upload {
+    pub(super) fn begin(
+        target: Target,
+        part_size: u64,
+        overwrite: Overwrite,
+        reads_back: bool,
+    ) -> io::Result<Self> {
+        let spool = reads_back.then(super::spool::create).transpose()?.map(Mutex::new);
+        let state = State {
+            parts: Parts::new(part_size),
+            part_size,
+            done: Vec::new(),
+            in_flight: Vec::new(),
+            running: 0,
+            error: None,
+            is_over: false,
+        };
+        let (id, state, changed) = (OnceCell::new(), Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { target, id, state, changed });
+        pending::begin(Arc::<Shared>::clone(&shared));
+        Ok(Self { shared, spool, overwrite, is_finished: false })
+    }
+
+    fn take(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut ready = Vec::new();
+        let mut state = self.shared.state();
+        state.check()?;
+        state.parts.write(offset, bytes, &mut ready)?;
+        drop(state);
+        ready.into_iter().try_for_each(|part| self.shared.send(part))
+    }
+
+    /// Sends what was kept to be read back.
+    fn unspool(&mut self) -> io::Result<()> {
+        let Some(spool) = self.spool.take() else { return Ok(()) };
+        let mut file = spool.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let len = file.metadata()?.len();
+        let piece = self.shared.state().part_size.min(len);
+        let mut buffer = vec![0; usize::try_from(piece).map_err(|_| io::ErrorKind::OutOfMemory)?];
+        file.seek(SeekFrom::Start(0))?;
+        let mut at = 0;
+        while at < len {
+            let here = usize::try_from((len - at).min(piece)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let bytes = buffer.get_mut(..here).unwrap_or_default();
+            file.read_exact(bytes)?;
+            self.take(at, bytes)?;
+            at += here as u64;
+        }
+        Ok(())
+    }
+
+    /// Sends all that is left, unless it is so little that it goes in one piece when the object is to appear.
+    fn send_rest(&mut self, in_one_piece: u64) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return Ok(());
+        }
+        self.unspool()?;
+        let state = self.shared.state();
+        if state.parts.nothing_left() && state.parts.len() <= in_one_piece {
+            return state.check();
+        }
+        drop(state);
+        loop {
+            let next = self.shared.state().parts.next()?;
+            let Some(part) = next else { break };
+            self.shared.send(part)?;
+        }
+        self.shared.wait()
+    }
+
+    /// Sends the object whole.
+    fn put(&self) -> io::Result<()> {
+        let part = self.shared.state().parts.next()?;
+        let bytes = part.map(|(_, bytes)| bytes).unwrap_or_default();
+        let mode = match self.overwrite {
+            Overwrite::Refuse => PutMode::Create,
+            Overwrite::Replace => PutMode::Overwrite,
+        };
+        self.shared.target.ask(move |store, path| async move {
+            store.put_opts(&path, bytes.into(), mode.into()).await.map(drop)
+        })
+    }
+
+    /// Makes an object of the parts that were sent.
+    fn complete(&self, id: &MultipartId) -> io::Result<()> {
+        let (parts, count) = {
+            let state = self.shared.state();
+            (state.done.iter().flatten().cloned().collect::<Vec<_>>(), state.parts.count())
+        };
+        if parts.len() as u64 != count {
+            return Err(io::Error::other("a part of it is missing")); // each was sent, and none failed
+        }
+        if self.overwrite == Overwrite::Refuse {
+            self.shared.target.expect_none()?;
+        }
+        let id = id.clone();
+        self.shared.target.ask(move |store, path| async move {
+            store.complete_multipart(&path, &id, parts).await.map(drop)
+        })
+    }
+}
+
+impl Sink for Upload {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match &self.spool {
+            Some(spool) => {
+                let mut file = spool.lock().unwrap_or_else(PoisonError::into_inner);
+                file.seek(SeekFrom::Start(offset))?;
+                io::Write::write_all(&mut *file, bytes)
+            }
+            None if self.is_finished => Err(io::Error::other("the object is finished already")),
+            None => self.take(offset, bytes),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.shared.target.name.clone()
+    }
+}
+
+impl Output for Upload {
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let Some(spool) = &self.spool else {
+            let text = "what was sent to a bucket cannot be read back before it is complete";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        };
+        let mut file = spool.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(out)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.send_rest(WAITS_IN_MEMORY)
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        if self.overwrite == Overwrite::Refuse {
+            return Ok(()); // there was none, and one that has appeared belongs to somebody else
+        }
+        self.shared.target.ask(|store, path| async move {
+            match store.delete(&path).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn commit(mut self) -> io::Result<()> {
+        let part_size = self.shared.state().part_size;
+        self.send_rest(part_size)?;
+        match self.shared.id.get() {
+            Some(id) => self.complete(id)?,
+            None => self.put()?,
+        }
+        self.shared.state().is_over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        Arc::clone(&self.shared).abort(ABORT);
+        pending::end(&self.shared);
+    }
+}
