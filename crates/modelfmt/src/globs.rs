@@ -71,6 +71,19 @@ pub(crate) fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
+/// A pattern that matches this name alone.
+#[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
+pub(crate) fn escaped(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len());
+    for c in name.chars() {
+        if r"*?[]{},!-\".contains(c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
 /// Refuses what would exhaust the stack: braces are compiled by recursion.
 fn check(pattern: &str) -> Result<(), &'static str> {
     const MAX_LEN: usize = 16 << 10;

@@ -179,7 +179,7 @@
 //! | `mmap` | [`modelfmt_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can read past the page cache and have it forget what was read | rustix |
-//! | `npy` | [`ExtractAs::Npy`] | npyz |
+//! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
 //!
 //! A format that is switched off is still told ([`Error::NotEnabled`]). The formats have features of their own, of
 //! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
@@ -236,7 +236,9 @@ pub use convert::{convert, save, save_as};
 pub use diff::{Changed, Diff, Renamed, ValueDiff, diff};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
-pub use extract::{ExtractAs, ExtractOptions, Extracted, extract, extract_to_sink};
+pub use extract::{
+    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
+};
 #[cfg(not(target_arch = "wasm32"))]
 pub use folder::{Look, is_model_name, look};
 pub use formats::{Format, PROBE, Target, UnknownFormat, UnknownTarget};

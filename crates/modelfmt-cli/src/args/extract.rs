@@ -8,23 +8,28 @@ use modelfmt::convert::ScaleRule;
 
 use super::OpenArgs;
 
-/// Write one tensor to a .npy file, or its bytes to a .bin file
+/// Write tensors to .npy files or one .npz or .safetensors file, or the bytes of one to a .bin file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt extract model.aero embed.weight -o embed.npy
   modelfmt extract model.safetensors embed.weight -o embed.npy --cast f32
   modelfmt extract model.gguf blk.0.attn_q.weight -o q.npy --dequantize f32
+  modelfmt extract model.safetensors 'layers.0.*' -o layer0.npz --cast f32
+  modelfmt extract model.gguf 'blk.*' -o blocks/ --dequantize f16
   modelfmt extract model.aero embed.weight -o - | sha256sum")]
 pub(crate) struct Extract {
     /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// The tensor's name
-    pub(crate) tensor: String,
-    /// The file to write: .npy or .bin; the bytes go to standard output with -
+    /// Tensors by name or pattern, such as 'layers.*.weight'
+    #[arg(required = true, value_name = "TENSOR|GLOB")]
+    pub(crate) tensors: Vec<String>,
+    /// One tensor: a .npy or .bin file; its bytes go to standard output with -. Several: an .npz or .safetensors file, or a
+    /// folder, named with a slash at the end if it is new, for a .npy file each
     #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Change the values to this type, such as f32 for bf16, which numpy lacks; rounds where it must
+    /// Change the values to this type, such as f32 for bf16, which numpy lacks; rounds where it must. Of several tensors, only
+    /// floats and blocks
     #[arg(long, value_name = "DTYPE")]
     pub(crate) cast: Option<DType>,
     /// Decode quantized blocks to f32, f16 or bf16, or apply the scales that a weight has beside it
@@ -33,7 +38,7 @@ pub(crate) struct Extract {
     /// For --dequantize: the tensor with the scales of the weight, where its name does not tell
     #[arg(long, value_name = "WEIGHT=SCALE")]
     pub(crate) scale: Vec<ScaleRule>,
-    /// Replace OUT if it exists
+    /// Replace OUT if it exists; of a folder, the files of these tensors
     #[arg(long)]
     pub(crate) force: bool,
     /// Take values as they are, without checking the hashes and checksums of their own file;

@@ -2,7 +2,11 @@
 
 use std::time::Instant;
 
-use modelfmt::{ExtractAs, ExtractOptions, Overwrite, Printable};
+use modelfmt::modelfmt_core::plan::Pick;
+use modelfmt::{
+    ExtractAllAs, ExtractAs, ExtractOptions, Extracted, Model, Overwrite, Printable, extract, extract_all,
+    extract_to_sink,
+};
 
 use crate::args::Extract;
 use crate::failure::{Failure, Result, say};
@@ -12,30 +16,80 @@ use crate::streams;
 
 pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let begun = Instant::now();
-    let to_stdout = streams::is_dash(&args.output);
-    let output = args.output.display().to_string();
-    let kind = if to_stdout { Some(ExtractAs::Bin) } else { ExtractAs::of_output(&output) };
-    let Some(kind) = kind else {
-        let why = "extract writes files that end in .npy or .bin, or the bytes to standard output with -";
-        return Err(Failure::Usage(format!("{output}: {why}")));
-    };
+    let target = Target::of(args)?;
     let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
-    let position = model.find(&args.tensor)?;
-    let nbytes = model.container().info(position).map_or(0, |info| info.nbytes);
+    let picks = model.picks(&args.tensors)?;
+    let infos = picks.iter().filter_map(|pick| model.container().info(pick.position));
+    let nbytes = infos.filter(|info| info.has_data).fold(0u64, |sum, info| sum.saturating_add(info.nbytes));
     let mut options = ExtractOptions::default();
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     options.no_verify = args.no_verify;
     (options.cast, options.dequantize) = (args.cast, args.dequantize);
     options.scales.clone_from(&args.scale);
     let bar = Progress::new("extracting", nbytes, quiet);
-    let (tensor, written) = (&args.tensor, if to_stdout { "to standard output" } else { &output });
-    let extracted = if to_stdout {
-        streams::to_stdout(|sink| {
-            Ok(bar.run(|work| modelfmt::extract_to_sink(&model, tensor, sink, kind, &options, work))?)
-        })?
-    } else {
-        bar.run(|work| modelfmt::extract(&model, tensor, &args.output, kind, &options, work))?
+    let path = &args.output;
+    let extracted = match target {
+        Target::Pipe => {
+            let tensor = one(&model, &picks, "a pipe")?;
+            streams::to_stdout(|sink| {
+                Ok(bar.run(|work| extract_to_sink(&model, tensor, sink, ExtractAs::Bin, &options, work))?)
+            })?
+        }
+        Target::One(kind) => {
+            let tensor = one(&model, &picks, "one .npy or .bin file")?;
+            bar.run(|work| extract(&model, tensor, path, kind, &options, work))?
+        }
+        Target::Several(kind) => {
+            bar.run(|work| extract_all(&model, &args.tensors, path, kind, &options, work))?
+        }
     };
+    let output = path.display().to_string();
+    let written = if matches!(target, Target::Pipe) { "to standard output" } else { &output };
+    report(&extracted, written, quiet, begun);
+    Ok(())
+}
+
+/// What is written.
+enum Target {
+    Pipe,
+    One(ExtractAs),
+    Several(ExtractAllAs),
+}
+
+impl Target {
+    fn of(args: &Extract) -> Result<Self> {
+        if streams::is_dash(&args.output) {
+            return Ok(Self::Pipe);
+        }
+        let output = args.output.display().to_string();
+        if args.output.is_dir() {
+            return Ok(Self::Several(ExtractAllAs::Folder(ExtractAs::Npy)));
+        }
+        let one = ExtractAs::of_output(&output).map(Self::One);
+        let several = || ExtractAllAs::of_output(&output).map(Self::Several);
+        one.or_else(several).ok_or_else(|| {
+            let why = "extract writes files that end in .npy, .bin, .npz or .safetensors, folders (with a slash at the \
+                       end), or the bytes of one tensor to standard output with -";
+            Failure::Usage(format!("{output}: {why}"))
+        })
+    }
+}
+
+/// The name of the tensor, for an output that takes one only.
+fn one<'a>(model: &'a Model, picks: &[Pick], output: &str) -> Result<&'a str> {
+    match picks {
+        [pick] => Ok(model.container().info(pick.position).map_or("", |info| info.name)),
+        _ => {
+            let (path, count) = (model.path().display(), picks.len());
+            let help = "name an .npz or .safetensors file, or a folder (OUT/)";
+            Err(Failure::Input(format!(
+                "{path}: {count} tensors are chosen, which do not fit {output}; {help}"
+            )))
+        }
+    }
+}
+
+fn report(extracted: &Extracted, written: &str, quiet: bool, begun: Instant) {
     if !quiet {
         for note in &extracted.notes {
             say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
@@ -45,7 +99,6 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
         say(format_args!("warning: {}", Printable(clipped)));
     }
     if !quiet {
-        super::say_written(written, 1, extracted.nbytes, begun);
+        super::say_written(written, extracted.tensors, extracted.nbytes, begun);
     }
-    Ok(())
 }

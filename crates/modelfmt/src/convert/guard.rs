@@ -71,7 +71,7 @@ impl Guard {
     }
 
     /// The files of an output that is a set.
-    pub(super) fn files(&self) -> Guarded<'_> {
+    pub(crate) fn files(&self) -> Guarded<'_> {
         let files = NewFolder::new(&self.folder, self.overwrite).keeping(self.inputs.clone());
         Guarded { guard: self, files }
     }
@@ -177,7 +177,7 @@ fn is_part_of(index: &str, file: &str) -> bool {
 }
 
 /// New files of a folder in which nothing else is lost.
-pub(super) struct Guarded<'a> {
+pub(crate) struct Guarded<'a> {
     guard: &'a Guard,
     files: NewFolder,
 }

@@ -1,4 +1,6 @@
-//! One tensor that is written by itself, as it is or in another type.
+//! Tensors that are each written by itself, as they are or in another type.
+
+use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
 
@@ -15,6 +17,7 @@ use crate::choice::Choice;
 use crate::error::Result;
 use crate::formats::capabilities::holds_every_value;
 use crate::model::Model;
+use crate::quant::Quant;
 use crate::words::{Note, Remedy};
 
 /// What becomes of a tensor that is written by itself.
@@ -26,24 +29,87 @@ pub(crate) struct Single {
     pub(crate) notes: Vec<Note>,
 }
 
-impl Single {
-    /// Chooses the type by the rules of `cast` and `dequantize`, which need no name here. What cannot be done is said inside.
-    pub(crate) fn new(
-        model: &Model,
-        position: usize,
-        options: &ConvertOptions,
-    ) -> Result<Result<Self, Unsupported>> {
+/// Chooses what becomes of tensors that are written by themselves, by the rules of `cast` and `dequantize`, which need no name here.
+pub(crate) struct Singles<'a> {
+    model: &'a Model,
+    cast: Option<DType>,
+    decoded: Option<DType>,
+    /// What is known of scales; asked for only where types change.
+    scales: Option<KnownScales<'a>>,
+}
+
+struct KnownScales<'a> {
+    of_tensors: BTreeMap<usize, Quant>,
+    beside: Scales<'a>,
+    rules: &'a [ScaleRule],
+}
+
+impl<'a> Singles<'a> {
+    pub(crate) fn new(model: &'a Model, options: &'a ConvertOptions) -> Result<Self> {
         options.check_values()?;
-        let info = model.info(position)?;
         let asked = |rules: &[TypeRule]| rules.last().map(|rule| rule.dtype);
         let (cast, decoded) = (asked(&options.cast), asked(&options.dequantize));
-        if cast.is_none() && decoded.is_none() {
-            return Ok(Ok(Self::of(position, info.dtype, info.dtype, None)));
-        }
-        let scaled = scaled(model, position, &info, &options.scales)?;
-        Ok(Self::converted(position, &info, cast, decoded, scaled))
+        let scales = match (cast, decoded) {
+            (None, None) => None,
+            _ => Some(KnownScales::new(model, &options.scales)?),
+        };
+        Ok(Self { model, cast, decoded, scales })
     }
 
+    /// What becomes of a tensor; what cannot be done is said inside. Among several, a cast is for floats and blocks alone.
+    pub(crate) fn of(
+        &mut self,
+        position: usize,
+        is_one_of_several: bool,
+    ) -> Result<Result<Single, Unsupported>> {
+        let info = self.model.info(position)?;
+        let is_cast = !is_one_of_several || info.dtype.is_float() || info.dtype.is_quantized();
+        let (cast, decoded) = (self.cast.filter(|_| is_cast), self.decoded);
+        let is_left = is_one_of_several && !is_number(info.dtype) && !info.dtype.is_quantized();
+        let (Some(scales), false) = (&mut self.scales, is_left) else {
+            return Ok(Ok(Single::of(position, info.dtype, info.dtype, None)));
+        };
+        let scaled = scales.of(position, &info);
+        let mut single = Single::converted(position, &info, cast, decoded, scaled);
+        if let Ok(single) = single.as_mut().map_err(|_| ())
+            && is_one_of_several
+        {
+            // That some are not quantized is as it should be.
+            single.notes.retain(|note| note.choices != [Choice::Dequantize]);
+        }
+        Ok(single)
+    }
+
+    /// Refuses a rule that was for none of the tensors.
+    ///
+    /// # Errors
+    /// [`Error::NoMatch`](crate::Error::NoMatch)
+    pub(crate) fn check(&self) -> Result<()> {
+        self.scales.as_ref().map_or(Ok(()), |scales| scales.beside.check())
+    }
+}
+
+impl<'a> KnownScales<'a> {
+    fn new(model: &'a Model, rules: &'a [ScaleRule]) -> Result<Self> {
+        let content = Content::read(model)?;
+        let stated = content.reserved.map(|reserved| reserved.quants).unwrap_or_default();
+        let of_tensors = quants::find(model, &stated).of_tensors;
+        Ok(Self { of_tensors, beside: Scales::new(model, rules)?, rules })
+    }
+
+    /// What is known of the scales of a tensor.
+    fn of(&mut self, position: usize, info: &TensorInfo<'_>) -> Scaled {
+        let asks = is_weight(info.dtype) || !self.rules.is_empty();
+        let beside = if asks { self.beside.of(info) } else { Scaled::No };
+        match (self.of_tensors.get(&position), beside) {
+            (Some(_), Scaled::By(_) | Scaled::Unclear(_)) => Scaled::Unclear(quants::TWICE.to_owned()),
+            (Some(quant), _) => Scaled::Quant(quant.clone()),
+            (None, scaled) => scaled,
+        }
+    }
+}
+
+impl Single {
     fn of(position: usize, from: DType, to: DType, scales: Option<chosen::Scales>) -> Self {
         let scaling = scales.is_some().then_some(0);
         let item = Item { origin: Origin::Model(position), from, to, shape: Shape::Same, scaling };
@@ -100,22 +166,4 @@ impl Single {
         }
         Ok(single)
     }
-}
-
-/// What is known of the scales of a tensor.
-fn scaled(model: &Model, position: usize, info: &TensorInfo<'_>, rules: &[ScaleRule]) -> Result<Scaled> {
-    let content = Content::read(model)?;
-    let stated = content.reserved.map(|reserved| reserved.quants).unwrap_or_default();
-    let quant = quants::find(model, &stated).of_tensors.remove(&position);
-    let mut scaled = Scaled::No;
-    if is_weight(info.dtype) || !rules.is_empty() {
-        let mut scales = Scales::new(model, rules)?;
-        scaled = scales.of(info);
-        scales.check()?;
-    }
-    Ok(match (quant, scaled) {
-        (Some(_), Scaled::By(_) | Scaled::Unclear(_)) => Scaled::Unclear(quants::TWICE.to_owned()),
-        (Some(quant), _) => Scaled::Quant(quant),
-        (None, scaled) => scaled,
-    })
 }
