@@ -14,6 +14,7 @@ mod stop;
 mod streams;
 mod units;
 mod walk;
+mod width;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -31,6 +31,7 @@ fn run(command: &str, folder: &Path) -> String {
     let output = Command::new("sh")
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .env("PATH", path.unwrap())
+        .env_remove("COLUMNS")
         .current_dir(folder)
         .output()
         .unwrap();

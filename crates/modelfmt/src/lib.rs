@@ -244,7 +244,7 @@ pub use folder::{Look, is_model_name, look};
 pub use formats::{Format, PROBE, Target, UnknownFormat, UnknownTarget};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
-pub use inspect::{InspectOptions, InspectedTensor, Inspection};
+pub use inspect::{Branch, InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
+
+use modelfmt::Sort;
 
 use super::OpenArgs;
 
@@ -11,12 +13,14 @@ use super::OpenArgs;
 #[command(after_help = "Examples:
   modelfmt inspect model.aero
   modelfmt inspect model.apr --tensors 'encoder.*'
+  modelfmt inspect --summary models/*.gguf
+  modelfmt inspect model.safetensors --tree
   modelfmt inspect model.mag --json | jq '.tensors[].name'")]
 pub(crate) struct Inspect {
-    /// A model file, the index of a set, or a folder with one of them
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(crate) file: PathBuf,
-    /// Print one JSON object
+    /// Model files, indexes of sets, or folders with one of them
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print one JSON object per file; of several files, one per line
     #[arg(long)]
     pub(crate) json: bool,
     /// Add the BLAKE3 hash of each tensor's values, which reads them all
@@ -26,6 +30,32 @@ pub(crate) struct Inspect {
     /// * also stands for dots and slashes
     #[arg(long, value_name = "GLOB")]
     pub(crate) tensors: Option<String>,
+    /// The tensors in another order than that of the file; by size, the largest first
+    #[arg(long, value_enum, value_name = "name|size|dtype", hide_possible_values = true)]
+    pub(crate) sort: Option<SortArg>,
+    /// The tensors by the parts of their names, with sums
+    #[arg(long)]
+    pub(crate) tree: bool,
+    /// Only format, size, and sums over the tensors
+    #[arg(long, conflicts_with = "tree")]
+    pub(crate) summary: bool,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortArg {
+    Name,
+    Size,
+    Dtype,
+}
+
+impl From<SortArg> for Sort {
+    fn from(sort: SortArg) -> Self {
+        match sort {
+            SortArg::Name => Self::Name,
+            SortArg::Size => Self::Size,
+            SortArg::Dtype => Self::DType,
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! What is in a file: the object that `modelfmt inspect --json` prints.
 
+mod totals;
+mod tree;
+
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Location, TensorInfo, author::with_causes};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -13,11 +16,39 @@ use crate::quant::Quant;
 use crate::ties::Ties;
 use crate::values::Pieces;
 
+pub use totals::{Sums, Totals};
+pub use tree::Branch;
+
 /// What is inspected.
 #[derive(Clone, Debug, Default)]
 pub struct InspectOptions {
     hash: bool,
     tensors: Option<Globs>,
+    sort: Option<Sort>,
+    extent: Extent,
+}
+
+/// In which order tensors are listed; those that are equal stay in the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sort {
+    /// By name.
+    Name,
+    /// By the bytes of their values, the largest first.
+    Size,
+    /// By type, in the order of [`DType::ALL`](crate::DType::ALL).
+    DType,
+}
+
+/// What the JSON has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    Tensors,
+    /// Also the groups of tensors.
+    Tree,
+    /// Sums in place of tensors, metadata and details.
+    Summary,
 }
 
 impl InspectOptions {
@@ -40,6 +71,27 @@ impl InspectOptions {
         self.tensors = Some(globs);
         self
     }
+
+    /// The tensors in another order than that of the file.
+    #[must_use]
+    pub const fn sort(mut self, by: Sort) -> Self {
+        self.sort = Some(by);
+        self
+    }
+
+    /// Serialized with the groups of tensors that [`Inspection::tree`] gives.
+    #[must_use]
+    pub const fn tree(mut self) -> Self {
+        self.extent = Extent::Tree;
+        self
+    }
+
+    /// Serialized with the sums that [`Inspection::totals`] gives, and without tensors, metadata and details.
+    #[must_use]
+    pub const fn summary(mut self) -> Self {
+        self.extent = Extent::Summary;
+        self
+    }
 }
 
 /// What is in a file.
@@ -50,13 +102,28 @@ pub struct Inspection<'a> {
     pub model: &'a Model,
     /// The format's own metadata.
     pub metadata: Value,
-    /// The tensors that were asked for, in file order.
+    /// The tensors that were asked for, in file order or as they were to be sorted.
     pub tensors: Vec<InspectedTensor<'a>>,
     /// What is peculiar to the format.
     pub details: Value,
     /// What the file can be pinned by: see [`Model::pins`].
     pub pins: Vec<Pin>,
     hash: bool,
+    extent: Extent,
+}
+
+impl<'a> Inspection<'a> {
+    /// Sums over the tensors that were asked for.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.tensors.iter().map(|tensor| tensor.info))
+    }
+
+    /// The tensors that were asked for by the parts of their names, which end at a dot or a slash: each group before what is in it.
+    #[must_use]
+    pub fn tree(&self) -> Vec<Branch<'a>> {
+        tree::tree(self.tensors.iter().map(|tensor| tensor.info))
+    }
 }
 
 /// A tensor, where it lies, and its hash if it was asked for.
@@ -97,7 +164,13 @@ impl Model {
             let wanted = tensors.iter_mut().filter(|(_, tensor)| tensor.info.has_data);
             wanted.zip(hashes).for_each(|((_, tensor), hash)| tensor.blake3 = Some(hash));
         }
-        let tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+        let mut tensors: Vec<_> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+        match options.sort {
+            Some(Sort::Name) => tensors.sort_by_key(|tensor| tensor.info.name),
+            Some(Sort::Size) => tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.info.nbytes)),
+            Some(Sort::DType) => tensors.sort_by_key(|tensor| tensor.info.dtype),
+            None => {}
+        }
         Ok(Inspection {
             model: self,
             metadata: self.metadata()?,
@@ -105,6 +178,7 @@ impl Model {
             details: self.details()?,
             pins: self.pins()?,
             hash: options.hash,
+            extent: options.extent,
         })
     }
 
@@ -140,14 +214,21 @@ impl Model {
 impl Serialize for Inspection<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let container = self.model.container();
-        let mut map = serializer.serialize_map(Some(8))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("path", &self.model.path().display().to_string())?;
         map.serialize_entry("format", self.model.format().name())?;
         map.serialize_entry("version", &container.version())?;
         map.serialize_entry("file_size", &container.file_size())?;
-        map.serialize_entry("metadata", &self.metadata)?;
-        map.serialize_entry("tensors", &Tensors(self))?;
-        map.serialize_entry("details", &self.details)?;
+        if self.extent == Extent::Summary {
+            map.serialize_entry("summary", &self.totals())?;
+        } else {
+            map.serialize_entry("metadata", &self.metadata)?;
+            map.serialize_entry("tensors", &Tensors(self))?;
+            map.serialize_entry("details", &self.details)?;
+        }
+        if self.extent == Extent::Tree {
+            map.serialize_entry("tree", &self.tree())?;
+        }
         map.serialize_entry("pins", &self.pins.iter().map(Pin::to_string).collect::<Vec<_>>())?;
         map.end()
     }

@@ -1,0 +1,110 @@
+//! Metadata and details as tables.
+
+use std::io::Write;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use modelfmt::{List, Printable, Value, json};
+
+use super::LONGEST;
+use crate::failure::Result;
+use crate::units::count;
+use crate::width;
+
+/// The top level of a tree, a line a key; what is too long for a line gets several, and what is longer still is cut.
+pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
+    let Value::Object(entries) = tree else { return Ok(()) };
+    if entries.iter().all(|(_, value)| value.is_null()) {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    let mut table = table();
+    let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
+    for (key, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
+        table.add_row([format!("  {}", name(key)), branch(value, value_width(longest))]);
+    }
+    Ok(writeln!(out, "{}", table.trim_fmt())?)
+}
+
+/// A value of the top level: a table if it is a long object or a long list of objects, else one line.
+fn branch(value: &Value, width: usize) -> String {
+    const MOST_ROWS: usize = 32;
+    const MOST_COLUMNS: usize = 12;
+    const LINE: usize = 80;
+    let is_long = || json::start(value, LINE + 1).chars().count() > LINE;
+    let mut table = table();
+    let rows = match value {
+        Value::Object(entries) if is_long() => {
+            let longest = entries.iter().map(|(key, _)| name(key).chars().count()).max().unwrap_or(0);
+            let width = width.saturating_sub(longest).max(LINE / 4);
+            for (key, value) in entries.iter().take(MOST_ROWS) {
+                table.add_row([name(key), leaf(value, width)]);
+            }
+            entries.len()
+        }
+        Value::Array(records) if is_long() && records.iter().all(|record| record.as_object().is_some()) => {
+            let total = records.len();
+            let records: Vec<_> = records.iter().take(MOST_ROWS).collect();
+            let records: Vec<_> = records.iter().filter_map(Value::as_object).collect();
+            let keys = || {
+                records.iter().take(1).flat_map(|record| record.iter()).map(|(key, _)| key).take(MOST_COLUMNS)
+            };
+            table.add_row(keys().map(|key| Printable(key).cut(CELL)));
+            for record in records.iter().take(MOST_ROWS) {
+                table.add_row(keys().map(|key| record.get(key).map_or_else(String::new, cell)));
+            }
+            total
+        }
+        other => return leaf(other, width),
+    };
+    let mut text = table
+        .trim_fmt()
+        .lines()
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n");
+    if let Some(more) = rows.checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+        text.push_str(&format!("\n… and {} more; --json has them", count(more as u64)));
+    }
+    // Where a line has no room for so many columns, one line has the beginning.
+    let is_narrow = width::width().is_some() && text.lines().any(|line| line.chars().count() > width);
+    if is_narrow { leaf(value, width) } else { text }
+}
+
+/// Characters of a cell in a table of objects.
+const CELL: usize = 32;
+
+/// A value in such a cell: a list of words without brackets and quotes.
+fn cell(value: &Value) -> String {
+    let words = value.as_array().and_then(List::texts);
+    let start = |words: Vec<&str>| words.get(..words.len().min(CELL + 2)).unwrap_or_default().join(" ");
+    words.map_or_else(|| leaf(value, CELL), |words| Printable(&start(words)).cut(CELL))
+}
+
+/// A value in one line.
+fn leaf(value: &Value, width: usize) -> String {
+    match value {
+        Value::String(text) => Printable(text).cut(width),
+        other => Printable(&json::start(other, width + 1)).cut(width),
+    }
+}
+
+/// Characters of a value that are shown beside keys of up to `key`: what a line has room for, where that is known.
+fn value_width(key: usize) -> usize {
+    const LEAST: usize = 20;
+    const MOST: usize = 200;
+    const INDENT_AND_GAP: usize = 6;
+    width::width().map_or(MOST, |width| width.saturating_sub(key + INDENT_AND_GAP).max(LEAST))
+}
+
+/// A name that is fit for a line: escaped, cut if it is very long, and visible if it is empty.
+pub(super) fn name(name: &str) -> String {
+    if name.is_empty() { "\"\"".to_owned() } else { Printable(name).cut(LONGEST) }
+}
+
+pub(super) fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    // Names are there to be copied, so they are never folded.
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}

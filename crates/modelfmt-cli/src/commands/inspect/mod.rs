@@ -1,0 +1,124 @@
+//! `modelfmt inspect`
+
+mod metadata;
+mod tensors;
+
+use std::io::Write;
+use std::path::Path;
+
+use modelfmt::{Globs, InspectOptions, Inspection, Printable, Totals};
+
+use crate::args::Inspect;
+use crate::failure::{Failure, Result};
+use crate::json::EscapedJson;
+use crate::progress::Progress;
+use crate::stop;
+use crate::streams;
+use crate::units::{count, size};
+use crate::width::fits;
+
+/// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
+const LONGEST: usize = 200;
+
+pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
+    let mut options = InspectOptions::new().hash(args.hash);
+    if let Some(pattern) = &args.tensors {
+        options = options.tensors(globs(pattern)?);
+    }
+    if let Some(sort) = args.sort {
+        options = options.sort(sort.into());
+    }
+    options = match (args.tree, args.summary) {
+        (_, true) => options.summary(),
+        (true, _) => options.tree(),
+        _ => options,
+    };
+    let [path] = &args.files[..] else { return several(args, &options, quiet) };
+    inspect(path, args, &options, quiet, "")
+}
+
+/// A file that cannot be inspected does not keep the others from it.
+fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
+    if args.open.pin.is_some() {
+        return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
+    }
+    let (mut failed, mut before) = (false, "");
+    for path in &args.files {
+        match inspect(path, args, options, quiet, before) {
+            Err(failure @ (Failure::Job(_) | Failure::Input(_))) if !stop::is_asked() => {
+                failure.report(args.json);
+                failed = true;
+            }
+            done => {
+                done?;
+                before = "\n";
+            }
+        }
+    }
+    if failed { Err(Failure::Checked) } else { Ok(()) }
+}
+
+/// `before` is printed before the text.
+fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
+    let model = streams::open(path, &args.open)?;
+    let total = if args.hash { super::nbytes(&model) } else { 0 };
+    let bar = Progress::new("hashing", total, quiet || !args.hash);
+    let inspection = bar.run(|work| model.inspect(options, work))?;
+    super::print(|out| {
+        if !args.json {
+            write!(out, "{before}")?;
+            return text(&inspection, args, out);
+        }
+        let json = EscapedJson(&mut *out);
+        // Several objects are a line each, for programs that read line by line.
+        let written = match args.files.len() {
+            1 => serde_json::to_writer_pretty(json, &inspection),
+            _ => serde_json::to_writer(json, &inspection),
+        };
+        written.map_err(std::io::Error::from)?;
+        Ok(writeln!(out)?)
+    })
+}
+
+fn globs(pattern: &str) -> Result<Globs> {
+    Globs::new([pattern]).map_err(|error| Failure::Usage(format!("--tensors: {error}")))
+}
+
+fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Result {
+    let container = inspection.model.container();
+    let path = inspection.model.path().display().to_string();
+    let version = container.version().map_or_else(String::new, |version| format!(" {version}"));
+    let (format, bytes) = (inspection.model.format(), size(container.file_size()));
+    writeln!(out, "{}: {format}{version}, {bytes}", Printable(&path))?;
+    if !args.summary {
+        metadata::tree("metadata", &inspection.metadata, out)?;
+        metadata::tree("details", &inspection.details, out)?;
+        match args.tree {
+            true => tensors::tree(inspection, out)?,
+            false => tensors::tensors(&inspection.tensors, out)?,
+        }
+        writeln!(out)?;
+    }
+    totals(inspection, &inspection.totals(), out)
+}
+
+fn totals(inspection: &Inspection<'_>, totals: &Totals, out: &mut dyn Write) -> Result {
+    let (sums, all) = (totals.all, inspection.model.tensor_count() as u64);
+    let of = if sums.tensors == all { String::new() } else { format!(" of {}", count(all)) };
+    let (s, z) = (if all == 1 { "" } else { "s" }, if sums.elements == 1 { "" } else { "s" });
+    let (shown, elements, nbytes) = (count(sums.tensors), count(sums.elements), size(sums.nbytes));
+    let line = format!("{shown}{of} tensor{s}, {elements} parameter{z}, {nbytes}");
+    let dtypes = totals.by_dtype.iter();
+    let dtypes: Vec<String> = dtypes
+        .map(|(dtype, sums)| format!("{dtype} × {} ({})", count(sums.tensors), size(sums.nbytes)))
+        .collect();
+    let long = format!("{line}: {}", dtypes.join(", "));
+    if dtypes.is_empty() {
+        writeln!(out, "{line}")?;
+    } else if fits(&long) {
+        writeln!(out, "{long}")?;
+    } else {
+        writeln!(out, "{line}:\n  {}", dtypes.join("\n  "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The tensors as a table, or as a tree.
+
+use std::io::Write;
+
+use comfy_table::CellAlignment;
+use modelfmt::{Branch, InspectedTensor, Inspection, Printable};
+
+use super::LONGEST;
+use super::metadata::{name, table};
+use crate::failure::Result;
+use crate::units::{count, size};
+use crate::width::fits;
+
+/// Tables of more rows than this are printed without looking at all of them first.
+const TABLE_ROWS: usize = 10_000;
+
+/// A line a tensor; where a line has no room for that, one for the name and one for the rest.
+pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
+    if tensors.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\ntensors")?;
+    for chunk in tensors.chunks(TABLE_ROWS) {
+        let rows: Vec<_> = chunk.iter().map(row).collect();
+        rows_as_table(&rows, 3, out)?;
+    }
+    Ok(())
+}
+
+/// Rows of which the first cell is a name. The column of this number is aligned to the right.
+fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Result {
+    let mut table = table();
+    table.add_rows(rows);
+    if let Some(column) = table.column_mut(right) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let text = table.trim_fmt();
+    if fits(&text) {
+        return Ok(writeln!(out, "{text}")?);
+    }
+    for row in rows {
+        let Some((name, rest)) = row.split_first() else { continue };
+        let indent = name.len() - name.trim_start().len();
+        let rest: Vec<&str> = rest.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+        writeln!(out, " {name}\n {:indent$}    {}", "", rest.join("  "))?;
+    }
+    Ok(())
+}
+
+/// The groups of tensors with their sums, and the tensors in them.
+pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
+    let branches = inspection.tree();
+    if branches.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\ntensors")?;
+    let row = |branch: &Branch<'_>| {
+        let label = format!("  {:1$}{2}", "", 2 * branch.depth, name(branch.label));
+        let what = match branch.tensor.and_then(|number| inspection.tensors.get(number)) {
+            Some(tensor) => format!("{} {}", tensor.info.dtype, shape(tensor)),
+            None => {
+                let tensors = branch.sums.tensors;
+                format!("{} tensor{}", count(tensors), if tensors == 1 { "" } else { "s" })
+            }
+        };
+        vec![label, what, size(branch.sums.nbytes)]
+    };
+    for chunk in branches.chunks(TABLE_ROWS) {
+        rows_as_table(&chunk.iter().map(row).collect::<Vec<_>>(), 2, out)?;
+    }
+    Ok(())
+}
+
+fn shape(tensor: &InspectedTensor<'_>) -> String {
+    Printable(&modelfmt::modelfmt_core::DisplayShape(tensor.info.shape).to_string()).cut(LONGEST)
+}
+
+fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
+    let info = &tensor.info;
+    let mut notes = Vec::new();
+    if !info.has_data {
+        notes.push("no data".to_owned());
+    }
+    if info.has_data && tensor.location.offset.is_none() && info.nbytes > 0 {
+        notes.push("not in this file".to_owned());
+    } else if tensor.location.stored_nbytes != info.nbytes && info.has_data {
+        notes.push(format!("{} as {}", size(tensor.location.stored_nbytes), tensor.location.encoding.name()));
+    }
+    notes.extend(tensor.quant.as_ref().map(|quant| match quant {
+        Ok(quant) => format!("quant {quant}"),
+        Err(why) => format!("quant: {}", Printable(why).cut(LONGEST)),
+    }));
+    notes.extend(tensor.location.file.as_deref().map(name));
+    notes.extend(tensor.blake3.map(|hash| hash.to_hex().to_string()));
+    let (name, nbytes) = (format!("  {}", name(info.name)), size(info.nbytes));
+    vec![name, info.dtype.to_string(), shape(tensor), nbytes, notes.join(", ")]
+}

@@ -1,0 +1,93 @@
+//! Sums over tensors, by type.
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::{DType, TensorInfo};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+/// Sums over tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sums {
+    /// How many tensors there are.
+    pub tensors: u64,
+    /// Their elements.
+    pub elements: u64,
+    /// The bytes of their values, as dtypes and shapes imply.
+    pub nbytes: u64,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, info: &TensorInfo<'_>) {
+        self.tensors += 1;
+        self.elements = self.elements.saturating_add(info.elements());
+        self.nbytes = self.nbytes.saturating_add(info.nbytes);
+    }
+}
+
+/// Sums over all tensors and over those of each type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Over all.
+    pub all: Sums,
+    /// Over those of each type that there is, in the order of the types.
+    pub by_dtype: BTreeMap<DType, Sums>,
+}
+
+impl Totals {
+    pub(super) fn of<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Self {
+        let mut totals = Self::default();
+        for info in tensors {
+            totals.all.add(&info);
+            totals.by_dtype.entry(info.dtype).or_default().add(&info);
+        }
+        totals
+    }
+}
+
+impl Serialize for Totals {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("tensors", &self.all.tensors)?;
+        map.serialize_entry("elements", &self.all.elements)?;
+        map.serialize_entry("nbytes", &self.all.nbytes)?;
+        map.serialize_entry("dtypes", &ByDType(&self.by_dtype))?;
+        map.end()
+    }
+}
+
+struct ByDType<'a>(&'a BTreeMap<DType, Sums>);
+
+impl Serialize for ByDType<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for (dtype, sums) in self.0 {
+            list.serialize_element(&Row("dtype", dtype.name(), None, sums))?;
+        }
+        list.end()
+    }
+}
+
+/// Sums with a name, and a depth where there is one.
+pub(super) struct Row<'a>(
+    pub(super) &'static str,
+    pub(super) &'a str,
+    pub(super) Option<usize>,
+    pub(super) &'a Sums,
+);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(key, name, depth, sums) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(key, name)?;
+        if let Some(depth) = depth {
+            map.serialize_entry("depth", depth)?;
+        }
+        map.serialize_entry("tensors", &sums.tensors)?;
+        map.serialize_entry("elements", &sums.elements)?;
+        map.serialize_entry("nbytes", &sums.nbytes)?;
+        map.end()
+    }
+}

@@ -1,0 +1,149 @@
+//! Tensors by the parts of their names.
+
+use std::collections::HashMap;
+
+use modelfmt_core::TensorInfo;
+use serde::ser::{Serialize, Serializer};
+
+use super::totals::{Row, Sums};
+
+/// A group of tensors whose names begin alike, or a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Branch<'a> {
+    /// How the names begin, with the `.` or `/` at the end; or the name of the tensor.
+    pub prefix: &'a str,
+    /// What of that is not in the group around it.
+    pub label: &'a str,
+    /// How many groups it is in.
+    pub depth: usize,
+    /// Over its tensors.
+    pub sums: Sums,
+    /// The tensor, by its place among those that were inspected; `None` for a group.
+    pub tensor: Option<usize>,
+}
+
+/// Groups within groups that are made; what is left of a name stays whole. Names are what a file says, and can have any number of parts.
+const MAX_DEPTH: usize = 16;
+
+/// A group or a tensor while the tree is made.
+struct Node<'a> {
+    /// The name of a tensor in it, and where the part of it ends that is common to all.
+    name: &'a str,
+    end: usize,
+    sums: Sums,
+    tensor: Option<usize>,
+    children: Vec<usize>,
+}
+
+/// The groups and their tensors, each group before what is in it, in the order in which the tensors are given. A group that has
+/// but one member is one with it.
+pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<Branch<'a>> {
+    let root = Node { name: "", end: 0, sums: Sums::default(), tensor: None, children: Vec::new() };
+    let mut nodes = vec![root];
+    let mut groups = HashMap::<(usize, &str), usize>::new();
+    for (number, info) in tensors.enumerate() {
+        let mut at = 0;
+        let mut begin = 0;
+        let separators = info.name.match_indices(['.', '/']).map(|(place, _)| place + 1);
+        for end in separators.filter(|&end| end < info.name.len()).take(MAX_DEPTH) {
+            let part = info.name.get(begin..end).unwrap_or_default();
+            let group = groups.get(&(at, part)).copied();
+            let group = group.unwrap_or_else(|| {
+                let group = push(&mut nodes, at, info.name, end, None);
+                groups.insert((at, part), group);
+                group
+            });
+            add(&mut nodes, group, &info);
+            (at, begin) = (group, end);
+        }
+        let leaf = push(&mut nodes, at, info.name, info.name.len(), Some(number));
+        add(&mut nodes, leaf, &info);
+    }
+    branches(&nodes)
+}
+
+fn push<'a>(
+    nodes: &mut Vec<Node<'a>>,
+    parent: usize,
+    name: &'a str,
+    end: usize,
+    tensor: Option<usize>,
+) -> usize {
+    let number = nodes.len();
+    nodes.push(Node { name, end, sums: Sums::default(), tensor, children: Vec::new() });
+    nodes.get_mut(parent).into_iter().for_each(|parent| parent.children.push(number));
+    number
+}
+
+fn add(nodes: &mut [Node<'_>], node: usize, info: &TensorInfo<'_>) {
+    nodes.get_mut(node).into_iter().for_each(|node| node.sums.add(info));
+}
+
+fn branches<'a>(nodes: &[Node<'a>]) -> Vec<Branch<'a>> {
+    let mut branches = Vec::with_capacity(nodes.len());
+    let children = |node: &Node<'a>, begin: usize, depth: usize| {
+        node.children.iter().rev().map(|&child| (child, begin, depth)).collect::<Vec<_>>()
+    };
+    let mut stack = nodes.first().map_or_else(Vec::new, |root| children(root, 0, 0));
+    while let Some((number, begin, depth)) = stack.pop() {
+        let Some(mut node) = nodes.get(number) else { continue };
+        while let [only] = node.children[..]
+            && let Some(child) = nodes.get(only)
+        {
+            node = child;
+        }
+        branches.push(Branch {
+            prefix: node.name.get(..node.end).unwrap_or_default(),
+            label: node.name.get(begin..node.end).unwrap_or_default(),
+            depth,
+            sums: node.sums,
+            tensor: node.tensor,
+        });
+        stack.extend(children(node, node.end, depth + 1));
+    }
+    branches
+}
+
+impl Serialize for Branch<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Row("prefix", self.prefix, Some(self.depth), &self.sums).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modelfmt_core::DType;
+
+    use super::*;
+
+    fn shown(names: &[&str]) -> Vec<String> {
+        let infos = names.iter().map(|name| TensorInfo::new(name, DType::U8, &[3]).unwrap());
+        tree(infos)
+            .iter()
+            .map(|branch| format!("{}{} {}", "-".repeat(branch.depth), branch.label, branch.sums.nbytes))
+            .collect()
+    }
+
+    #[test]
+    fn names_are_grouped_by_their_parts_in_the_order_of_the_file() {
+        let names = ["embed.weight", "model.layers.1.w", "model.layers.1.b", "head", "model.layers.0/w"];
+        assert_eq!(
+            shown(&names),
+            ["embed.weight 3", "model.layers. 9", "-1. 6", "--w 3", "--b 3", "-0/w 3", "head 3"]
+        );
+        // A name may be the beginning of others, end in a dot, or be the same.
+        assert_eq!(shown(&["a", "a.", "a..b", "a", ""]), ["a 3", "a. 3", "a..b 3", "a 3", " 3"]);
+        assert!(shown(&[]).is_empty());
+    }
+
+    #[test]
+    fn names_of_many_parts_take_no_more_than_others() {
+        let long = "a.".repeat(100_000);
+        let names: Vec<String> = (0..20).map(|n| format!("{long}{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let lines = shown(&names);
+        assert_eq!(lines.len(), 21);
+        assert_eq!(lines[0], format!("{} 60", "a.".repeat(MAX_DEPTH)));
+    }
+}
