@@ -317,12 +317,31 @@ fn tied_tensors_are_read_once() {
         assert!(found.changed.iter().all(|changed| changed.values.unwrap().max_abs.is_some()));
     };
     let verify = |model: &Model| assert!(model.verify_with(VerifyLevel::Full, &work).is_ok());
-    let runs: [&dyn Fn(&Model); 4] = [&hash, &show, &diff, &verify];
-    for (what, run) in ["hash", "show", "diff", "verify"].into_iter().zip(runs) {
+    let check = |model: &Model| {
+        let found = modelfmt::check(model, &work).unwrap().tensors;
+        assert_eq!(found.len(), model.tensor_count() - 1);
+        assert!(found.iter().all(|tensor| tensor.same_as.as_deref() == Some("00000000")));
+    };
+    let runs: [&dyn Fn(&Model); 5] = [&hash, &show, &diff, &verify, &check];
+    for (what, run) in ["hash", "show", "diff", "verify", "check"].into_iter().zip(runs) {
         let [one, two] = [200, 400].map(|n| read_by(&over_each_other(n, 0), run));
         println!("{what}: {one} bytes read for 200 tied tensors, {two} for 400");
         assert!(two < 8 * SHARED, "{what}: {one}, {two}");
     }
+}
+
+/// Each of them would be written.
+#[test]
+fn tied_tensors_are_not_extracted_beyond_a_multiple_of_their_file() {
+    use modelfmt::{ExtractAllAs, ExtractOptions, extract_all};
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model::from_source("tied.aero", over_each_other(200, 0)).unwrap();
+    let extract = |name: &str| {
+        let (out, options) = (folder.path().join("m.npz"), ExtractOptions::default());
+        extract_all(&model, &[name], out, ExtractAllAs::Npz, &options, &Execution::sequential())
+    };
+    assert_eq!(extract("*").unwrap_err().code(), "limit");
+    assert_eq!(extract("0000000?").unwrap().tensors, 10);
 }
 
 #[test]
@@ -331,9 +350,10 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     let run = |which: usize, model: &Model| match which {
         0 => model.inspect(&InspectOptions::new().hash(true), &work).map(drop),
         1 => modelfmt::show(model, &mut Vec::new(), &work),
+        2 => modelfmt::check(model, &work).map(drop),
         _ => modelfmt::diff(model, model, &work).map(drop),
     };
-    for which in 0..3 {
+    for which in 0..4 {
         let read = read_by(&over_each_other(200, 16), |model| {
             let refused = run(which, model).unwrap_err().to_string();
             assert!(refused.contains("tensors that lie over each other"), "{refused}");
