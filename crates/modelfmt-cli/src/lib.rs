@@ -27,11 +27,12 @@ use failure::Failure;
 /// Runs the program with these arguments, of which the first is its name. It takes over SIGINT and SIGTERM, so a process runs it
 /// once, and ends with the status that it returns.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Cli { quiet, command } = match Cli::try_parse_from(args) {
+    let Cli { quiet, threads, command } = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return help(&error),
     };
     stop::listen();
+    progress::set_threads(threads);
     let json = command.prints_json();
     let done = match command {
         Command::Inspect(args) => commands::inspect::run(&args, quiet),

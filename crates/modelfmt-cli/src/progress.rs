@@ -1,37 +1,114 @@
-//! Progress bars.
+//! Progress: a bar for people, lines for programs.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use modelfmt::Execution;
 
+use crate::failure::say;
 use crate::stop;
 
-/// A bar on a terminal; nothing elsewhere, or when `quiet`.
-pub(crate) struct Progress(ProgressBar);
+/// The threads that a job takes at most; 0 if the user has not said how many.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Has every job take at most so many threads.
+pub(crate) fn set_threads(threads: Option<u16>) {
+    THREADS.store(threads.map_or(0, usize::from), Ordering::Relaxed);
+}
+
+fn threads() -> usize {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => Execution::default().threads,
+        threads => threads,
+    }
+}
+
+/// A bar on a terminal, or lines of JSON for a program; nothing elsewhere, or when `quiet`.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    lines: Option<Lines>,
+}
 
 impl Progress {
     /// Begins a bar over `total` bytes.
     pub(crate) fn new(what: &str, total: u64, quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
+            return Self { bar: ProgressBar::hidden(), lines: None };
         }
         let template =
             "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         // No steady tick: it needs a thread, and indicatif panics where there can be none.
-        Self(ProgressBar::new(total).with_style(style).with_message(what.to_owned()))
+        let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
+        Self { bar, lines: None }
+    }
+
+    /// Lines for a program instead, over `total` bytes; none when `quiet`.
+    pub(crate) fn lines(total: u64, quiet: bool) -> Self {
+        Self { bar: ProgressBar::hidden(), lines: (!quiet).then(|| Lines::new(total)) }
     }
 
     /// Runs `job` with the bar, and takes the bar away.
     pub(crate) fn run<T>(&self, job: impl FnOnce(&Execution<'_>) -> T) -> T {
+        let begun = Instant::now();
         let advance = |nbytes| {
-            self.0.inc(nbytes);
+            self.bar.inc(nbytes);
+            if let Some(line) = self.lines.as_ref().and_then(|lines| lines.advance(nbytes, begun.elapsed())) {
+                say(line);
+            }
             if stop::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let result = job(&Execution { progress: Some(&advance), ..Execution::default() });
-        self.0.finish_and_clear();
+        let result = job(&Execution { threads: threads(), progress: Some(&advance) });
+        self.bar.finish_and_clear();
         result
+    }
+}
+
+/// Says how far a job is, now and then.
+struct Lines {
+    total: u64,
+    done: AtomicU64,
+    /// When the last line was due, in milliseconds since the job began.
+    last: AtomicU64,
+}
+
+impl Lines {
+    /// The milliseconds from one line to the next.
+    const EVERY: u64 = 500;
+
+    const fn new(total: u64) -> Self {
+        Self { total, done: AtomicU64::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// Counts bytes; gives a line if one is due.
+    fn advance(&self, nbytes: u64, elapsed: Duration) -> Option<String> {
+        let done = self.done.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
+        let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let last = self.last.load(Ordering::Relaxed);
+        if now.saturating_sub(last) < Self::EVERY {
+            return None;
+        }
+        // Another thread may have been first.
+        self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        let (total, seconds) = (self.total, elapsed.as_secs_f64());
+        Some(format!(r#"{{"progress":{{"done":{done},"total":{total},"seconds":{seconds:.1}}}}}"#))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_comes_twice_a_second() {
+        let lines = Lines::new(100);
+        let at = |nbytes, ms| lines.advance(nbytes, Duration::from_millis(ms));
+        assert_eq!(at(10, 499), None);
+        assert_eq!(at(10, 520).unwrap(), r#"{"progress":{"done":20,"total":100,"seconds":0.5}}"#);
+        assert_eq!((at(30, 600), at(10, 1019)), (None, None));
+        assert_eq!(at(30, 1020).unwrap(), r#"{"progress":{"done":90,"total":100,"seconds":1.0}}"#);
     }
 }

@@ -272,7 +272,7 @@ fn several_models_become_one() {
     let error = run("convert a.mag b.aero trained.mag all.mag").error();
     assert_eq!(
         error,
-        "error: trained.mag: tensor \"fc1.weight\" (and 5 more) is in a.mag too, and one model has each name once; \
+        "error: trained.mag: tensor \"steps\" (and 5 more) is in b.aero too, and one model has each name once; \
          rename it in one of them"
     );
     assert!(!folder.path().join("all.mag").exists());
@@ -280,6 +280,52 @@ fn several_models_become_one() {
     let error = run("convert a.mag b.aero b.aero --force").error();
     assert!(error.contains("b.aero"), "{error}");
     for wrong in ["convert a.mag", "convert - - out.mag", "convert a.mag b.aero o.mag --pin aero:00"] {
+        assert_eq!(run(wrong).status, 2, "{wrong}");
+    }
+}
+
+#[test]
+fn a_dry_run_ends_as_the_real_run_would() {
+    let folder = folder_with("trained.mag");
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let count = || fs::read_dir(&folder).unwrap().count();
+    let said = run("convert trained.mag m.aero --dry-run --dedupe --rename fc1.*=fc.* --exclude cube");
+    assert!(said.stdout.starts_with("would write m.aero: 5 tensors, "), "{}", said.stdout);
+    assert!(said.stderr.contains("note: --rename gives 2 tensors another name\n"), "{}", said.stderr);
+    assert!(said.stderr.contains("note: --exclude leaves out 1 of 6 tensors\n"), "{}", said.stderr);
+    assert_eq!((said.status, count()), (0, 1));
+    let error = run("convert trained.mag m.safetensors --dry-run").error();
+    assert!(error.contains("does not fit safetensors"), "{error}");
+    let said = run("convert trained.mag m.safetensors --dry-run --lossy");
+    assert_eq!(said.stderr.matches("warning: would drop metadata key").count(), 3, "{}", said.stderr);
+    assert_eq!(said.stdout, "would write m.safetensors: 6 tensors, 939 B\n");
+    let error = run("convert trained.mag none/m.aero --dry-run").error();
+    assert!(error.contains("its folder does not exist"), "{error}");
+    assert_eq!(run("convert trained.mag - --to aero --dry-run").status, 0);
+    assert_eq!(count(), 1);
+    run("convert trained.mag m.aero -q").ok();
+    let error = run("convert trained.mag m.aero --dry-run").error();
+    assert!(error.contains("exists already; --force"), "{error}");
+}
+
+#[test]
+fn a_program_gets_an_object() {
+    let folder = folder_with("trained.mag");
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let done = run("convert trained.mag m.safetensors --lossy --json --threads 1");
+    assert_eq!(done.stderr, "");
+    let done = done.json();
+    let size = fs::metadata(folder.path().join("m.safetensors")).unwrap().len();
+    assert_eq!(done["files"], serde_json::json!([{"path": "m.safetensors", "size": size}]));
+    assert_eq!(done["dropped"].as_array().unwrap().len(), 3);
+    assert_eq!(done["dropped"][0]["what"], "metadata key \"lr\"");
+    let dry = run("convert trained.mag n.safetensors --lossy --json --dry-run").json();
+    assert_eq!((&dry["dry_run"], &dry["size"], &dry["notes"]), (&true.into(), &size.into(), &done["notes"]));
+    let failed = run("convert trained.mag o.safetensors --json");
+    assert_eq!((failed.status, failed.stdout.as_str()), (1, ""));
+    let error: serde_json::Value = serde_json::from_str(&failed.stderr).unwrap();
+    assert_eq!((&error["code"], error["caused_by"].as_array().unwrap().len()), (&"unsupported".into(), 3));
+    for wrong in ["convert trained.mag - --to aero --json", "convert trained.mag o.aero --threads 0"] {
         assert_eq!(run(wrong).status, 2, "{wrong}");
     }
 }

@@ -20,6 +20,8 @@ pub enum Choice {
     Include,
     /// [`ConvertOptions::exclude`](crate::ConvertOptions::exclude).
     Exclude,
+    /// [`ConvertOptions::dedupe`](crate::ConvertOptions::dedupe).
+    Dedupe,
     /// [`ConvertOptions::cast`](crate::ConvertOptions::cast).
     Cast,
     /// [`ConvertOptions::dequantize`](crate::ConvertOptions::dequantize).
@@ -78,6 +80,7 @@ impl Choice {
             Self::Tensors => "tensors",
             Self::Include => "include",
             Self::Exclude => "exclude",
+            Self::Dedupe => "dedupe",
             Self::Cast => "cast",
             Self::Dequantize => "dequantize",
             Self::Scales => "scales",

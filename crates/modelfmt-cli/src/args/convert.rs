@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use modelfmt::convert::{QuantizeRule, ScaleRule, TypeRule};
+use modelfmt::convert::{QuantizeRule, RenameRule, ScaleRule, TypeRule};
 use modelfmt::{Format, Target};
 
 use super::OpenArgs;
@@ -20,7 +20,8 @@ use crate::formats;
   modelfmt convert model.safetensors model.gguf --quantize q4_k_m --metadata keys.json
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB
   modelfmt convert base.safetensors adapter.safetensors both.safetensors
-  modelfmt convert folder/ one.safetensors --include 'encoder.*'")]
+  modelfmt convert folder/ one.safetensors --include 'encoder.*' --rename 'encoder.*=*'
+  modelfmt convert model.safetensors model.gguf --stringify --dry-run")]
 pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them; several become one model, with the tensors of
     /// each after those of the one before
@@ -39,6 +40,13 @@ pub(crate) struct Convert {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
+    /// Say what would be written, and what would be lost; write nothing. Values are read, checked and converted, so the exit status
+    /// is that of the real run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object that says what was written; progress goes to standard error as JSON, a line each half second
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Take values as they are, without checking the hashes and checksums of their own file;
     /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
@@ -70,9 +78,16 @@ pub(crate) struct Convert {
     /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
+    /// Give tensors another name: a * in OLD stands for any text, and the * at the same place in NEW for the same; may be repeated,
+    /// and the last match wins. All other options go by the names that IN has
+    #[arg(long, value_name = "OLD=NEW", help_heading = "Values")]
+    pub(crate) rename: Vec<RenameRule>,
     /// Write each tensor that shares its bytes with another by itself, however large that makes OUT
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_ties: bool,
+    /// AERO: tensors with equal values share their bytes; values that may be equal are read once more to find them
+    #[arg(long, help_heading = "Values")]
+    pub(crate) dedupe: bool,
     /// OINF 1: write bf16, f8_e5m2 and packed integers too, which its document lacks and the published package reads
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_extended_types: bool,

@@ -54,6 +54,9 @@ pub(crate) struct Cli {
     /// No progress bars, no notes, no line about what was written; warnings and errors are still printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// At most N threads; by default one for each core, up to 8
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -82,12 +85,10 @@ impl Command {
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,
-            Self::Show(_)
-            | Self::Convert(_)
-            | Self::Extract(_)
-            | Self::Outboard(_)
-            | Self::Completions(_)
-            | Self::Man(_) => false,
+            Self::Convert(args) => args.json,
+            Self::Show(_) | Self::Extract(_) | Self::Outboard(_) | Self::Completions(_) | Self::Man(_) => {
+                false
+            }
         }
     }
 }

@@ -5,12 +5,13 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::convert::{Compression, Declared, MagChecksum, WrittenFile};
-use modelfmt::{ConvertOptions, Converted, Format, Model, Overwrite, Printable, json};
+use modelfmt::convert::{Compression, Declared, MagChecksum};
+use modelfmt::modelfmt_core::write::Sink;
+use modelfmt::{Conversion, ConvertOptions, Converted, Execution, Format, Model, Overwrite, json};
 
+use super::converted::Done;
 use crate::args::Convert;
-use crate::failure::{Failure, Result, say};
-use crate::flags::Flags;
+use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
 use crate::streams;
@@ -19,41 +20,62 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
+    if args.json && !args.dry_run && streams::is_dash(&args.output) {
+        return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
+    }
     let model = open(args)?;
     let total = super::nbytes(&model);
-    let bar = Progress::new("converting", total, quiet);
-    let converted = if streams::is_dash(&args.output) {
-        streams::to_stdout(|sink| {
-            Ok(bar.run(|work| modelfmt::convert_to_sink(&model, target, sink, &options, work))?)
-        })?
-    } else {
-        bar.run(|work| modelfmt::convert(&model, target, &args.output, &options, work))?
-    };
-    if !quiet {
-        if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
-            let ending = target.ending().unwrap_or_default();
-            let why =
-                format!("{ending} is written as {target}; --to {today} writes what tools of today read");
-            say(format_args!("note: {why}"));
+    let bar =
+        if args.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
+    let converted = bar.run(|work| convert(args, &model, target, &options, work))?;
+    let notes = notes(args, target, &converted);
+    let done = Done { output: &args.output, converted: &converted, notes, is_dry: args.dry_run, begun };
+    if args.json { done.print_json() } else { done.say(quiet) }
+}
+
+fn convert(
+    args: &Convert,
+    model: &Model,
+    target: Format,
+    options: &ConvertOptions,
+    work: &Execution<'_>,
+) -> Result<Converted> {
+    let output = &args.output;
+    Ok(match (streams::is_dash(output), args.dry_run) {
+        (true, true) => modelfmt::convert_to_sink(model, target, &Nowhere, options, work)?,
+        (true, false) => {
+            streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
         }
-        for note in &converted.notes {
-            say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
-        }
-        if converted.format == Format::Mag && options.version.is_none() {
-            say(format_args!("note: {MAG_1}"));
-        }
+        (false, true) => Conversion::new(model, target, options)?.rehearse(output, work)?,
+        (false, false) => modelfmt::convert(model, target, output, options, work)?,
+    })
+}
+
+/// Where a rehearsal for standard output goes.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
     }
-    for clipped in &converted.clipped {
-        say(format_args!("warning: {}", Printable(clipped)));
+
+    fn name(&self) -> String {
+        "-".to_owned()
     }
-    for dropped in &converted.dropped {
-        say(format_args!("warning: dropped {}: {}", Printable(&dropped.what()), Printable(&dropped.why)));
+}
+
+/// What to say of formats that tools of today read in another version than the one that is written.
+fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
+        let ending = target.ending().unwrap_or_default();
+        notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
-    if !quiet {
-        let nbytes = converted.files.iter().map(|file| file.nbytes).sum();
-        super::say_written(&written(&args.output, &converted), converted.tensors, nbytes, begun);
+    let version = args.to.as_ref().and_then(|target| target.version.as_ref());
+    if converted.format == Format::Mag && version.is_none() {
+        notes.push(MAG_1.to_owned());
     }
-    Ok(())
+    notes
 }
 
 /// Opens the models, several as one.
@@ -71,33 +93,6 @@ fn open(args: &Convert) -> Result<Model> {
 
 /// What to ask for if magnetron is to read a `.mag` file.
 const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
-
-/// Names what was written: a file, or the index of a set and the files beside it, if they are few.
-fn written(output: &Path, converted: &Converted) -> String {
-    const FEW: usize = 4;
-    if streams::is_dash(output) {
-        return "to standard output".to_owned();
-    }
-    // The manifest of an APR2 has the name that was asked for, whatever its ending; of safetensors it gets one of its own.
-    let is_index = |file: &&WrittenFile| {
-        output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
-    };
-    // That of a split says how many files there are.
-    let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
-    let index = first.or_else(|| converted.files.iter().find(is_index));
-    let Some(index) = index.filter(|_| converted.format.is_set()) else {
-        return output.display().to_string();
-    };
-    let others: Vec<&str> =
-        converted.files.iter().filter(|file| *file != index).map(|file| file.path.as_str()).collect();
-    let files = match others.as_slice() {
-        [] => return output.with_file_name(&index.path).display().to_string(),
-        few if few.len() <= FEW => few.join(", "),
-        [first, .., last] => format!("{} files, {first} to {last}", others.len()),
-        _ => String::new(),
-    };
-    format!("{} with {files}", output.with_file_name(&index.path).display())
-}
 
 fn target(args: &Convert) -> Result<Format> {
     if let Some(format) = args.to.as_ref().map(|target| target.format) {
@@ -143,6 +138,8 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.model_type.clone_from(&args.model_type);
     options.include.clone_from(&args.include);
     options.exclude.clone_from(&args.exclude);
+    options.rename.clone_from(&args.rename);
+    options.dedupe = args.dedupe;
     options.shard_size = args.shard_size;
     options.control_hash = args.control_hash;
     options.page_hashes = args.page_hashes;

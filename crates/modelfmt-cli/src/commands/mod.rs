@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
+mod converted;
 pub(crate) mod diff;
 pub(crate) mod extract;
 pub(crate) mod inspect;

@@ -62,6 +62,14 @@ impl AtomicFile {
         Self::create_keeping(target, overwrite, &InputFiles::default())
     }
 
+    /// Refuses what [`create_keeping`](Self::create_keeping) would refuse, and creates nothing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; others for a folder, a device or a file of the inputs.
+    pub fn expect_room(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
+        refuse_existing(target, overwrite, inputs)
+    }
+
     /// As [`create`](Self::create), and never takes the place of one of these files, under whatever name.
     ///
     /// # Errors

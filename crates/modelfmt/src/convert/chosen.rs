@@ -7,6 +7,7 @@ use modelfmt_core::{Container, DType};
 
 use super::affine::Affine;
 use super::options::Declared;
+use super::rename::Renamed;
 use super::scaling::Scaling;
 use crate::quant::Quant;
 
@@ -66,6 +67,8 @@ pub(crate) enum Shape {
 #[derive(Default)]
 pub(crate) struct Tensors {
     pub(crate) items: Vec<Item>,
+    /// The tensors of the model that are written under another name.
+    pub(crate) renamed: Renamed,
     /// The tensors that [`Origin::Declared`] and `Origin::Given` number.
     pub(crate) declared: Vec<Declared>,
     /// Tensors without values, by their place among all, that travel in the reserved key.
@@ -92,7 +95,7 @@ impl Tensors {
         let (name, shape, has_data, nbytes) = match item.origin {
             Origin::Model(position) => {
                 let info = source?.info(position)?;
-                (info.name, info.shape, info.has_data, info.nbytes)
+                (self.renamed.name(position).unwrap_or(info.name), info.shape, info.has_data, info.nbytes)
             }
             Origin::Declared(number) => {
                 let Declared { name, shape, .. } = self.declared.get(number)?;
@@ -117,12 +120,13 @@ impl Tensors {
         Some(spec)
     }
 
-    /// The name of an item, for messages.
+    /// The name under which an item is written.
     pub(crate) fn name<'s>(&'s self, source: Option<&'s (impl Container + ?Sized)>, item: &Item) -> &'s str {
         let declared = |number: usize| self.declared.get(number).map_or("", |declared| &declared.name);
         match item.origin {
             Origin::Model(position) => {
-                source.and_then(|source| source.info(position)).map_or("", |info| info.name)
+                let own = || source.and_then(|source| source.info(position)).map_or("", |info| info.name);
+                self.renamed.name(position).unwrap_or_else(own)
             }
             Origin::Declared(number) => declared(number),
             #[cfg(not(target_arch = "wasm32"))]

@@ -70,6 +70,15 @@ impl Guard {
         AtomicFile::create_keeping(&self.out, self.overwrite, &self.inputs)
     }
 
+    /// Refuses what [`create`](Self::create) would refuse of an output that is one file.
+    ///
+    /// # Errors
+    /// As there, but for what only creating it shows.
+    pub(super) fn expect_room(&self) -> io::Result<()> {
+        self.check(&self.out)?;
+        AtomicFile::expect_room(&self.out, self.overwrite, &self.inputs)
+    }
+
     /// The files of an output that is a set.
     pub(crate) fn files(&self) -> Guarded<'_> {
         let files = NewFolder::new(&self.folder, self.overwrite).keeping(self.inputs.clone());

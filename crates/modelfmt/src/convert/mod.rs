@@ -56,6 +56,7 @@ mod check;
 pub(crate) mod chosen;
 #[cfg(not(target_arch = "wasm32"))]
 mod config;
+mod dedupe;
 mod file_type;
 pub(crate) mod fit;
 pub(crate) mod flat;
@@ -71,6 +72,8 @@ mod output;
 mod plain;
 mod quantize;
 mod quants;
+#[cfg(not(target_arch = "wasm32"))]
+mod rehearse;
 pub(crate) mod rename;
 mod reserved;
 mod rules;
@@ -86,6 +89,7 @@ mod source;
 mod splits;
 mod tensors;
 mod tied;
+mod told;
 pub(crate) mod transform;
 mod typed_lists;
 mod write;
@@ -217,12 +221,17 @@ impl<'a> Conversion<'a> {
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
         if options.lossy { &mut dropped } else { &mut unsupported }.append(&mut metadata.losses);
         let tied = Tied::of(model, &choice.tensors, target)?;
+        let no_dedupe = options.dedupe && target != Format::Aero;
+        let no_dedupe = no_dedupe.then(|| {
+            let why = format!("does nothing: in {target} no tensor shares the bytes of another");
+            Note::of(&[Choice::Dedupe], why)
+        });
         unsupported.extend(tied.unsupported(options));
         if !unsupported.is_empty() {
             return Err(Error::Unsupported { path: path(), target, unsupported });
         }
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
-        let notes = notes.chain(tied.notes().map(Note::from)).collect();
+        let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe).collect();
         let tied = tied.kept;
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }
@@ -253,26 +262,13 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn write(self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+    pub fn write(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         use modelfmt_core::write::Output;
-        let mut out = out.as_ref().to_owned();
-        let name = output::file_name(self.target, &out)?;
-        let name = name.map(|name| self.first_file(&out, name)).transpose()?;
-        if let Some(name) = &name {
-            out.set_file_name(name);
-        }
-        let failed = |source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.clone() },
-            _ => Error::Write { path: out.clone(), source },
-        };
-        if self.options.outboard && name.is_none() {
-            crate::outboard::expect_none(&out, self.options.overwrite)?;
-        }
-        let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
-        let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
-        let guard = guard.of_target(self.target)?;
+        let Place { out, name, guard } = self.place(out.as_ref())?;
+        self.find_equal(work)?;
+        let failed = |source| cannot_write(&out, source);
+        let folder = out.parent().unwrap_or(Path::new(""));
         let mut converted = if let Some(name) = name {
-            let folder = out.parent().unwrap_or(Path::new(""));
             self.write_to_folder(folder, &name, &guard.files(), work)?
         } else {
             let file = guard.create().map_err(failed)?;
@@ -281,7 +277,6 @@ impl<'a> Conversion<'a> {
             converted
         };
         converted.notes.extend(guard.remove_stale(&converted.files).into_iter().map(Note::from));
-        let folder = out.parent().unwrap_or(Path::new(""));
         for file in converted.files.iter().map(|file| folder.join(&file.path)) {
             let note = if self.options.outboard {
                 Some(crate::outboard::of_output(&file, self.options.overwrite, work)?)
@@ -293,11 +288,71 @@ impl<'a> Conversion<'a> {
         Ok(converted)
     }
 
+    /// Does all that [`write`](Self::write) does, and writes nothing: values are read, checked and converted, so that it fails where
+    /// that would fail, unless the disk is at fault. It says which files there would be, and how long; not what would be removed.
+    ///
+    /// # Errors
+    /// As [`convert`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn rehearse(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+        let Place { out, name, guard } = self.place(out.as_ref())?;
+        let folder = out.parent().unwrap_or(Path::new(""));
+        if !folder.as_os_str().is_empty() && !folder.is_dir() {
+            return Err(cannot_write(&out, std::io::ErrorKind::NotFound.into()));
+        }
+        match name {
+            Some(name) => {
+                self.find_equal(work)?;
+                self.write_to_folder(folder, &name, &rehearse::Rehearsed(guard.files()), work)
+            }
+            None => {
+                guard.expect_room().map_err(|source| cannot_write(&out, source))?;
+                self.find_equal(work)?;
+                self.write_one(&out, &rehearse::Nowhere, work)
+            }
+        }
+    }
+
+    /// Where an output goes, if it may.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn place(&self, out: &Path) -> Result<Place> {
+        let mut out = out.to_owned();
+        let name = output::file_name(self.target, &out)?;
+        let name = name.map(|name| self.first_file(&out, name)).transpose()?;
+        if let Some(name) = &name {
+            out.set_file_name(name);
+        }
+        if self.options.outboard && name.is_none() {
+            crate::outboard::expect_none(&out, self.options.overwrite)?;
+        }
+        let inputs = self.model.input_paths().chain(self.options.inputs.iter().cloned());
+        let guard = Guard::new(&out, self.options.overwrite, InputFiles::new(inputs));
+        let guard = guard.of_target(self.target)?;
+        Ok(Place { out, name, guard })
+    }
+
+    /// Finds the tensors that share their bytes with an equal one, if that is asked for.
+    fn find_equal(&mut self, work: &Execution<'_>) -> Result<()> {
+        if !self.options.dedupe || self.target != Format::Aero {
+            return Ok(());
+        }
+        let (count, nbytes) = dedupe::find(self.model, &self.tensors, &mut self.tied, work)?;
+        let note = match count {
+            0 => "finds no two tensors that are equal and do not share their bytes yet".to_owned(),
+            1 => format!("finds 1 tensor that is equal to another, of {nbytes} bytes; it is written once"),
+            n => format!(
+                "finds {n} tensors that are equal to others, of {nbytes} bytes; they are written once"
+            ),
+        };
+        self.notes.push(Note::of(&[Choice::Dedupe], note));
+        Ok(())
+    }
+
     /// Writes a target that is one file into a sink.
     ///
     /// # Errors
     /// As [`convert_to_sink`].
-    pub fn write_to_sink(self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
+    pub fn write_to_sink(mut self, sink: &dyn Sink, work: &Execution<'_>) -> Result<Converted> {
         if self.target.is_set() {
             let why = format!(
                 "{} is several files, and a stream takes one; name a file to write (Conversion::write_to_files)",
@@ -309,6 +364,7 @@ impl<'a> Conversion<'a> {
             let why = "an outboard is written beside its file, and a stream has no place";
             return Err(Error::usage(Choice::Outboard, why));
         }
+        self.find_equal(work)?;
         let name = sink.name();
         self.write_one(Path::new(&name), sink, work)
     }
@@ -319,7 +375,7 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// As [`convert`]; also [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
     pub fn write_to_files(
-        self,
+        mut self,
         name: &str,
         files: &impl NewFiles,
         work: &Execution<'_>,
@@ -329,6 +385,7 @@ impl<'a> Conversion<'a> {
         }
         let name = output::index_name(self.target, name)?;
         let name = self.first_file(Path::new(&name), name.clone())?;
+        self.find_equal(work)?;
         self.write_to_folder(Path::new(""), &name, files, work)
     }
 
@@ -411,6 +468,24 @@ impl<'a> Conversion<'a> {
             options: self.options,
             tied: &self.tied,
         }
+    }
+}
+
+/// Where an output goes.
+#[cfg(not(target_arch = "wasm32"))]
+struct Place {
+    /// The file, or the one that stands for a set.
+    out: std::path::PathBuf,
+    /// The name of that one, if the target is a set.
+    name: Option<String>,
+    guard: Guard,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn cannot_write(out: &Path, source: std::io::Error) -> Error {
+    match source.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
+        _ => Error::Write { path: out.to_owned(), source },
     }
 }
 

@@ -7,6 +7,7 @@ use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
 use modelfmt_core::{DType, UnknownDType};
 
+use super::rename::RenameRule;
 use crate::choice::Choice;
 use crate::presets::{PRESETS, Preset, UnknownPreset};
 
@@ -61,10 +62,16 @@ pub struct ConvertOptions {
     pub architecture: Option<String>,
     /// AERO and APR2: `model_type`.
     pub model_type: Option<String>,
+    /// New names for tensors. All other rules go by the names that the model has; of several rules that are for a tensor the last
+    /// counts.
+    pub rename: Vec<RenameRule>,
     /// Only tensors whose names match one of these globs; all, if there are none.
     pub include: Vec<String>,
     /// No tensor whose name matches one of these globs.
     pub exclude: Vec<String>,
+    /// AERO: tensors with equal values share their bytes. All that may be equal are read once more to find them. For other formats, in
+    /// which nothing can be shared, a note says so.
+    pub dedupe: bool,
     /// In bytes. AERO: cap of a weight shard. AEROSET, APR2, safetensors and GGUF: cap of a file, and the last three become sets by it.
     pub shard_size: Option<u64>,
     /// AERO: an IHSH chunk, the hash of header, table of contents and names.

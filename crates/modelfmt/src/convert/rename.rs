@@ -111,23 +111,35 @@ impl Renamed {
         if rules.is_empty() {
             return Ok(Self::default());
         }
+        let taken = tensors.iter().enumerate().filter(|&(position, _)| is_taken(position));
+        let names: Vec<(usize, &str)> = taken.map(|(position, info)| (position, info.name)).collect();
+        Self::of(path, rules, &names)
+    }
+
+    /// The same for tensors that are in no table, each with what stands for it here.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn of(path: &Path, rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self> {
         let mut found = HashMap::new();
         let mut matched = vec![false; rules.len()];
-        for (position, info) in tensors.iter().enumerate().filter(|&(position, _)| is_taken(position)) {
+        for &(position, old) in names {
             for (rule, matched) in rules.iter().zip(&mut matched) {
-                if let Some(name) = rule.apply(info.name) {
+                if let Some(name) = rule.apply(old) {
                     *matched = true;
                     found.insert(position, name);
                 }
+            }
+            if found.get(&position).is_some_and(|name| name == old) {
+                found.remove(&position);
             }
         }
         if let Some((rule, _)) = rules.iter().zip(&matched).find(|(_, matched)| !**matched) {
             let (path, pattern) = (path.to_owned(), rule.old.clone());
             return Err(Error::NoMatch { path, choice: Choice::Rename, pattern });
         }
-        found.retain(|&position, name| tensors.info(position).is_some_and(|info| info.name != name));
         let renamed = Self(found);
-        renamed.check(path, tensors, is_taken)?;
+        renamed.check(path, names)?;
         Ok(renamed)
     }
 
@@ -142,30 +154,20 @@ impl Renamed {
     }
 
     /// Refuses one name for two tensors.
-    fn check(&self, path: &Path, tensors: &TensorTable, is_taken: impl Fn(usize) -> bool) -> Result<()> {
-        let mut owners: HashMap<&str, usize> = HashMap::with_capacity(self.len());
-        // A new name can only meet another new one, or one that stays.
-        let mut positions: Vec<usize> = self.0.keys().copied().collect();
-        positions.sort_unstable();
-        let same = |name: &str, one: usize, other: usize| {
-            let old = |position| tensors.info(position).map_or("", |info| info.name);
-            Error::SameName {
-                path: path.to_owned(),
-                name: name.to_owned(),
-                first: old(one).to_owned(),
-                second: old(other).to_owned(),
-            }
-        };
-        for position in positions {
-            let Some(name) = self.name(position) else { continue };
-            if let Some(other) = owners.insert(name, position) {
-                return Err(same(name, other, position));
-            }
+    fn check(&self, path: &Path, names: &[(usize, &str)]) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
         }
-        for (position, info) in tensors.iter().enumerate() {
-            let stays = is_taken(position) && !self.0.contains_key(&position);
-            if let Some(&other) = owners.get(info.name).filter(|_| stays) {
-                return Err(same(info.name, other, position));
+        let mut owners: HashMap<&str, &str> = HashMap::with_capacity(names.len());
+        for &(position, old) in names {
+            let name = self.name(position).unwrap_or(old);
+            if let Some(other) = owners.insert(name, old) {
+                return Err(Error::SameName {
+                    path: path.to_owned(),
+                    name: name.to_owned(),
+                    first: other.to_owned(),
+                    second: old.to_owned(),
+                });
             }
         }
         Ok(())

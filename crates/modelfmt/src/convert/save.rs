@@ -202,6 +202,8 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
         (Choice::Quantize, options.quantize.is_empty()),
         (Choice::Include, options.include.is_empty()),
         (Choice::Exclude, options.exclude.is_empty()),
+        (Choice::Rename, options.rename.is_empty()),
+        (Choice::Dedupe, !options.dedupe),
         (Choice::Declare, options.declare.is_empty()),
     ];
     choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice)

@@ -7,10 +7,11 @@ use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 use super::affine::Affine;
 use super::cast::is_number;
 use super::chosen::{self, Item, Origin, Shape, Tensors};
-use super::fit::{Examples, Unsupported};
+use super::fit::Unsupported;
 use super::options::{ConvertOptions, Declared};
 use super::quantize::Quantizer;
 use super::quants;
+use super::rename::Renamed;
 use super::reserved::Reserved;
 use super::rules::{Filter, Rules};
 use super::scales::{Scaled, Scales, is_weight};
@@ -25,27 +26,27 @@ use crate::words::{Note, Remedy};
 
 /// Chooses tensors for a target.
 pub(super) struct Chooser<'a> {
-    model: &'a Model,
-    target: &'static Capabilities,
+    pub(super) model: &'a Model,
+    pub(super) target: &'static Capabilities,
     options: &'a ConvertOptions,
-    filter: Filter<'a>,
-    cast: Rules<'a>,
-    dequantize: Rules<'a>,
-    quantizer: Quantizer<'a>,
-    chosen: Tensors,
+    pub(super) filter: Filter<'a>,
+    pub(super) cast: Rules<'a>,
+    pub(super) dequantize: Rules<'a>,
+    pub(super) quantizer: Quantizer<'a>,
+    pub(super) chosen: Tensors,
     unsupported: Vec<Unsupported>,
     /// What is known of the scales of tensors, by their position; of those that are not here there are none.
     scaled: BTreeMap<usize, Scaled>,
     /// The positions of scales that their weights are multiplied by.
-    used_scales: BTreeSet<usize>,
+    pub(super) used_scales: BTreeSet<usize>,
     /// Scales and zero points of tensors without values that the reserved key of the source lists, by their names.
     declared_quants: HashMap<String, Quant>,
     /// How many tensors become values by their own scales and zero points.
-    applied_quants: u64,
+    pub(super) applied_quants: u64,
     /// What of the source is lost whatever the target.
     losses: Vec<Unsupported>,
     /// How many tensors change from one type to another.
-    changes: BTreeMap<(DType, DType), u64>,
+    pub(super) changes: BTreeMap<(DType, DType), u64>,
     /// The number of tensors so far, also those that are only listed.
     place: u64,
 }
@@ -92,15 +93,16 @@ impl<'a> Chooser<'a> {
         self.find_quants(reserved);
         self.find_scales()?;
         self.plan_presets(content.architecture(self.options));
+        self.rename(reserved)?;
         let mut listed = reserved.map_or(&[][..], |reserved| &reserved.declared).iter().peekable();
         let mut scalars = reserved.map_or(&[][..], |reserved| &reserved.shapes).to_vec();
         scalars.sort_unstable();
-        let mut place = 0;
+        let (mut place, mut listed_before) = (0, 0);
         let order = self.order(reserved.map_or(&[], |reserved| &reserved.order));
         for position in order {
             while let Some((_, declared)) = listed.next_if(|(index, _)| *index <= place) {
-                self.declare(declared);
-                place += 1;
+                self.declare(declared, listed_before);
+                (place, listed_before) = (place + 1, listed_before + 1);
             }
             let info = self.model.info(position)?;
             let was_scalar =
@@ -108,7 +110,7 @@ impl<'a> Chooser<'a> {
             self.add(position, info, was_scalar);
             place += 1;
         }
-        listed.for_each(|(_, declared)| self.declare(declared));
+        listed.zip(listed_before..).for_each(|((_, declared), number)| self.declare(declared, number));
         for declared in &self.options.declare {
             self.declare_new(declared);
         }
@@ -120,6 +122,35 @@ impl<'a> Chooser<'a> {
         self.chosen.order = self.sorted();
         let notes = self.notes();
         Ok(Found { tensors: self.chosen, unsupported: self.unsupported, losses: self.losses, notes })
+    }
+
+    /// Finds the new names of the tensors that are written, those without values that the reserved key lists among them.
+    fn rename(&mut self, reserved: Option<&Reserved>) -> Result<()> {
+        if self.options.rename.is_empty() {
+            return Ok(());
+        }
+        let model = self.model;
+        let count = model.tensor_count();
+        let mut names = Vec::new();
+        for position in 0..count {
+            let name = model.info(position)?.name;
+            if self.filter.would_take(name) && !self.used_scales.contains(&position) {
+                names.push((position, name));
+            }
+        }
+        let listed = reserved.map_or(&[][..], |reserved| &reserved.declared);
+        for (number, (_, declared)) in listed.iter().enumerate() {
+            if self.filter.would_take(&declared.name) {
+                names.push((count.saturating_add(number), &declared.name));
+            }
+        }
+        self.chosen.renamed = Renamed::of(model.path(), &self.options.rename, &names)?;
+        Ok(())
+    }
+
+    /// The name under which the tensor at a position is written.
+    fn name(&self, position: usize, old: &str) -> String {
+        self.chosen.renamed.name(position).unwrap_or(old).to_owned()
     }
 
     /// Finds the tensors that have scales and zero points beside their values: in the file, or under its reserved key.
@@ -253,12 +284,13 @@ impl<'a> Chooser<'a> {
             return;
         }
         let scaled = self.scaled.remove(&position).unwrap_or_default();
+        let name = self.name(position, info.name);
         if !info.has_data && !self.target.declared {
-            self.keep_quant(info.name, scaled);
-            self.list(Declared { name: info.name.to_owned(), dtype: info.dtype, shape: info.shape.to_vec() });
+            self.keep_quant(&name, scaled);
+            self.list(Declared { name, dtype: info.dtype, shape: info.shape.to_vec() });
             return;
         }
-        let shape = self.check(info.name, info.shape, was_scalar);
+        let shape = self.check(&name, info.shape, was_scalar);
         let source = self.model.member_at(position).0.format();
         let to = self.dtype(info.name, info.dtype, info.shape, &scaled, source);
         self.check_rows(&info, to);
@@ -270,7 +302,7 @@ impl<'a> Chooser<'a> {
                 info.has_data.then(|| chosen::Scales::Quant(Affine::new(quant, info.shape)))
             }
             other => {
-                self.keep_quant(info.name, other);
+                self.keep_quant(&name, other);
                 None
             }
         };
@@ -278,7 +310,7 @@ impl<'a> Chooser<'a> {
             item.scaling = Some(self.chosen.scalings.len());
             self.chosen.scalings.push(scales);
         }
-        self.push(item, info.name, info.shape);
+        self.push(item, &name, info.shape);
     }
 
     /// Keeps scales and zero points beside the values of a tensor.
@@ -319,17 +351,20 @@ impl<'a> Chooser<'a> {
     }
 
     /// A tensor without values that the reserved key of the source lists.
-    fn declare(&mut self, declared: &Declared) {
+    fn declare(&mut self, declared: &Declared, number: usize) {
         if !self.filter.takes(&declared.name) {
             return;
         }
-        if let Some(quant) = self.declared_quants.remove(&declared.name) {
+        let quant = self.declared_quants.remove(&declared.name);
+        let position = self.model.tensor_count().saturating_add(number);
+        let declared = Declared { name: self.name(position, &declared.name), ..declared.clone() };
+        if let Some(quant) = quant {
             self.keep_quant(&declared.name, Scaled::Quant(quant));
         }
         if self.target.declared {
-            self.declare_new(declared);
+            self.declare_new(&declared);
         } else {
-            self.list(declared.clone());
+            self.list(declared);
         }
     }
 
@@ -464,87 +499,6 @@ impl<'a> Chooser<'a> {
             _ => &[DType::I64, DType::I32],
         };
         order.iter().copied().find(|&other| self.target.has(other))
-    }
-
-    fn notes(&self) -> Vec<Note> {
-        let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
-        let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
-            format!("{count} {}: {from} becomes {to}", plural(count))
-        };
-        let mut notes: Vec<Note> = self.filter.notes();
-        notes.extend(self.changes.iter().map(change).map(Note::from));
-        notes.extend(self.quantizer.notes().map(Note::from));
-        if !self.used_scales.is_empty() {
-            let count = self.used_scales.len() as u64;
-            let text =
-                format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
-            notes.push(text.into());
-        }
-        if self.applied_quants > 0 {
-            let count = self.applied_quants;
-            let text = format!(
-                "{count} {} of numbers with scales: values are scale × (number − zero point)",
-                plural(count)
-            );
-            notes.push(text.into());
-        }
-        if !self.dequantize.is_empty()
-            && self.chosen.scalings.is_empty()
-            && self.applied_quants == 0
-            && !self.changes.keys().any(|(from, _)| from.is_quantized())
-        {
-            notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
-        }
-        if !self.dequantize.is_empty() {
-            notes.extend(self.packed_weights());
-        }
-        if !self.cast.is_empty() && self.changes.is_empty() {
-            let why =
-                "has nothing to do: no tensor of another type is meant, and without a glob only floats are";
-            notes.push(Note::of(&[Choice::Cast], why));
-        }
-        if !self.chosen.scalars.is_empty() {
-            let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));
-            notes.push(
-                format!("{} has no scalars; written with shape [1]: {names}", self.target.format).into(),
-            );
-        }
-        if !self.chosen.listed.is_empty() {
-            let names = Examples::of(self.chosen.listed.iter().map(|(_, declared)| declared.name.as_str()));
-            notes.push(
-                format!(
-                    "{} has no tensors without data; kept in its metadata, for the way back: {names}",
-                    self.target.format
-                )
-                .into(),
-            );
-        }
-        notes
-    }
-}
-
-impl Chooser<'_> {
-    /// Says which integers stay as they are although tensors beside them are named as their scales: how they are packed, the file
-    /// does not say.
-    fn packed_weights(&self) -> Option<Note> {
-        let container = self.model.container();
-        let has_scales = |name: &str| {
-            let stem = name.strip_suffix("_blocks").unwrap_or(name);
-            ["_scale", "_scales"].iter().any(|end| container.find(&format!("{stem}{end}")).is_some())
-        };
-        let is_packed =
-            |item: &&Item| item.is_copied() && matches!(item.from, DType::I8 | DType::U8 | DType::I32);
-        let names = self.chosen.items.iter().filter(is_packed);
-        let names = names.map(|item| self.chosen.name(Some(container), item)).filter(|name| has_scales(name));
-        let names: Vec<&str> = names.collect();
-        if names.is_empty() {
-            return None;
-        }
-        let text = format!(
-            "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: {}",
-            Examples::of(names)
-        );
-        Some(Note::of(&[Choice::Dequantize], text))
     }
 }
 

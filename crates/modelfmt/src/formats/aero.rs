@@ -203,15 +203,16 @@ mod on {
             };
             let position = position.saturating_sub(first);
             let Some(tensor) = index.tensors().info(position) else { continue };
+            let name = job.tensors.name(job.source, item);
             if item.from == item.to
                 && let Some(params) = own_params(index, position, tensor.dtype)
             {
-                options = options.quant_params(tensor.name, &params)?;
+                options = options.quant_params(name, &params)?;
             }
             let flags = index.entry(position).map_or(0, |entry| entry.flags);
             let keys = index.unknown_keys(position)?;
             if flags != 0 || !keys.is_empty() {
-                options = options.tensor_keys(tensor.name, flags, &keys)?;
+                options = options.tensor_keys(name, flags, &keys)?;
             }
         }
         let (mut top, mut known) = (Object::new(), HashSet::new());

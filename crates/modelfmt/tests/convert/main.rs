@@ -26,6 +26,7 @@ mod metadata;
 mod pairs;
 mod presets;
 mod quants;
+mod renamed;
 mod scales;
 mod sets;
 mod several;

@@ -1,0 +1,113 @@
+//! What `modelfmt convert` says of what it did.
+
+use std::path::Path;
+use std::time::Instant;
+
+use modelfmt::convert::WrittenFile;
+use modelfmt::{Converted, Format, Object, Printable, Value, json};
+
+use crate::failure::{Result, say};
+use crate::flags::Flags;
+use crate::json::escaped;
+use crate::streams;
+use crate::units::{count, size};
+
+/// A conversion that was done, or rehearsed.
+pub(super) struct Done<'a> {
+    pub(super) output: &'a Path,
+    pub(super) converted: &'a Converted,
+    /// What the format that was chosen by the ending has to be said of.
+    pub(super) notes: Vec<String>,
+    pub(super) is_dry: bool,
+    pub(super) begun: Instant,
+}
+
+impl Done<'_> {
+    /// The notes of the library and those of the program.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let own = self.converted.notes.iter().map(|note| note.in_words(&Flags));
+        self.notes.iter().cloned().chain(own)
+    }
+
+    fn nbytes(&self) -> u64 {
+        self.converted.files.iter().map(|file| file.nbytes).fold(0, u64::saturating_add)
+    }
+
+    /// Notes, warnings and what was written, for people. What would be written is the answer that was asked for.
+    pub(super) fn say(&self, quiet: bool) -> Result {
+        let Converted { clipped, dropped, tensors, .. } = self.converted;
+        for note in self.notes().filter(|_| !quiet) {
+            say(format_args!("note: {}", Printable(&note)));
+        }
+        for clipped in clipped {
+            say(format_args!("warning: {}", Printable(clipped)));
+        }
+        let drops = if self.is_dry { "would drop" } else { "dropped" };
+        for dropped in dropped {
+            let (what, why) = (dropped.what(), &dropped.why);
+            say(format_args!("warning: {drops} {}: {}", Printable(&what), Printable(why)));
+        }
+        let what = written(self.output, self.converted);
+        if self.is_dry {
+            let (what, s) = (Printable(&what), if *tensors == 1 { "" } else { "s" });
+            let (tensors, nbytes) = (count(*tensors as u64), size(self.nbytes()));
+            super::print(|out| Ok(writeln!(out, "would write {what}: {tensors} tensor{s}, {nbytes}")?))
+        } else {
+            if !quiet {
+                super::say_written(&what, *tensors, self.nbytes(), self.begun);
+            }
+            Ok(())
+        }
+    }
+
+    /// All of it as one object, for programs.
+    pub(super) fn print_json(&self) -> Result {
+        let Converted { format, tensors, clipped, dropped, files, .. } = self.converted;
+        let dropped = dropped.iter().map(|item| {
+            Object::from_iter([("what", Value::from(item.what())), ("why", item.why.as_str().into())])
+        });
+        let files = files.iter().map(|file| {
+            Object::from_iter([("path", Value::from(file.path.as_str())), ("size", file.nbytes.into())])
+        });
+        let object = Object::from_iter([
+            ("out", Value::from(self.output.display().to_string())),
+            ("format", format.name().into()),
+            ("dry_run", self.is_dry.into()),
+            ("tensors", (*tensors as u64).into()),
+            ("size", self.nbytes().into()),
+            ("files", files.collect()),
+            ("notes", self.notes().collect()),
+            ("clipped", clipped.iter().map(String::as_str).collect()),
+            ("dropped", dropped.collect()),
+        ]);
+        let text = json::to_string(&Value::Object(object)).unwrap_or_default();
+        super::print(|out| Ok(writeln!(out, "{}", escaped(&text))?))
+    }
+}
+
+/// Names what was written: a file, or the index of a set and the files beside it, if they are few.
+fn written(output: &Path, converted: &Converted) -> String {
+    const FEW: usize = 4;
+    if streams::is_dash(output) {
+        return "to standard output".to_owned();
+    }
+    // The manifest of an APR2 has the name that was asked for, whatever its ending; of safetensors it gets one of its own.
+    let is_index = |file: &&WrittenFile| {
+        output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
+    };
+    // That of a split says how many files there are.
+    let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
+    let index = first.or_else(|| converted.files.iter().find(is_index));
+    let Some(index) = index.filter(|_| converted.format.is_set()) else {
+        return output.display().to_string();
+    };
+    let others: Vec<&str> =
+        converted.files.iter().filter(|file| *file != index).map(|file| file.path.as_str()).collect();
+    let files = match others.as_slice() {
+        [] => return output.with_file_name(&index.path).display().to_string(),
+        few if few.len() <= FEW => few.join(", "),
+        [first, .., last] => format!("{} files, {first} to {last}", others.len()),
+        _ => String::new(),
+    };
+    format!("{} with {files}", output.with_file_name(&index.path).display())
+}

@@ -1,0 +1,98 @@
+//! What is told of the tensors that were chosen.
+
+use modelfmt_core::DType;
+
+use super::chosen::{Item, Origin};
+use super::fit::Examples;
+use super::tensors::Chooser;
+use crate::choice::Choice;
+use crate::words::Note;
+
+impl Chooser<'_> {
+    /// What was chosen.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
+        let change = |(&(from, to), &count): (&(DType, DType), &u64)| {
+            format!("{count} {}: {from} becomes {to}", plural(count))
+        };
+        let mut notes: Vec<Note> = self.filter.notes();
+        let renamed = self.chosen.renamed.len() as u64;
+        if renamed > 0 {
+            let text = format!("gives {renamed} {} another name", plural(renamed));
+            notes.push(Note::of(&[Choice::Rename], text));
+        }
+        notes.extend(self.changes.iter().map(change).map(Note::from));
+        notes.extend(self.quantizer.notes().map(Note::from));
+        if !self.used_scales.is_empty() {
+            let count = self.used_scales.len() as u64;
+            let text =
+                format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
+            notes.push(text.into());
+        }
+        if self.applied_quants > 0 {
+            let count = self.applied_quants;
+            let text = format!(
+                "{count} {} of numbers with scales: values are scale × (number − zero point)",
+                plural(count)
+            );
+            notes.push(text.into());
+        }
+        if !self.dequantize.is_empty()
+            && self.chosen.scalings.is_empty()
+            && self.applied_quants == 0
+            && !self.changes.keys().any(|(from, _)| from.is_quantized())
+        {
+            notes.push(Note::of(&[Choice::Dequantize], "has nothing to do: no tensor is quantized"));
+        }
+        if !self.dequantize.is_empty() {
+            notes.extend(self.packed_weights());
+        }
+        if !self.cast.is_empty() && self.changes.is_empty() {
+            let why =
+                "has nothing to do: no tensor of another type is meant, and without a glob only floats are";
+            notes.push(Note::of(&[Choice::Cast], why));
+        }
+        if !self.chosen.scalars.is_empty() {
+            let names = Examples::of(self.chosen.scalars.iter().map(String::as_str));
+            notes.push(
+                format!("{} has no scalars; written with shape [1]: {names}", self.target.format).into(),
+            );
+        }
+        if !self.chosen.listed.is_empty() {
+            let names = Examples::of(self.chosen.listed.iter().map(|(_, declared)| declared.name.as_str()));
+            notes.push(
+                format!(
+                    "{} has no tensors without data; kept in its metadata, for the way back: {names}",
+                    self.target.format
+                )
+                .into(),
+            );
+        }
+        notes
+    }
+    /// Says which integers stay as they are although tensors beside them are named as their scales: how they are packed, the file
+    /// does not say.
+    fn packed_weights(&self) -> Option<Note> {
+        let container = self.model.container();
+        let has_scales = |name: &str| {
+            let stem = name.strip_suffix("_blocks").unwrap_or(name);
+            ["_scale", "_scales"].iter().any(|end| container.find(&format!("{stem}{end}")).is_some())
+        };
+        let is_packed =
+            |item: &&Item| item.is_copied() && matches!(item.from, DType::I8 | DType::U8 | DType::I32);
+        let names = self.chosen.items.iter().filter(is_packed).filter_map(|item| match item.origin {
+            Origin::Model(position) => container.info(position).map(|info| info.name),
+            _ => None,
+        });
+        let names = names.filter(|name| has_scales(name));
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "leaves tensors of integers as they are that have scales beside them, such as INT8 and NVFP4: {}",
+            Examples::of(names)
+        );
+        Some(Note::of(&[Choice::Dequantize], text))
+    }
+}
