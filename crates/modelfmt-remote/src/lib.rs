@@ -20,6 +20,7 @@ pub mod blocking;
 mod bucket;
 mod buckets;
 mod cache;
+mod cached;
 mod client;
 mod crypto;
 mod error;
@@ -36,7 +37,7 @@ mod web;
 mod write;
 
 pub use answer::Version;
-pub use cache::{CacheKey, DEFAULT_CACHE_SIZE, DiskCache, Known, PAGE, PageLock};
+pub use cache::{DEFAULT_CACHE_SIZE, DiskCache};
 pub use error::{Error, Fault, RedirectFault, Result};
 pub use folder::Beside;
 pub use object::Object;

@@ -15,6 +15,8 @@ use tensor_core::{AlignedBuf, Bytes};
 
 use crate::answer::{Answer, Ask, Version};
 use crate::bucket::BucketObject;
+use crate::cache::{Look, PAGE, Pages};
+use crate::cached::Cached;
 use crate::error::{Error, Fault, Result};
 use crate::store::Store;
 use crate::url::Location;
@@ -37,6 +39,7 @@ pub struct Object {
     front: AlignedBuf,
     /// The end of the file, and where it begins.
     tail: Option<(u64, AlignedBuf)>,
+    cached: Option<(Cached, Pages)>,
 }
 
 /// How a file is asked for.
@@ -64,6 +67,15 @@ impl fmt::Debug for Object {
 impl Object {
     /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
     pub(crate) async fn open(store: Store, place: Location, way: Way) -> Result<Self> {
+        let cached = Cached::new(store.options(), &place);
+        if let Some(cached) = &cached
+            && let Some(version) = still(&store, &way, cached).await
+            && let Some(pages) = cached.pages(&version)
+        {
+            let front = front_of(&pages, u64::from(store.options().front).min(version.size));
+            let cached = Some((cached.clone(), pages));
+            return Ok(Self { place, store, way, version, front, tail: None, cached });
+        }
         let ends_with_index = place.file_name().ends_with(".apr");
         let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)));
         let opened = if ends_with_index {
@@ -76,7 +88,13 @@ impl Object {
         // An end of another state is no end of this file.
         let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
         let tail = tail.map(|(_, start, bytes)| (start, bytes));
-        Ok(Self { place, store, way, version, front, tail })
+        let cached = cached.and_then(|cached| Some((cached.pages(&version)?, cached)));
+        let cached = cached.map(|(pages, cached)| {
+            pages.keep(0, &front);
+            tail.iter().for_each(|(start, bytes)| pages.keep(*start, bytes));
+            (cached, pages)
+        });
+        Ok(Self { place, store, way, version, front, tail, cached })
     }
 
     /// Where it is.
@@ -165,7 +183,48 @@ impl Object {
         Ok(buffer)
     }
 
+    /// Fills `out` from the cache, or from the server, of which whole pages are asked then and kept.
     async fn pull(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let Some((cached, pages)) = &self.cached else { return self.pull_from_server(offset, out).await };
+        let mut done = 0;
+        while done < out.len() {
+            let (at, rest) = (offset + done as u64, out.get_mut(done..).unwrap_or_default());
+            let missing = match pages.look(at, rest) {
+                Look::Found(len) => {
+                    done += len;
+                    continue;
+                }
+                Look::Missing(missing) => missing,
+            };
+            let _lock = pages.lock(missing.start).await;
+            if pages.has(missing.start) {
+                continue; // somebody else has fetched it meanwhile
+            }
+            let range = pages.bytes_of(&missing);
+            let len = range.end.saturating_sub(range.start);
+            let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
+            let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
+            let pulled = self.pull_from_server(range.start, &mut buffer).await;
+            if matches!(pulled, Err(Fault::Changed)) {
+                cached.forget();
+            }
+            pulled?;
+            pages.keep(range.start, &buffer);
+            let within = usize::try_from(at.saturating_sub(range.start)).unwrap_or(usize::MAX);
+            let bytes: &[u8] = buffer.get(within..).unwrap_or_default();
+            let here = bytes.len().min(rest.len());
+            let (Some(to), Some(from)) =
+                (rest.get_mut(..here).filter(|to| !to.is_empty()), bytes.get(..here))
+            else {
+                return Err(LONGER); // a page has at least the byte that it was asked for
+            };
+            to.copy_from_slice(from);
+            done += here;
+        }
+        Ok(())
+    }
+
+    async fn pull_from_server(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let mut tries = Tries::new(&self.store);
         let mut done = 0;
         while done < out.len() {
@@ -235,6 +294,29 @@ async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
     }
 }
 
+/// The state that a file had when it was asked for last, if it still has.
+async fn still(store: &Store, way: &Way, cached: &Cached) -> Option<Version> {
+    let known = cached.known().filter(|known| known.size > 0)?;
+    if !cached.asks() {
+        return Some(known);
+    }
+    let _turn = store.turn().await;
+    // One byte, which comes only if the state is the same.
+    let answer = way.get(&Ask::Part(0..1), Some(&known)).await.ok()?;
+    let version = answer.version.clone();
+    gather(store, answer, 1, |_| Ok(())).await.ok()?;
+    known.is_same(&version).then_some(version)
+}
+
+/// The first bytes of a file, if all of them are in the cache.
+fn front_of(pages: &Pages, len: u64) -> AlignedBuf {
+    let filled = usize::try_from(len).ok().and_then(|len| {
+        let mut front = AlignedBuf::zeroed(len).ok()?;
+        matches!(pages.look(0, &mut front), Look::Found(found) if found == len).then_some(front)
+    });
+    filled.unwrap_or_default()
+}
+
 async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault> {
     let _turn = store.turn().await;
     let answer = way.get(ask, None).await?;
@@ -255,7 +337,9 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
 
 /// The end of a file, if the server gives ends.
 async fn first_tail(store: &Store, way: &Way) -> Option<First> {
-    first_once(store, way, &Ask::Tail(TAIL)).await.ok()
+    // The cache keeps whole pages.
+    let len = if store.options().cache.is_some() { TAIL.max(PAGE) } else { TAIL };
+    first_once(store, way, &Ask::Tail(len)).await.ok()
 }
 
 /// How often something failed, and what that means.

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cache::DiskCache;
+
 /// How files are fetched. The defaults suit a program that a person has started.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,6 +21,8 @@ pub struct Options {
     pub(crate) private_redirects: bool,
     pub(crate) instance_credentials: bool,
     pub(crate) environment: Environment,
+    pub(crate) cache: Option<DiskCache>,
+    pub(crate) revalidates: bool,
 }
 
 impl Default for Options {
@@ -35,6 +39,8 @@ impl Default for Options {
             private_redirects: false,
             instance_credentials: false,
             environment: Environment::process(),
+            cache: None,
+            revalidates: true,
         }
     }
 }
@@ -103,6 +109,23 @@ impl Options {
     #[must_use]
     pub const fn instance_credentials(mut self, allow: bool) -> Self {
         self.instance_credentials = allow;
+        self
+    }
+
+    /// Keeps what is read in a cache on the disk, and reads from there what has not changed: a file that was read before is opened by
+    /// one small request. What a server gives no strong entity tag is not kept.
+    #[must_use]
+    pub fn cache(mut self, cache: DiskCache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Whether a server is asked if a file that is in the cache is still the same; it is unless you say otherwise. Without, such a file is
+    /// opened by no request at all, and may be one that the server no longer has: only for what is checked against a hash that
+    /// you know. A file that has changed is an error then when more of it is asked for, and is forgotten.
+    #[must_use]
+    pub const fn revalidate(mut self, ask: bool) -> Self {
+        self.revalidates = ask;
         self
     }
 

@@ -56,6 +56,15 @@ pub enum Service {
 impl Service {
     const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gs), ("az", Self::Az)];
 
+    /// How the names of the variables begin with which the environment speaks of it.
+    pub(crate) const fn variables(self) -> &'static str {
+        match self {
+            Self::S3 => "AWS_",
+            Self::Gs => "GOOGLE_",
+            Self::Az => "AZURE_",
+        }
+    }
+
     /// The scheme of its URLs.
     #[must_use]
     pub const fn scheme(self) -> &'static str {

@@ -11,7 +11,12 @@ use testkit::servers::{Nginx, S3};
 /// All golden files that are models of one file.
 fn golden() -> Vec<PathBuf> {
     let folders = [
-        ("aero", "aero"), ("mag", "mag"), ("oinf", "oinf"), ("apr2", "apr"), ("apr", "apr"), ("safetensors", "safetensors"),
+        ("aero", "aero"),
+        ("mag", "mag"),
+        ("oinf", "oinf"),
+        ("apr2", "apr"),
+        ("apr", "apr"),
+        ("safetensors", "safetensors"),
         ("gguf", "gguf"),
     ];
     let mut files: Vec<PathBuf> =
@@ -87,7 +92,9 @@ fn a_set_is_read_from_a_bucket() {
     let s3 = S3::start();
     s3.make_bucket("sets");
     let folder = testkit::testdata("safetensors");
-    for file in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+    for file in
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
         s3.put("sets", file.file_name().unwrap().to_str().unwrap(), &std::fs::read(&file).unwrap());
     }
     let index = "set.safetensors.index.json";
@@ -138,6 +145,7 @@ fn what_is_not_signed_reads_nothing_of_a_bucket_that_wants_it() {
     let skipping = environment.into_iter().chain([("AWS_SKIP_SIGNATURE", "true".to_owned())]);
     let error = store(Environment::of(skipping)).open(&place).unwrap_err();
     assert!(error.to_string().contains("403"), "{error}");
-    let missing = store(Environment::of(s3.environment())).open(&"s3://private/n".parse().unwrap()).unwrap_err();
+    let missing =
+        store(Environment::of(s3.environment())).open(&"s3://private/n".parse().unwrap()).unwrap_err();
     assert!(missing.to_string().contains("no such file"), "{missing}");
 }

@@ -6,26 +6,20 @@ use sha2::{Digest as _, Sha256};
 
 /// What a page belongs to: an object in the state that a hash or an entity tag names. No secret can be read from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CacheKey([u8; 32]);
+pub(crate) struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// Bytes that are known by a hash of them, whatever URL leads there.
-    #[must_use]
-    pub fn pinned(pin: &str) -> Self {
-        Self::of("pin", &[pin])
-    }
-
     /// An object in the state that its entity tag names. `url` is without credentials and query; `server` is the endpoint that
     /// answers, where the URL does not say it. A weak tag (`W/…`) names no state of bytes: then there is no key.
     #[must_use]
-    pub fn tagged(server: &str, url: &str, etag: &str, len: u64) -> Option<Self> {
+    pub(crate) fn tagged(server: &str, url: &str, etag: &str, len: u64) -> Option<Self> {
         let is_strong = !etag.is_empty() && !etag.starts_with("W/");
         is_strong.then(|| Self::of("etag", &[server, url, etag, &len.to_string()]))
     }
 
     /// What stands at a URL, whatever that is.
     #[must_use]
-    pub fn url(server: &str, url: &str) -> Self {
+    pub(crate) fn url(server: &str, url: &str) -> Self {
         Self::of("url", &[server, url])
     }
 
@@ -54,11 +48,11 @@ impl fmt::Debug for CacheKey {
 
 /// What an object had when it was asked for last: with it the next question is whether that has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     /// The entity tag, as the server sends it.
-    pub etag: String,
+    pub(crate) etag: String,
     /// The number of bytes.
-    pub len: u64,
+    pub(crate) len: u64,
 }
 
 impl Known {

@@ -11,6 +11,7 @@
 
 mod evict;
 mod key;
+mod object;
 mod page;
 
 use std::fs::{self, File};
@@ -22,8 +23,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-pub use key::{CacheKey, Known};
-pub use page::PAGE;
+pub(crate) use key::{CacheKey, Known};
+pub(crate) use object::{Look, Pages};
+pub(crate) use page::PAGE;
 
 /// How many bytes of pages are kept where nothing else is asked for.
 pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
@@ -74,7 +76,7 @@ impl DiskCache {
 
     /// A page, if it is there and whole.
     #[must_use]
-    pub fn page(&self, key: &CacheKey, number: u64) -> Option<Bytes> {
+    pub(crate) fn page(&self, key: &CacheKey, number: u64) -> Option<Bytes> {
         let path = page::path(&self.pages(), key, number);
         let mut file = File::open(&path).ok()?;
         let Some(bytes) = page::read(&mut file) else {
@@ -93,12 +95,12 @@ impl DiskCache {
 
     /// Whether a page is there; whether it is whole is another question.
     #[must_use]
-    pub fn has(&self, key: &CacheKey, number: u64) -> bool {
+    pub(crate) fn has(&self, key: &CacheKey, number: u64) -> bool {
         page::path(&self.pages(), key, number).exists()
     }
 
     /// Keeps a page. If that is not possible, it is not kept.
-    pub fn keep(&self, key: &CacheKey, number: u64, bytes: &[u8]) {
+    pub(crate) fn keep(&self, key: &CacheKey, number: u64, bytes: &[u8]) {
         if self.0.size < bytes.len() as u64 || !self.make_room(bytes.len() as u64) {
             return;
         }
@@ -106,14 +108,14 @@ impl DiskCache {
     }
 
     /// Forgets a page, which has turned out to be wrong.
-    pub fn forget(&self, key: &CacheKey, number: u64) {
+    pub(crate) fn forget(&self, key: &CacheKey, number: u64) {
         let _ = fs::remove_file(page::path(&self.pages(), key, number));
     }
 
     /// Waits until nobody else, in any process, fetches pages of the object from that one on, and keeps others waiting as long as
     /// the result lives. `None` where there can be no lock: then the same pages may be fetched twice.
     #[must_use]
-    pub fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
+    pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
         let path = page::path(&self.pages(), key, number).with_extension("lock");
         let file =
             page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
@@ -123,15 +125,20 @@ impl DiskCache {
 
     /// What is known of the object at a URL.
     #[must_use]
-    pub fn known(&self, url: &CacheKey) -> Option<Known> {
+    pub(crate) fn known(&self, url: &CacheKey) -> Option<Known> {
         Known::parse(&fs::read(self.known_path(url)).ok()?)
     }
 
     /// Notes what an object had when it was asked for.
-    pub fn note(&self, url: &CacheKey, known: &Known) {
+    pub(crate) fn note(&self, url: &CacheKey, known: &Known) {
         if self.known(url).as_ref() != Some(known) {
             let _ = page::write_whole(&self.known_path(url), &[known.to_text().as_bytes()]);
         }
+    }
+
+    /// Forgets what is known of the object at a URL.
+    pub(crate) fn forget_known(&self, url: &CacheKey) {
+        let _ = fs::remove_file(self.known_path(url));
     }
 
     fn known_path(&self, url: &CacheKey) -> PathBuf {
@@ -160,7 +167,7 @@ impl DiskCache {
 /// Somebody fetches pages.
 #[derive(Debug)]
 #[must_use = "others fetch the same as soon as this is dropped"]
-pub struct PageLock {
+pub(crate) struct PageLock {
     path: PathBuf,
     _file: File,
 }

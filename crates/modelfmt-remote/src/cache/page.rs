@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::key::CacheKey;
 
 /// The bytes of a page; the last one of an object has what is left.
-pub const PAGE: u64 = 256 << 10;
+pub(crate) const PAGE: u64 = 256 << 10;
 /// The length of the hash before the bytes.
 pub(super) const HASH_LEN: u64 = 32;
 /// How the names of files begin that are being written.

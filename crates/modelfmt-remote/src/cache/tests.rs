@@ -23,7 +23,6 @@ fn pages_come_back_as_they_were_kept() {
         let other = CacheKey::tagged("", url, etag, len).unwrap();
         assert!(cache.page(&other, 0).is_none());
     }
-    assert!(cache.page(&CacheKey::pinned("s3://b/k"), 0).is_none());
     cache.forget(&key, 0);
     assert!(cache.page(&key, 0).is_none());
 }
@@ -65,7 +64,7 @@ fn the_longest_unused_pages_go_and_the_bound_holds() {
     }
     let oldest = (0..10).find(|number| cache.has(&key, *number)).unwrap();
     assert!(cache.page(&key, oldest).is_some()); // used, and so young again
-    let other = CacheKey::pinned("x");
+    let other = CacheKey::url("", "x");
     for number in 0..3 {
         cache.keep(&other, number, &[8; LEN]);
     }
@@ -135,7 +134,7 @@ fn a_cache_without_rights_or_room_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "no folder").unwrap();
-    let (cache, key) = (DiskCache::new(&file, 1 << 20), CacheKey::pinned("p"));
+    let (cache, key) = (DiskCache::new(&file, 1 << 20), CacheKey::url("", "p"));
     cache.keep(&key, 0, b"abc");
     cache.note(&key, &Known { etag: "e".to_owned(), len: 1 });
     assert!(cache.page(&key, 0).is_none() && cache.lock(&key, 0).is_none() && cache.known(&key).is_none());

@@ -1,0 +1,137 @@
+//! The pages of one object.
+
+use std::ops::Range;
+
+use super::{CacheKey, DiskCache, Known, PAGE, PageLock};
+
+/// What a cache has of one object in one state.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    cache: DiskCache,
+    key: CacheKey,
+    size: u64,
+}
+
+/// What there is of a range.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// So many bytes from its beginning were there.
+    Found(usize),
+    /// The pages of these numbers are missing, the first of which has its beginning.
+    Missing(Range<u64>),
+}
+
+impl Pages {
+    /// `None` if the state has no name.
+    pub(crate) fn new(cache: &DiskCache, server: &str, url: &str, known: &Known) -> Option<Self> {
+        let key = CacheKey::tagged(server, url, &known.etag, known.len)?;
+        Some(Self { cache: cache.clone(), key, size: known.len })
+    }
+
+    /// Fills the beginning of `out` with the bytes from `offset` on, as far as they are there.
+    pub(crate) fn look(&self, offset: u64, out: &mut [u8]) -> Look {
+        let end = offset.saturating_add(out.len() as u64);
+        let mut done = 0usize;
+        let mut at = offset;
+        while at < end {
+            let number = at / PAGE;
+            let Some(page) = self.page(number) else { break };
+            let within = usize::try_from(at % PAGE).unwrap_or(usize::MAX);
+            let bytes = page.get(within..).unwrap_or_default();
+            let rest = out.get_mut(done..).unwrap_or_default();
+            let here = bytes.len().min(rest.len());
+            if here == 0 {
+                break;
+            }
+            if let (Some(to), Some(from)) = (rest.get_mut(..here), bytes.get(..here)) {
+                to.copy_from_slice(from);
+            }
+            done += here;
+            at += here as u64;
+        }
+        if done > 0 || at >= end {
+            return Look::Found(done);
+        }
+        let (first, last) = (offset / PAGE, (end - 1) / PAGE);
+        let missing = (first + 1..=last).find(|&number| self.has(number)).unwrap_or(last + 1);
+        Look::Missing(first..missing)
+    }
+
+    fn page(&self, number: u64) -> Option<bytes::Bytes> {
+        let page = self.cache.page(&self.key, number)?;
+        let range = self.bytes_of(&(number..number + 1));
+        if page.len() as u64 == range.end.saturating_sub(range.start) {
+            return Some(page);
+        }
+        self.cache.forget(&self.key, number);
+        None
+    }
+
+    /// Whether a page is there.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.cache.has(&self.key, number)
+    }
+
+    /// The bytes of pages.
+    pub(crate) fn bytes_of(&self, pages: &Range<u64>) -> Range<u64> {
+        let at = |number: u64| number.saturating_mul(PAGE).min(self.size);
+        at(pages.start)..at(pages.end)
+    }
+
+    /// Keeps the pages that lie within `bytes`, which begin at `offset`.
+    pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        for number in offset.div_ceil(PAGE).. {
+            let range = self.bytes_of(&(number..number + 1));
+            if range.is_empty() || range.end > end {
+                return;
+            }
+            let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
+            if let Some(page) = bytes.get(index(range.start)..index(range.end)) {
+                self.cache.keep(&self.key, number, page);
+            }
+        }
+    }
+
+    /// Waits until nobody else fetches pages from that one on.
+    pub(crate) async fn lock(&self, number: u64) -> Option<PageLock> {
+        let (cache, key) = (self.cache.clone(), self.key);
+        tokio::task::spawn_blocking(move || cache.lock(&key, number)).await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_made_of_pages() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::new(folder.path(), 1 << 30);
+        let size = 3 * PAGE + 10;
+        let known = Known { etag: "\"e\"".to_owned(), len: size };
+        let pages = Pages::new(&cache, "", "u", &known).unwrap();
+        let bytes: Vec<u8> = (0..=250).cycle().take(usize::try_from(size).unwrap()).collect();
+        let mut out = vec![0; bytes.len()];
+        assert_eq!(pages.look(0, &mut out), Look::Missing(0..4));
+        assert_eq!(pages.look(size, &mut []), Look::Found(0));
+        // Only whole pages are kept, and the last, which is shorter.
+        let page = usize::try_from(PAGE).unwrap();
+        pages.keep(1, &bytes[1..2 * page + 5]);
+        pages.keep(3 * PAGE - 7, &bytes[3 * page - 7..]);
+        assert_eq!([0, 1, 2, 3].map(|number| pages.has(number)), [false, true, false, true]);
+        assert_eq!(pages.look(5, &mut out[5..]), Look::Missing(0..1));
+        assert_eq!(pages.look(PAGE + 3, &mut out[page + 3..]), Look::Found(page - 3));
+        assert!(out[page + 3..2 * page] == bytes[page + 3..2 * page]);
+        assert_eq!(pages.look(2 * PAGE, &mut out[2 * page..]), Look::Missing(2..3));
+        assert_eq!(pages.look(size - 2, &mut out[3 * page + 8..]), Look::Found(2));
+        assert_eq!(out[3 * page + 8..], bytes[3 * page + 8..]);
+        pages.keep(0, &bytes);
+        assert_eq!(pages.look(1, &mut out[1..]), Look::Found(bytes.len() - 1));
+        assert!(out[1..] == bytes[1..]);
+        // A page of another length belongs to something else.
+        cache.keep(&pages.key, 1, b"short");
+        assert_eq!(pages.look(PAGE, &mut out[page..]), Look::Missing(1..2));
+        assert!(!pages.has(1));
+    }
+}
