@@ -107,7 +107,7 @@ impl<'a> Pieces<'a> {
 
 /// Some values of one tensor: whole blocks, but for the last piece.
 #[derive(Clone, Copy)]
-struct Piece {
+pub(crate) struct Piece {
     tensor: usize,
     offset: u64,
     len: u64,
@@ -122,12 +122,20 @@ enum How {
     Raw,
 }
 
+impl Piece {
+    /// Values that are compressed by themselves: whole blocks, or the last of their tensor.
+    #[cfg(feature = "encrypt")]
+    pub(crate) const fn compressed(tensor: usize, offset: u64, len: u64) -> Self {
+        Self { tensor, offset, len, how: How::Compressed }
+    }
+}
+
 /// A piece that has been compressed.
-struct Done {
+pub(crate) struct Done {
     piece: Piece,
     /// Its blocks, and behind them whatever a buffer that is used again still holds.
-    bytes: Vec<u8>,
-    len: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) len: usize,
     crc: Crc,
 }
 
@@ -268,19 +276,19 @@ impl Writer<'_> {
 }
 
 /// What a thread keeps from piece to piece.
-struct Compressor {
+pub(crate) struct Compressor {
     values: AlignedBuf,
     /// Always the large one: the small one finds other matches, and which one a thread has must not matter.
     table: CompressTable,
 }
 
 impl Compressor {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { values: AlignedBuf::default(), table: CompressTable::large() }
     }
 
     /// Compresses a piece into `bytes`.
-    fn compress(
+    pub(crate) fn compress(
         &mut self,
         plan: &Plan,
         data: &dyn TensorData,

@@ -221,6 +221,8 @@ mod save;
 pub mod seal;
 #[cfg(feature = "sign")]
 mod sealed;
+#[cfg(feature = "encrypt")]
+mod sealed_writer;
 mod set;
 mod stored;
 mod stream;
@@ -238,6 +240,9 @@ pub use prefetch::{Prefetched, prefetch};
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
+#[cfg(feature = "encrypt")]
+#[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
+pub use sealed_writer::Written;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};

@@ -84,6 +84,13 @@ impl Flags {
         if on { Self(self.0 | flags.0) } else { self }
     }
 
+    /// The same flags without these.
+    #[cfg(feature = "encrypt")]
+    #[must_use]
+    pub(crate) const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
+    }
+
     /// The alignment that is promised for every tensor: 64, 32 or none.
     #[must_use]
     pub const fn alignment(self) -> Option<u64> {

@@ -111,6 +111,12 @@ mod on {
             shared.map(|_| recipient).map_err(|_| weak)
         }
 
+        /// The key as 32 bytes.
+        #[must_use]
+        pub const fn to_bytes(&self) -> [u8; 32] {
+            self.key
+        }
+
         /// The same key, of which the file does not say whose it is.
         #[must_use]
         pub const fn anonymous(mut self) -> Self {

@@ -8,14 +8,21 @@
 //! [`Access`] says what a caller demands and brings. A file never says whom to trust: without a key that the caller names, a
 //! signature proves nothing.
 
-#![allow(dead_code, reason = "what writes sealed files needs the rest")]
+#![cfg_attr(
+    not(feature = "encrypt"),
+    allow(dead_code, unused_imports, reason = "what writes and decrypts needs the rest")
+)]
 
 mod access;
 #[cfg(feature = "encrypt")]
 mod derive;
+#[cfg(feature = "encrypt")]
+mod digest;
 mod hash;
 mod keys;
 mod keys_section;
+#[cfg(feature = "encrypt")]
+mod options;
 pub(crate) mod read;
 mod section;
 #[cfg(feature = "encrypt")]
@@ -24,6 +31,8 @@ mod signatures;
 mod sizes;
 #[cfg(feature = "encrypt")]
 mod slots;
+#[cfg(feature = "encrypt")]
+pub(crate) mod tail;
 mod wire;
 
 pub use access::Access;
@@ -31,10 +40,52 @@ pub use keys::Argon2Caps;
 #[cfg(feature = "encrypt")]
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
 pub use keys::{Identity, Opener, Passphrase, RawKey, Recipient};
+#[cfg(feature = "encrypt")]
+#[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
+pub use options::SealOptions;
 pub use section::{Seal, SignatureInfo, SlotInfo};
 pub use signatures::{SigningKey, UnfitKey, VerifyingKey};
 
+#[cfg(feature = "encrypt")]
+pub(crate) use hash::statement;
 pub(crate) use hash::{Hash, hash_of, hex, page_node, pages_of, root as digest_of_nodes};
 pub(crate) use section::{FrontBytes, Opened, Section, SectionBytes};
 pub(crate) use sizes::plain_len;
 pub(crate) use wire::{END_LEN, TRAILER_LEN, Trailer};
+
+/// What sets that are signed as one need.
+pub(crate) mod set {
+    pub(crate) use super::hash::{hash, label};
+    pub(crate) use super::signatures::{Purpose, Signed};
+
+    use super::{Hash, VerifyingKey, signatures::Record};
+    use crate::error::SealFault;
+
+    /// Whether enough of the named keys have signed the statement of a set.
+    pub(crate) fn check(
+        signatures: &[Signed],
+        keys: &[VerifyingKey],
+        threshold: usize,
+        statement: &Hash,
+    ) -> Result<(), SealFault> {
+        let records: Vec<Record> =
+            signatures.iter().map(|&signed| Record { algorithm: 1, signed: Some(signed) }).collect();
+        super::signatures::check(&records, keys, threshold, Purpose::Set, statement)
+    }
+}
+
+/// What the writer of sealed files needs.
+#[cfg(feature = "encrypt")]
+pub(crate) mod write {
+    pub(crate) use super::derive::FileKeys;
+    pub(crate) use super::digest::Digester;
+    pub(crate) use super::segments::Cipher;
+    pub(crate) use super::wire::{Body, INDEX_SEALED, SealedExtent, Trailer};
+}
+
+/// What tests choose that nothing else may.
+#[cfg(all(test, feature = "encrypt"))]
+pub(crate) mod testing {
+    pub(crate) use super::options::Random;
+    pub(crate) use super::slots::Costs;
+}

@@ -61,6 +61,11 @@ impl Cipher {
         Self { cipher, uuid, module, segment: usize::try_from(segment).unwrap_or(usize::MAX).max(1), count }
     }
 
+    /// The bytes that `plain` bytes take when they are encrypted.
+    pub(crate) fn stored_len(plain: u64, segment: u64) -> Option<u64> {
+        crate::seal::sizes::stored_len(plain, segment)
+    }
+
     fn nonce_and_aad(&self, number: u64) -> ([u8; 12], [u8; 32]) {
         let last = u32::from(number.saturating_add(1) == self.count);
         let (module, ordinal) = self.module.numbers();

@@ -1,7 +1,6 @@
 //! How long encrypted bytes are.
 
 use crate::error::SealFault;
-use crate::seal::wire::structure;
 
 /// What authenticates each segment stands behind it.
 pub(crate) const TAG: u64 = 16;
@@ -17,7 +16,8 @@ pub(crate) fn plain_len(size: u64, segment: u64) -> Result<u64, SealFault> {
     let last = (size - 1) % stored + 1;
     let count = size.div_ceil(stored);
     if last <= TAG {
-        return Err(structure("the stored size of a tensor is not one that segments make"));
+        let what = "the stored size of a tensor is not one that segments make";
+        return Err(SealFault::Structure(what.to_owned()));
     }
     let plain = size - count * TAG; // each of them has more than a tag
     if plain > MAX_PLAIN {

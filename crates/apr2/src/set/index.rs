@@ -15,6 +15,11 @@ pub struct SetIndex {
     /// For each tensor, the number of its shard.
     homes: Vec<u32>,
     len: u64,
+    #[cfg(feature = "sign")]
+    seal: Option<super::seal::SetSeal>,
+    /// What the manifest has been checked against.
+    #[cfg(feature = "sign")]
+    pub(super) checked: Option<std::sync::Arc<crate::seal::Access>>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +69,21 @@ impl SetIndex {
             names: NameTable::default(),
             homes: Vec::new(),
             len: text.len() as u64,
+            #[cfg(feature = "sign")]
+            seal: None,
+            #[cfg(feature = "sign")]
+            checked: None,
         };
+        #[cfg(feature = "sign")]
+        if let Some(seal) = object.get("seal") {
+            let refused = |fault| malformed(Part::new("manifest").with_field("seal"), 0, fault);
+            let object = seal.as_object();
+            let object = object.ok_or_else(|| {
+                refused(crate::error::SealFault::Structure("`seal` is no object".to_owned()))
+            })?;
+            let parsed = super::seal::SetSeal::parse(object, manifest.shards.len());
+            manifest.seal = Some(parsed.map_err(refused)?);
+        }
         let map = object.required_object("tensor_shard_map").map_err(key)?;
         Limits::check("the number of tensors", map.len() as u64, limits.tensors)?;
         for (name, shard) in map {
@@ -115,6 +134,11 @@ impl SetIndex {
     #[must_use]
     pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
         self.shards.get(number).map(Entry::shard)
+    }
+
+    #[cfg(feature = "sign")]
+    pub(super) const fn seal(&self) -> Option<&super::seal::SetSeal> {
+        self.seal.as_ref()
     }
 
     /// The length of the manifest's text in bytes.

@@ -3,6 +3,8 @@
 mod index;
 mod plan;
 mod reader;
+#[cfg(feature = "sign")]
+mod seal;
 mod verify;
 
 pub use index::{SetIndex, Shard};

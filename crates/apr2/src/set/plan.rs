@@ -108,7 +108,44 @@ impl SetPlan {
             crcs.push(plan.write_whole(&DataFrom { data, first: *first }, &output, work)?);
             set.done(name, output)?;
         }
-        set.commit(self.manifest(&crcs)?.as_bytes())
+        set.commit(self.manifest(&crcs, None)?.as_bytes())
+    }
+
+    /// As [`write`](Self::write), sealed: each shard by itself, and all of them signed as one.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write) and [`Plan::write_sealed`]; if the index is to be hidden.
+    #[cfg(feature = "encrypt")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
+    pub fn write_sealed(
+        &self,
+        options: &crate::seal::SealOptions,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let refused = |fault: crate::error::SealFault| unfit(Part::new("manifest"), fault);
+        if options.hides_index {
+            let what = "a set cannot hide its index: the manifest names all tensors; write one file";
+            return Err(refused(crate::error::SealFault::Limit(what.to_owned())));
+        }
+        let names = self.shards.iter().map(|shard| &shard.name);
+        let mut set = NewSet::begin(files, &self.manifest_name, names)?;
+        let (mut crcs, mut statements) = (Vec::new(), Vec::new());
+        for ShardPlan { name, plan, first } in &self.shards {
+            let output = set.create(name)?;
+            let written = plan.write_sealed(options, &DataFrom { data, first: *first }, &output, work)?;
+            crcs.push(written.crc);
+            statements.push(written.statement);
+            set.done(name, output)?;
+        }
+        let files: Vec<&str> = self.shards.iter().map(|shard| shard.name.as_str()).collect();
+        let mut map = Vec::new();
+        for (shard, number) in self.shards.iter().zip(0u32..) {
+            map.extend(shard.plan.tensors().iter().map(|tensor| (tensor.name, number)));
+        }
+        let seal = super::seal::SetSeal::new(options, statements, &files, &map).map_err(refused)?;
+        set.commit(self.manifest(&crcs, Some(seal.to_object()))?.as_bytes())
     }
 
     /// Writes the model into a folder, which must exist.
@@ -127,7 +164,7 @@ impl SetPlan {
     }
 
     /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each.
-    fn manifest(&self, crcs: &[Crc]) -> Result<String, WriteError> {
+    fn manifest(&self, crcs: &[Crc], seal: Option<Object>) -> Result<String, WriteError> {
         let shards = self.shards.iter().zip(crcs).map(|(shard, crc)| {
             Object::from_iter([
                 ("file", Value::from(shard.name.as_str())),
@@ -147,6 +184,9 @@ impl SetPlan {
         manifest.insert("shard_count", self.shards.len());
         manifest.insert("shards", shards.collect::<Value>());
         manifest.insert("tensor_shard_map", map);
+        if let Some(seal) = seal {
+            manifest.insert("seal", seal);
+        }
         json::to_string_pretty(&manifest).map_err(|error| {
             unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
         })

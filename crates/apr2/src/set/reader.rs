@@ -1,15 +1,24 @@
 //! Opens sharded models: what [`modelfmt_core::SetReader`] asks of the format.
 
+#[cfg(feature = "sign")]
+use std::sync::Arc;
+
 use modelfmt_core::{
     Error, Execution, FetchFiles, Limits, Report, VerifyLevel,
     author::{OpenSet, ShardMap},
 };
+#[cfg(feature = "sign")]
+use modelfmt_core::{Fetch, Part};
 
 use super::SetIndex;
 use crate::error::Result;
+#[cfg(feature = "sign")]
+use crate::error::malformed;
 use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::reader::{OpenOptions, Reader};
+#[cfg(feature = "sign")]
+use crate::seal::Access;
 
 modelfmt_core::set_reader! {
     "APR2", SetIndex, Reader, OpenOptions, Result, &Metadata;
@@ -30,6 +39,51 @@ impl ShardMap for SetIndex {
 
     fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Self::parse(text, limits)
+    }
+
+    /// A manifest that says of which content its shards are is checked before it is used.
+    #[cfg(feature = "sign")]
+    async fn read<F: FetchFiles>(
+        source: &(impl Fetch + ?Sized),
+        _: &str,
+        _: &F,
+        options: &modelfmt_core::OpenOptions,
+    ) -> Result<Self> {
+        let (len, limits) = (source.size(), options.limits_ref());
+        Limits::check("the length of the index of the set", len, limits.index_len)?;
+        let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
+        let mut set = Self::parse(&text, limits)?;
+        let access = options.own::<Access>();
+        let checked = super::seal::check_manifest(&set, access.as_deref().unwrap_or(&Access::new()));
+        checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
+        set.checked = access;
+        Ok(set)
+    }
+
+    #[cfg(feature = "sign")]
+    fn shard_options(
+        &self,
+        number: usize,
+        options: modelfmt_core::OpenOptions,
+    ) -> modelfmt_core::OpenOptions {
+        let Some(&statement) = self.seal().and_then(|seal| seal.statements.get(number)) else {
+            return options;
+        };
+        let access = options.own::<Access>();
+        let is_checked = match (&access, &self.checked) {
+            (Some(access), Some(checked)) => Arc::ptr_eq(access, checked),
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        let access = access.as_deref().cloned().unwrap_or_default();
+        // An index that was checked against something else proves nothing: then each shard has to.
+        let access = if is_checked { access.of_shard(statement) } else { access.statement(statement) };
+        options.with_own(Arc::new(access))
+    }
+
+    #[cfg(feature = "sign")]
+    fn binds_content(&self) -> bool {
+        self.seal().is_some()
     }
 
     fn text_len(&self) -> u64 {

@@ -87,6 +87,17 @@ pub trait ShardMap: Sized {
         }
     }
 
+    /// How a file is opened, where the index says more of it than the options of the set.
+    fn shard_options(&self, number: usize, options: OpenOptions) -> OpenOptions {
+        let _ = number;
+        options
+    }
+
+    /// Whether the index says which content each file must have, so that no file is taken for another by its identity.
+    fn binds_content(&self) -> bool {
+        false
+    }
+
     /// The length of the text in bytes.
     fn text_len(&self) -> u64;
 

@@ -160,11 +160,13 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
             self.check_size(number, source.size())?;
         }
         // Another path to the head would be a part without values.
-        let id = if self.map.head() == Some(number) { None } else { source.file_id() };
+        let is_alone = self.map.head() == Some(number) || self.map.binds_content();
+        let id = if is_alone { None } else { source.file_id() };
         let index = match self.map.shard_index(number).or_else(|| self.shards.index(id)) {
             Some(known) => Ok(known),
             None => {
-                let parser = M::Index::parser(source.size(), &self.options_of(number));
+                let options = self.map.shard_options(number, self.options_of(number));
+                let parser = M::Index::parser(source.size(), &options);
                 parse_fetched(parser, &source).await.map(|index| self.shards.keep_index(id, Arc::new(index)))
             }
         };

@@ -1,0 +1,236 @@
+//! How a file is sealed: who signs, who can open it.
+
+use hpke::rand_core::{TryCryptoRng, TryRng};
+
+use crate::error::SealFault;
+use crate::seal::derive::{FileKeys, Secret};
+use crate::seal::hash::Hash;
+use crate::seal::keys::{Argon2Caps, Passphrase, RawKey, Recipient};
+use crate::seal::keys_section::Slot;
+use crate::seal::signatures::{Purpose, Signed, SigningKey};
+use crate::seal::slots::{self, Costs};
+
+/// How a file is sealed: who signs it, and who can open it. Without anybody who can open it, it is not encrypted.
+///
+/// ```
+/// use apr2::seal::{Access, Identity, SealOptions, SigningKey};
+/// use apr2::write::MemoryFile;
+/// use apr2::{DType, Execution, Metadata, OpenOptions, Plan, TensorSpec, WriteOptions};
+///
+/// let (alice, carol) = (SigningKey::from_bytes(&[1; 32]), Identity::from_bytes(&[2; 32])); // from files, really
+/// let plan = Plan::new([TensorSpec::new("w", DType::U8, vec![3])], &Metadata::new("tiny", Default::default()), &WriteOptions::new())?;
+/// let seal = SealOptions::new().sign(alice.clone()).recipient(carol.recipient());
+/// let file = MemoryFile::new();
+/// plan.write_sealed(&seal, &[[1u8, 2, 3]], &file, &Execution::default())?;
+///
+/// let access = Access::new().trust(alice.verifying_key()).open_with(carol);
+/// let model = OpenOptions::new().access(access).open_source(file.into_bytes())?;
+/// assert_eq!(model.tensor("w")?.bytes(), [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SealOptions {
+    pub(crate) signers: Vec<SigningKey>,
+    pub(crate) revision: u64,
+    pub(crate) hides_index: bool,
+    pub(crate) segment: u64,
+    pub(crate) page: u64,
+    openers: Vec<NewSlot>,
+    pub(crate) random: Random,
+}
+
+#[derive(Clone, Debug)]
+enum NewSlot {
+    Recipient(Recipient),
+    Passphrase(Passphrase, Costs),
+    RawKey(RawKey, Vec<u8>),
+    /// Of a type that nobody knows.
+    #[cfg(test)]
+    Unknown(Slot),
+}
+
+impl Default for SealOptions {
+    fn default() -> Self {
+        Self {
+            signers: Vec::new(),
+            revision: 0,
+            hides_index: false,
+            segment: 1 << 16,
+            page: 1 << 18,
+            openers: Vec::new(),
+            random: Random::System,
+        }
+    }
+}
+
+impl SealOptions {
+    /// Nobody signs, and nothing is encrypted.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has this key sign the file.
+    #[must_use]
+    pub fn sign(mut self, key: SigningKey) -> Self {
+        self.signers.push(key);
+        self
+    }
+
+    /// Encrypts the file, so that the owner of this key can open it.
+    #[must_use]
+    pub fn recipient(mut self, recipient: Recipient) -> Self {
+        self.openers.push(NewSlot::Recipient(recipient));
+        self
+    }
+
+    /// Encrypts the file, so that who knows the passphrase can open it. Trying one takes 64 MiB and three passes.
+    #[must_use]
+    pub fn passphrase(self, passphrase: Passphrase) -> Self {
+        self.passphrase_at(passphrase, Costs { memory: 64 << 10, passes: 3, lanes: 4 })
+    }
+
+    pub(crate) fn passphrase_at(mut self, passphrase: Passphrase, costs: Costs) -> Self {
+        self.openers.push(NewSlot::Passphrase(passphrase, costs));
+        self
+    }
+
+    /// Encrypts the file, so that who has this key can open it. The file shows `id`, which says what to ask a key service for:
+    /// at most 1024 bytes.
+    #[must_use]
+    pub fn raw_key(mut self, key: RawKey, id: impl Into<Vec<u8>>) -> Self {
+        self.openers.push(NewSlot::RawKey(key, id.into()));
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unknown(mut self, kind: u16, payload: Vec<u8>) -> Self {
+        self.openers.push(NewSlot::Unknown(Slot { kind, payload }));
+        self
+    }
+
+    /// The revision that a caller may demand as the least.
+    #[must_use]
+    pub const fn revision(mut self, revision: u64) -> Self {
+        self.revision = revision;
+        self
+    }
+
+    /// Encrypts names, shapes and metadata too. How many tensors there are and what they take stays visible.
+    #[must_use]
+    pub const fn hide_index(mut self, hide: bool) -> Self {
+        self.hides_index = hide;
+        self
+    }
+
+    /// Whether the file is encrypted.
+    #[must_use]
+    pub fn encrypts(&self) -> bool {
+        !self.openers.is_empty()
+    }
+
+    /// Slots for all who can open the file.
+    pub(crate) fn slots(&self, keys: &FileKeys) -> Result<Vec<Slot>, SealFault> {
+        let mut all = Vec::with_capacity(self.openers.len());
+        for opener in &self.openers {
+            all.push(match opener {
+                NewSlot::Recipient(recipient) => {
+                    let mut random = Drawing { random: &self.random, fault: None };
+                    let slot = slots::for_recipient(recipient, keys.file_key(), &keys.uuid, &mut random)?;
+                    if let Some(fault) = random.fault {
+                        return Err(fault);
+                    }
+                    slot
+                }
+                NewSlot::Passphrase(passphrase, costs) => {
+                    costs.check(&Argon2Caps::default())?;
+                    let (salt, nonce) = (self.random.array()?, self.random.array()?);
+                    slots::for_passphrase(passphrase, *costs, salt, nonce, keys.file_key(), &keys.uuid)?
+                }
+                NewSlot::RawKey(_, id) if id.len() > 1024 => {
+                    return Err(SealFault::Limit("the id of a key has more than 1024 bytes".to_owned()));
+                }
+                NewSlot::RawKey(key, id) => {
+                    slots::for_raw_key(key, id, self.random.array()?, keys.file_key(), &keys.uuid)?
+                }
+                #[cfg(test)]
+                NewSlot::Unknown(slot) => slot.clone(),
+            });
+        }
+        Ok(all)
+    }
+
+    /// A signature of each who signs.
+    pub(crate) fn sign_statement(&self, statement: &Hash) -> Vec<Signed> {
+        self.signers.iter().filter_map(|key| key.sign(Purpose::File, statement).signed).collect()
+    }
+
+    /// Fresh keys for a file that is about to be written: none is ever used for a second one.
+    pub(crate) fn fresh_keys(&self) -> Result<FileKeys, SealFault> {
+        let uuid = self.random.array()?;
+        let file_key: Secret =
+            zeroize::Zeroizing::new(if self.encrypts() { self.random.array()? } else { [0; 32] });
+        Ok(FileKeys::new(file_key, uuid))
+    }
+}
+
+/// Where randomness comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Random {
+    System,
+    /// What a test says, in the order in which it is asked for.
+    #[cfg(test)]
+    Fixed(std::sync::Arc<std::sync::Mutex<std::collections::VecDeque<u8>>>),
+}
+
+impl Random {
+    fn fill(&self, out: &mut [u8]) -> Result<(), SealFault> {
+        match self {
+            Self::System => getrandom::fill(out)
+                .map_err(|error| SealFault::Limit(format!("the system gives no randomness: {error}"))),
+            #[cfg(test)]
+            Self::Fixed(bytes) => {
+                let mut bytes = bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                for byte in out {
+                    *byte =
+                        bytes.pop_front().ok_or_else(|| SealFault::Limit("no more randomness".to_owned()))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn array<const N: usize>(&self) -> Result<[u8; N], SealFault> {
+        let mut out = [0; N];
+        self.fill(&mut out).map(|()| out)
+    }
+}
+
+/// Randomness for code that cannot fail: a failure is kept, and looked at before what was made is used.
+struct Drawing<'a> {
+    random: &'a Random,
+    fault: Option<SealFault>,
+}
+
+impl TryRng for Drawing<'_> {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        let mut out = [0; 4];
+        self.try_fill_bytes(&mut out).map(|()| u32::from_le_bytes(out))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        let mut out = [0; 8];
+        self.try_fill_bytes(&mut out).map(|()| u64::from_le_bytes(out))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Self::Error> {
+        if let Err(fault) = self.random.fill(out) {
+            self.fault = Some(fault);
+        }
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Drawing<'_> {}

@@ -1,0 +1,175 @@
+//! What a manifest says of its shards when they are sealed as one: the statement of each, signed together.
+
+use modelfmt_core::value::{Object, Value};
+
+use crate::error::SealFault;
+#[cfg(feature = "encrypt")]
+use crate::seal::set::Purpose;
+use crate::seal::set::{Signed, check, hash, label};
+use crate::seal::{Access, Hash, hex};
+
+use super::index::SetIndex;
+
+/// The key `seal` of a manifest.
+#[derive(Clone, Debug)]
+pub(crate) struct SetSeal {
+    uuid: [u8; 16],
+    revision: u64,
+    pub(crate) statements: Vec<Hash>,
+    signatures: Vec<Signed>,
+}
+
+fn structure(what: &str) -> SealFault {
+    SealFault::Structure(format!("the manifest's `seal` {what}"))
+}
+
+fn bytes<const N: usize>(value: Option<&Value>) -> Option<[u8; N]> {
+    let text = value?.as_str()?.as_bytes();
+    let mut out = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+    for (byte, [high, low]) in out.iter_mut().zip(text.as_chunks::<2>().0) {
+        *byte = u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()?;
+    }
+    Some(out)
+}
+
+impl SetSeal {
+    pub(super) fn parse(object: &Object, shards: usize) -> Result<Self, SealFault> {
+        match object.get("version").and_then(Value::as_u64) {
+            Some(1) => {}
+            Some(other) => {
+                return Err(SealFault::Version(format!("version {other} of the manifest's `seal`")));
+            }
+            None => return Err(structure("has no version")),
+        }
+        let list = |key: &str| object.get(key).and_then(Value::as_array);
+        let statements = list("statements").ok_or_else(|| structure("has no statements"))?;
+        if statements.len() != shards {
+            return Err(structure("does not have a statement for each shard"));
+        }
+        let mut signatures = Vec::new();
+        for signature in list("signatures").ok_or_else(|| structure("has no signatures"))?.iter() {
+            let record =
+                signature.as_object().ok_or_else(|| structure("has a signature that is no object"))?;
+            if record.get("alg").and_then(Value::as_str) != Some("ed25519") {
+                continue; // others are skipped
+            }
+            let signed = bytes(record.get("key_id")).zip(bytes(record.get("signature")));
+            let (key_id, signature) = signed.ok_or_else(|| structure("has a signature that is none"))?;
+            signatures.push(Signed { key_id, signature });
+            if signatures.len() > 512 {
+                return Err(SealFault::Limit("a set has more than 512 signatures".to_owned()));
+            }
+        }
+        let statements = statements.iter().map(|text| bytes(Some(&text))).collect::<Option<Vec<_>>>();
+        Ok(Self {
+            uuid: bytes(object.get("set_uuid")).ok_or_else(|| structure("has no set_uuid"))?,
+            revision: object
+                .get("revision")
+                .and_then(Value::as_u64)
+                .ok_or_else(|| structure("has no revision"))?,
+            statements: statements.ok_or_else(|| structure("has a statement that is none"))?,
+            signatures,
+        })
+    }
+
+    /// Signs the shards of a set as one.
+    #[cfg(feature = "encrypt")]
+    pub(super) fn new(
+        options: &crate::seal::SealOptions,
+        statements: Vec<Hash>,
+        shards: &[&str],
+        map: &[(&str, u32)],
+    ) -> Result<Self, SealFault> {
+        let uuid = options.random.array()?;
+        let mut seal = Self { uuid, revision: options.revision, statements, signatures: Vec::new() };
+        let statement = seal.statement(shards.iter().copied(), map)?;
+        let signed = options.signers.iter().filter_map(|key| key.sign(Purpose::Set, &statement).signed);
+        seal.signatures = signed.collect();
+        Ok(seal)
+    }
+
+    /// The hash of all that a signature of the set vouches for.
+    fn statement<'a>(
+        &self,
+        shards: impl ExactSizeIterator<Item = &'a str>,
+        map: &[(&str, u32)],
+    ) -> Result<Hash, SealFault> {
+        let mut out = label("set");
+        let count = |n: usize| u32::try_from(n).map_err(|_| structure("has too many entries"));
+        let name = |text: &str, out: &mut Vec<u8>| {
+            let len = u16::try_from(text.len()).map_err(|_| structure("has a name that is too long"))?;
+            out.extend(len.to_le_bytes());
+            out.extend(text.as_bytes());
+            Ok::<_, SealFault>(())
+        };
+        out.extend(self.uuid);
+        out.extend(self.revision.to_le_bytes());
+        out.extend(count(shards.len())?.to_le_bytes());
+        for (file, statement) in shards.zip(&self.statements) {
+            name(file, &mut out)?;
+            out.extend(statement);
+        }
+        let mut sorted = map.to_vec();
+        sorted.sort_unstable_by_key(|(name, _)| name.as_bytes());
+        out.extend(count(sorted.len())?.to_le_bytes());
+        for (tensor, shard) in sorted {
+            name(tensor, &mut out)?;
+            out.extend(shard.to_le_bytes());
+        }
+        Ok(hash(&[&out]))
+    }
+
+    #[cfg(feature = "encrypt")]
+    pub(super) fn to_object(&self) -> Object {
+        let signature = |signed: &Signed| {
+            Object::from_iter([
+                ("alg", Value::from("ed25519")),
+                ("key_id", Value::from(hex(&signed.key_id))),
+                ("signature", Value::from(hex(&signed.signature))),
+            ])
+        };
+        let mut object = Object::new();
+        object.insert("version", 1u64);
+        object.insert("set_uuid", hex(&self.uuid));
+        object.insert("revision", self.revision);
+        object
+            .insert("statements", self.statements.iter().map(|statement| hex(statement)).collect::<Value>());
+        object.insert("signatures", self.signatures.iter().map(signature).collect::<Value>());
+        object
+    }
+}
+
+/// Checks a manifest against what the caller demands: its list of statements is what each shard is held to.
+pub(super) fn check_manifest(set: &SetIndex, access: &Access) -> Result<(), SealFault> {
+    let Some(seal) = set.seal() else {
+        return match access.demands() {
+            true => Err(SealFault::Missing("a sealed model is demanded, and the manifest has no `seal`")),
+            false => Ok(()),
+        };
+    };
+    if set.names().is_empty() {
+        return Err(SealFault::Limit("a set whose shards hide their names is not read".to_owned()));
+    }
+    let shard = |position| set.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
+    let map: Vec<(&str, u32)> = set
+        .names()
+        .iter()
+        .enumerate()
+        .filter_map(|(position, name)| Some((name, shard(position)?)))
+        .collect();
+    let statement = seal.statement(set.shards().map(|shard| shard.path), &map)?;
+    if !access.signers.is_empty() || access.threshold > 0 {
+        check(&seal.signatures, &access.signers, access.threshold, &statement)?;
+    }
+    if access.statement.is_some_and(|demanded| demanded != statement) {
+        return Err(SealFault::Set(format!("the statement is {}, another is demanded", hex(&statement))));
+    }
+    match access.min_revision.filter(|&least| seal.revision < least) {
+        Some(least) => Err(SealFault::Revision { found: seal.revision, least }),
+        None => Ok(()),
+    }
+}
