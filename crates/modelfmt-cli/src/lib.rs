@@ -10,6 +10,8 @@ mod flags;
 mod formats;
 mod json;
 mod progress;
+#[cfg(feature = "remote")]
+mod remote;
 mod stop;
 mod streams;
 mod units;

@@ -1,6 +1,7 @@
 //! Standard input and output in place of files, and pipes: what has to be read or written at positions goes through a
 //! temporary file, which has no name and so never stays behind.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::path::Path;
@@ -8,9 +9,13 @@ use std::path::Path;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
+#[cfg(feature = "remote")]
+use modelfmt_remote::Location;
 
 use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
 use crate::stop;
 
 /// Bytes that are copied at once.
@@ -21,9 +26,9 @@ pub(crate) fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Opens a model: a path, or `-`.
+/// Opens a model: a path, a URL, or `-`.
 pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
-    open_with(path, &open.options())
+    open_with(path, open, &open.options())
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
@@ -31,36 +36,44 @@ pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
     let ignoring = open.options().ignore_checksum(true);
     if no_verify {
-        return open_with(path, &ignoring);
+        return open_with(path, open, &ignoring);
     }
-    match open_with(path, &open.options()) {
-        Err(Failure::Job(modelfmt::Error::File { path, error })) => {
-            Err(Failure::Job(match ignoring.open(&path) {
-                Ok(_) => modelfmt::Error::Damaged { path, error: Box::new(error) },
-                Err(_) => modelfmt::Error::File { path, error },
+    match open_with(path, open, &open.options()) {
+        Err(Failure::Job(modelfmt::Error::File { path: name, error })) => {
+            Err(Failure::Job(match open_with(path, open, &ignoring) {
+                Ok(_) => modelfmt::Error::Damaged { path: name, error: Box::new(error) },
+                Err(_) => modelfmt::Error::File { path: name, error },
             }))
         }
         opened => opened,
     }
 }
 
-fn open_with(path: &Path, options: &OpenOptions) -> Result<Model> {
-    let Some(file) = stream(path)? else { return options.open(path).map_err(|error| missing(path, error)) };
-    Ok(options.open_source(&path.to_string_lossy(), Box::new(file), None)?)
-}
-
-/// Says what helps where an address was given in place of a path.
-fn missing(path: &Path, error: modelfmt::Error) -> Failure {
-    let name = path.display().to_string();
-    match &error {
-        modelfmt::Error::Open { .. } if name.contains("://") => {
-            Failure::Input(format!("{name}: no such file; download it first, or send it into `modelfmt … -`"))
+fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Model> {
+    match place(path, open)? {
+        Place::Path(path) => Ok(options.open(path)?),
+        Place::Stream(file) => Ok(options.open_source(&path.to_string_lossy(), Box::new(file), None)?),
+        #[cfg(feature = "remote")]
+        Place::Remote(Remote { name, source, files }) => {
+            Ok(options.open_source(&name, source, Some(files))?)
         }
-        _ => error.into(),
     }
 }
 
-/// Verifies a model: a path, or `-`.
+/// An argument as it may be printed: of a URL, without what may be secret.
+pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
+    let text = path.to_string_lossy();
+    let Some((scheme, _)) = text.split_once("://").filter(|_| !path.exists()) else {
+        return Cow::Borrowed(path);
+    };
+    #[cfg(feature = "remote")]
+    if let Ok(Some(place)) = crate::remote::location(path) {
+        return Cow::Owned(place.to_string().into());
+    }
+    Cow::Owned(format!("{scheme}://…").into())
+}
+
+/// Verifies a model: a path, a URL, or `-`.
 pub(crate) fn verify(
     path: &Path,
     level: VerifyLevel,
@@ -68,10 +81,58 @@ pub(crate) fn verify(
     work: &Execution<'_>,
 ) -> Result<FileReport> {
     let options = open.options();
-    Ok(match stream(path)? {
-        Some(file) => options.verify_source(&path.to_string_lossy(), Box::new(file), level, work),
-        None => options.verify(path, level, work),
+    let place = match place(path, open) {
+        // The error names the file: a URL without what may be secret in it.
+        Err(Failure::Job(modelfmt::Error::Open { path, source })) => {
+            let error = modelfmt::Error::Open { path: path.clone(), source };
+            return Ok(options.unreadable(path, &error, level));
+        }
+        place => place?,
+    };
+    Ok(match place {
+        Place::Path(path) => options.verify(path, level, work),
+        Place::Stream(file) => {
+            options.verify_source(&path.to_string_lossy(), Box::new(file), None, level, work)
+        }
+        #[cfg(feature = "remote")]
+        Place::Remote(Remote { name, source, files }) => {
+            options.verify_source(&name, source, Some(files), level, work)
+        }
     })
+}
+
+/// Where a model is read from.
+enum Place<'a> {
+    Path(Cow<'a, Path>),
+    Stream(FileSource),
+    #[cfg(feature = "remote")]
+    Remote(Remote),
+}
+
+#[cfg(feature = "remote")]
+fn place<'a>(path: &'a Path, open: &OpenArgs) -> Result<Place<'a>> {
+    match crate::remote::location(path)? {
+        Some(Location::File(path)) => Ok(Place::Path(Cow::Owned(path))),
+        Some(place) => crate::remote::open(&place, open).map(Place::Remote),
+        None => local(path),
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+fn place<'a>(path: &'a Path, _: &OpenArgs) -> Result<Place<'a>> {
+    let text = path.to_string_lossy();
+    // The rest of a URL may be secret.
+    if let Some((scheme @ ("s3" | "gs" | "az" | "http" | "https" | "hf" | "file"), _)) =
+        text.split_once("://")
+    {
+        let help = "this build has the feature `remote` switched off; download the file first, or send it into `modelfmt … -`";
+        return Err(Failure::Input(format!("{scheme}://…: {help}")));
+    }
+    local(path)
+}
+
+fn local(path: &Path) -> Result<Place<'_>> {
+    Ok(stream(path)?.map_or(Place::Path(Cow::Borrowed(path)), Place::Stream))
 }
 
 /// What cannot be opened by its path and read at positions: standard input and pipes.

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::path::PathBuf;
 
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{BoxSource, FileSource};
+use modelfmt_core::source::{BoxSource, FileSource, SharedFiles};
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
 #[cfg(not(target_arch = "wasm32"))]
@@ -41,7 +41,7 @@ pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) 
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
 pub fn verify_source(name: &str, source: BoxSource, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
-    OpenOptions::new().verify_source(name, source, level, work)
+    OpenOptions::new().verify_source(name, source, None, level, work)
 }
 
 /// A checksum that a reader would refuse is one of the findings.
@@ -56,18 +56,27 @@ impl OpenOptions {
         options.reported(path, options.open(path), detect, level, work)
     }
 
-    /// As [`verify_source`], with options.
+    /// As [`verify_source`], with options, and with what opens the other files of a set.
     #[must_use]
     pub fn verify_source(
         &self,
         name: &str,
         source: BoxSource,
+        files: Option<SharedFiles>,
         level: VerifyLevel,
         work: &Execution<'_>,
     ) -> FileReport {
         let format = Format::detect(&source).ok().flatten();
         let options = self.clone().ignore_checksum(true);
-        options.reported(Path::new(name), options.open_source(name, source, None), || format, level, work)
+        options.reported(Path::new(name), options.open_source(name, source, files), || format, level, work)
+    }
+
+    /// The report on a file that could not even be opened, with the error that says why.
+    #[must_use]
+    pub fn unreadable(&self, path: impl AsRef<Path>, error: &Error, level: VerifyLevel) -> FileReport {
+        let path = path.as_ref();
+        let report = Report::unreadable(level, error.without_path(path));
+        FileReport { path: path.to_owned(), format: None, pin: self.pin, report }
     }
 
     fn reported(

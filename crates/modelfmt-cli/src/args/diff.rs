@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use modelfmt::Pin;
 
+use super::RemoteArgs;
+
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -26,4 +28,6 @@ pub(crate) struct Diff {
     /// before its payloads
     #[arg(long, value_name = "b3:HEX|aero:HEX")]
     pub(crate) pin: Vec<Pin>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }

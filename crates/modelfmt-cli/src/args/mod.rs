@@ -10,6 +10,7 @@ mod inspect;
 mod open;
 mod outboard;
 mod plan;
+mod remote;
 mod show;
 mod verify;
 
@@ -24,6 +25,7 @@ pub(crate) use inspect::Inspect;
 pub(crate) use open::OpenArgs;
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;
+pub(crate) use remote::RemoteArgs;
 pub(crate) use show::Show;
 pub(crate) use verify::Verify;
 
@@ -44,10 +46,12 @@ use crate::formats;
   modelfmt check model.gguf
   modelfmt convert model.safetensors model.aero --tensor-hashes
   modelfmt extract model.aero embed.weight -o embed.npy
+  modelfmt inspect https://example.org/model.aero
   zstd -dc model.gguf.zst | modelfmt inspect -
 
 The format is detected from the content: {}.
 A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
+A model may be at a URL: s3:// gs:// az:// http:// https:// hf://OWNER/REPO/FILE. It is read by ranges.
 `-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]
 pub(crate) struct Cli {

@@ -3,6 +3,8 @@
 use clap::Args;
 use modelfmt::{OpenOptions, Pin};
 
+use super::RemoteArgs;
+
 /// How a model is opened, for every command that reads one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OpenArgs {
@@ -10,6 +12,8 @@ pub(crate) struct OpenArgs {
     /// bytes before its payloads (aero:HEX). Nothing is read that it does not prove
     #[arg(long, value_name = "b3:HEX|aero:HEX")]
     pub(crate) pin: Option<Pin>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 impl OpenArgs {

@@ -20,11 +20,12 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     }
     let mut failed = 0;
     for path in &args.files {
+        let shown = streams::shown(path);
         let report = match check(path, args, quiet) {
             Err(Failure::Job(error)) if !stop::is_asked() => {
-                CheckReport::unreadable(path, error.without_path(path))
+                CheckReport::unreadable(&shown, error.without_path(&shown))
             }
-            Err(Failure::Input(text)) => CheckReport::unreadable(path, text),
+            Err(Failure::Input(text)) => CheckReport::unreadable(&shown, text),
             report => report?,
         };
         failed += usize::from(!report.is_ok());

@@ -61,7 +61,8 @@ pub(crate) fn program() -> &'static str {
     env!("CARGO_BIN_EXE_modelfmt")
 }
 
-fn run(command: &mut Command) -> Run {
+/// Runs a command that runs it.
+pub(crate) fn run(command: &mut Command) -> Run {
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     Run {
         status: status.code().expect("an exit status, not a signal"),

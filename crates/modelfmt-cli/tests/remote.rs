@@ -1,0 +1,147 @@
+//! The program with URLs: what it reads, what it says, and what it never prints.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "this is test code"
+)]
+
+mod common;
+#[path = "../../modelfmt-remote/tests/common/mod.rs"]
+mod server;
+
+use std::process::Command;
+
+use common::{Run, program};
+use server::{Reply, Server};
+
+/// A server with the golden files, by their paths; other names are not found.
+fn golden() -> Server {
+    let testdata = common::testdata("").display().to_string();
+    Server::start(move |request| {
+        let path = request
+            .target
+            .split('?')
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("/bucket")
+            .replace("%20", " ");
+        match std::fs::read(format!("{testdata}/{path}")) {
+            Ok(bytes) => Reply::file(request, &bytes, "\"1\""),
+            Err(_) => Reply::status(404).body(b"<html>not here</html>"),
+        }
+    })
+}
+
+/// Runs the program without the environment's credentials, with S3 at the server.
+fn run(server: &Server, args: &[&str]) -> Run {
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let command = &mut Command::new(program());
+    for (name, _) in std::env::vars_os() {
+        if ["AWS_", "GOOGLE_", "AZURE_", "HF_"]
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
+    let set = command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", endpoint);
+    common::run(set.args(args))
+}
+
+#[test]
+fn what_is_read_from_a_url_is_what_is_in_the_file() {
+    let server = golden();
+    let at = |path: &str| [format!("http://127.0.0.1:{}/{path}", server.port), format!("s3://bucket/{path}")];
+    for path in [
+        "aero/chunks.aero",
+        "apr2/lz4.apr",
+        "mag/metadata.mag",
+        "safetensors/dtypes.safetensors",
+        "gguf/types.gguf",
+        "apr2/set/sharded.apr",
+        "aero/set/model.aeroset.json",
+        "safetensors/set.safetensors.index.json",
+    ] {
+        let local = common::testdata(path);
+        let local = local.to_str().unwrap();
+        for url in at(path) {
+            run(&server, &["diff", local, &url]).ok();
+            let [one, other] = [local, url.as_str()].map(|file| run(&server, &["show", file]).ok());
+            assert_eq!(one, other, "{url}");
+            let [mut one, mut other] =
+                [local, url.as_str()].map(|file| run(&server, &["inspect", "--json", file]).json());
+            assert_eq!(other["path"], url.as_str());
+            one["path"].take();
+            other["path"].take();
+            assert_eq!(one, other, "{url}");
+            let [one, other] =
+                [local, url.as_str()].map(|file| run(&server, &["plan", "--json", file]).json());
+            assert_eq!(one, other, "{url}");
+            let verified = run(&server, &["verify", "--json", &url]).json();
+            assert_eq!((&verified["ok"], &verified["path"]), (&true.into(), &url.into()));
+        }
+    }
+}
+
+#[test]
+fn a_model_is_converted_and_extracted_from_a_url() {
+    let server = golden();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.safetensors");
+    let url = format!("http://127.0.0.1:{}/aero/hashes.aero", server.port);
+    run(&server, &["convert", &url, out.to_str().unwrap(), "--lossy"]).ok();
+    let local = common::testdata("aero/hashes.aero");
+    let again = folder.path().join("again.safetensors");
+    run(&server, &["convert", local.to_str().unwrap(), again.to_str().unwrap(), "--lossy"]).ok();
+    assert_eq!(std::fs::read(out).unwrap(), std::fs::read(again).unwrap());
+    let file = format!("file://{}", local.to_str().unwrap());
+    run(&server, &["diff", &file, &url]).ok();
+}
+
+#[test]
+fn pins_hold_for_urls_too() {
+    let server = golden();
+    let local = common::testdata("aero/hashes.aero");
+    let url = format!("http://127.0.0.1:{}/aero/hashes.aero", server.port);
+    let pins = run(&server, &["inspect", "--json", local.to_str().unwrap()]).json();
+    let pin = pins["pins"].as_array().unwrap().iter().find_map(|pin| pin.as_str()).unwrap().to_owned();
+    run(&server, &["verify", &url, "--pin", &pin]).ok();
+    let wrong = format!("{}{}", &pin[..pin.len() - 2], if pin.ends_with("00") { "11" } else { "00" });
+    run(&server, &["inspect", &url, "--pin", &wrong]).error();
+    let hash = format!("b3:{}", "0".repeat(64));
+    let error = run(&server, &["inspect", &url, "--pin", &hash]).error();
+    assert!(error.contains("there is no hashes.aero.obao4 beside it"), "{error}");
+}
+
+#[test]
+fn errors_name_the_file_and_no_secret() {
+    let server = golden();
+    let host = format!("127.0.0.1:{}", server.port);
+    let url = format!("http://user:SECRET@{host}/none.aero?sig=SECRET");
+    for command in ["inspect", "show", "plan", "check", "verify", "outboard"] {
+        let done = run(&server, &[command, &url]);
+        assert_ne!(done.status, 0, "{command}");
+        let all = format!("{}{}", done.stdout, done.stderr);
+        assert!(!all.contains("SECRET") && !all.contains("html"), "{command}: {all}");
+    }
+    let expected = format!(
+        "error: http://{host}/none.aero: cannot be opened: there is no such file (the server says 404)"
+    );
+    assert_eq!(run(&server, &["inspect", &url]).error(), expected);
+    let error = run(&server, &["inspect", "s3://SECRET:SECRET@bucket/key"]).error();
+    assert!(error.starts_with("error: s3://…: ") && !error.contains("SECRET"), "{error}");
+    for url in ["gs://bucket/key", "az://bucket/key"] {
+        let error = run(&server, &["inspect", url]).error();
+        assert!(
+            error.contains("there are no credentials") && error.contains("--allow-instance-credentials"),
+            "{error}"
+        );
+    }
+    let verified = run(&server, &["verify", "--json", &url, &format!("http://{host}/aero/chunks.aero")]);
+    let lines: Vec<_> = verified.stdout.lines().collect();
+    assert_eq!((verified.status, lines.len()), (1, 2), "{}", verified.stdout);
+    assert!(lines[0].contains("\"ok\":false") && lines[0].contains("the server says 404"), "{}", lines[0]);
+    assert!(lines[1].contains("\"ok\":true"), "{}", lines[1]);
+}
