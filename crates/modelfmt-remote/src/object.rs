@@ -362,7 +362,9 @@ impl<'a> Tries<'a> {
             (self.came, self.failures) = (0, 0);
         }
         self.failures += 1;
-        if !fault.is_passing() || self.failures > options.retries {
+        // Where nothing listens, nothing will soon.
+        let most = if matches!(fault, Fault::Connect(_)) { options.retries.min(2) } else { options.retries };
+        if !fault.is_passing() || self.failures > most {
             return Err(fault);
         }
         let wait = match &fault {

@@ -66,8 +66,8 @@ impl Options {
         self
     }
 
-    /// How often a request is tried again that failed for a reason that may pass: 5 times unless you say otherwise. A request
-    /// whose answer broke off goes on at the byte where it did.
+    /// How often a request is tried again that failed for a reason that may pass: 5 times unless you say otherwise, and
+    /// twice at most where nothing takes the connection. A request whose answer broke off goes on at the byte where it did.
     #[must_use]
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
