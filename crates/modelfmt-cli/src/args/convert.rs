@@ -21,7 +21,8 @@ use crate::formats;
   modelfmt convert big.safetensors big.aeroset.json --shard-size 2GiB
   modelfmt convert base.safetensors adapter.safetensors both.safetensors
   modelfmt convert folder/ one.safetensors --include 'encoder.*' --rename 'encoder.*=*'
-  modelfmt convert model.safetensors model.gguf --stringify --dry-run")]
+  modelfmt convert model.safetensors model.gguf --stringify --dry-run
+  modelfmt convert -r models/ converted/ --to aero")]
 pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them; several become one model, with the tensors of
     /// each after those of the one before
@@ -37,6 +38,10 @@ pub(crate) struct Convert {
         formats::names(Format::is_writable)
     ))]
     pub(crate) to: Option<Target>,
+    /// IN and OUT are folders: every model below IN, each named after its own file, with the ending of --to. A hidden list in OUT says
+    /// what is done: a model is skipped if its files, what was made of it, and the options are as they were. --force converts all
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,

@@ -20,28 +20,36 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let begun = Instant::now();
     let target = target(args)?;
     let options = options(args)?;
+    if args.recursive && streams::is_dash(&args.output) {
+        return Err(Failure::Usage("-: -r writes a folder; name one".to_owned()));
+    }
     if args.json && !args.dry_run && streams::is_dash(&args.output) {
         return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
+    }
+    if args.recursive {
+        return super::batch::run(args, target, &options, quiet);
     }
     let model = open(args)?;
     let total = super::nbytes(&model);
     let bar =
         if args.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
-    let converted = bar.run(|work| convert(args, &model, target, &options, work))?;
+    let output = &args.output;
+    let converted = bar.run(|work| convert(output, args.dry_run, &model, target, &options, work))?;
     let notes = notes(args, target, &converted);
-    let done = Done { output: &args.output, converted: &converted, notes, is_dry: args.dry_run, begun };
+    let done = Done { output, converted: &converted, notes, is_dry: args.dry_run, begun };
     if args.json { done.print_json() } else { done.say(quiet) }
 }
 
-fn convert(
-    args: &Convert,
+/// Converts, or rehearses it.
+pub(super) fn convert(
+    output: &Path,
+    is_dry: bool,
     model: &Model,
     target: Format,
     options: &ConvertOptions,
     work: &Execution<'_>,
 ) -> Result<Converted> {
-    let output = &args.output;
-    Ok(match (streams::is_dash(output), args.dry_run) {
+    Ok(match (streams::is_dash(output), is_dry) {
         (true, true) => modelfmt::convert_to_sink(model, target, &Nowhere, options, work)?,
         (true, false) => {
             streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
@@ -65,7 +73,7 @@ impl Sink for Nowhere {
 }
 
 /// What to say of formats that tools of today read in another version than the one that is written.
-fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
+pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
         let ending = target.ending().unwrap_or_default();
@@ -101,6 +109,10 @@ fn target(args: &Convert) -> Result<Format> {
             return Err(Failure::Usage(why));
         }
         return Ok(format);
+    }
+    if args.recursive {
+        let why = "-r: OUT is a folder, whose name does not say which format; use --to";
+        return Err(Failure::Usage(why.to_owned()));
     }
     let name = args.output.to_string_lossy();
     Format::of_output(&name).ok_or_else(|| {

@@ -1,5 +1,6 @@
 //! A module a command: arguments in, a call of the library, text or JSON out.
 
+mod batch;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;

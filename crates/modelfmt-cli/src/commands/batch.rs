@@ -1,0 +1,313 @@
+//! `modelfmt convert -r`: every model below a folder, into another folder.
+//!
+//! A hidden list in that folder says what was done: for each model its files and those that were made of it, with their sizes and
+//! times of change, and the options. Where all of that is as it was, the model is skipped. An output is listed when it has appeared, and it appears
+//! when all of its values have been read and are what their own file says of them.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, UNIX_EPOCH};
+
+use modelfmt::{ConvertOptions, Format, Model, Object, Overwrite, Printable, Value, json};
+
+use super::convert::{convert, notes};
+use super::converted::Done;
+use crate::args::Convert;
+use crate::failure::{Failure, Result, say};
+use crate::progress::Progress;
+use crate::walk::{Found, walk};
+use crate::{stop, streams};
+
+/// The list of what was done.
+const LIST: &str = ".modelfmt-convert.jsonl";
+
+pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quiet: bool) -> Result {
+    let [folder] = args.inputs.as_slice() else {
+        return Err(Failure::Usage("-r: give one folder to read and one to write".to_owned()));
+    };
+    if args.open.pin.is_some() {
+        return Err(Failure::Usage("--pin: it is of one file; give it without -r".to_owned()));
+    }
+    if !folder.is_dir() || args.output.is_file() {
+        let path = if folder.is_dir() { &args.output } else { folder };
+        return Err(Failure::Input(format!("{}: -r takes folders, and this is none", path.display())));
+    }
+    let found = walk(folder);
+    let mut batch = Batch::new(args, target, options, folder, quiet);
+    batch.say_found(&found);
+    for input in &found.models {
+        batch.one(input)?;
+    }
+    batch.summary(&found)
+}
+
+struct Batch<'a> {
+    args: &'a Convert,
+    target: Format,
+    options: &'a ConvertOptions,
+    folder: &'a Path,
+    quiet: bool,
+    /// By the path of a model below its folder, what was done with it.
+    done: HashMap<String, Value>,
+    /// By the path of an output, of which model it was made in this run.
+    outputs: HashMap<PathBuf, PathBuf>,
+    converted: usize,
+    skipped: usize,
+    failed: usize,
+}
+
+impl<'a> Batch<'a> {
+    fn new(
+        args: &'a Convert,
+        target: Format,
+        options: &'a ConvertOptions,
+        folder: &'a Path,
+        quiet: bool,
+    ) -> Self {
+        let done = if args.force { HashMap::new() } else { listed(&args.output) };
+        let outputs = HashMap::new();
+        Self { args, target, options, folder, quiet, done, outputs, converted: 0, skipped: 0, failed: 0 }
+    }
+
+    fn say_found(&mut self, found: &Found) {
+        for (path, hint) in found.foreign.iter().filter(|_| !self.quiet) {
+            let path = path.display().to_string();
+            say(format_args!("note: {}: skipped: {}", Printable(&path), Printable(hint)));
+        }
+        for (path, why) in &found.unreadable {
+            say(format_args!("error: {}: {}", Printable(&path.display().to_string()), Printable(why)));
+            self.failed += 1;
+        }
+    }
+
+    /// Converts a model, and goes on where that fails; wrong usage would be as wrong for the next.
+    fn one(&mut self, input: &Path) -> Result {
+        if is_below(input, &self.args.output) {
+            return Ok(()); // what an earlier run has made
+        }
+        let done = self.convert(input);
+        if stop::is_asked() {
+            return Err(Failure::Checked);
+        }
+        match done {
+            Ok(()) => Ok(()),
+            Err(failure @ (Failure::Usage(_) | Failure::Output(_))) => Err(failure),
+            Err(failure) => {
+                failure.report(self.args.json);
+                self.failed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn convert(&mut self, input: &Path) -> Result {
+        let begun = Instant::now();
+        let Self { args, target, options, folder, quiet, .. } = *self;
+        let relative = input.strip_prefix(folder).unwrap_or(input);
+        let output = output(&args.output, relative, target);
+        if let Some(first) = self.outputs.insert(output.clone(), input.to_owned()) {
+            let (first, output) = (first.display(), output.display());
+            return Err(Failure::Input(format!(
+                "{}: it would become {output}, as {first}; convert it by itself",
+                input.display()
+            )));
+        }
+        let model = streams::open_for_copy(input, args.no_verify, &args.open)?;
+        let key = relative.to_string_lossy().into_owned();
+        let job = self.job(&model);
+        if self.is_done(&key, &job) {
+            self.skipped += 1;
+            return Ok(());
+        }
+        let total = super::nbytes(&model);
+        let what = format!("converting {}", Printable(&key));
+        let bar = if args.json { Progress::lines(total, quiet) } else { Progress::new(&what, total, quiet) };
+        let place = Place::new(&output, args.dry_run)?;
+        let converted = bar.run(|work| convert(&place.path, args.dry_run, &model, target, options, work))?;
+        let notes = notes(args, target, &converted);
+        let done = Done { output: &output, converted: &converted, notes, is_dry: args.dry_run, begun };
+        if args.json {
+            done.print_json()?;
+        } else {
+            done.say(quiet)?;
+        }
+        self.converted += 1;
+        if !args.dry_run {
+            let parent = output.parent().unwrap_or(Path::new(""));
+            let made = converted.files.iter().map(|file| parent.join(&file.path));
+            self.list(&key, job, states(made))?;
+        }
+        Ok(())
+    }
+
+    /// What is converted, and how: the files of the model, and all options but whether a file may be replaced.
+    fn job(&self, model: &Model) -> Object {
+        let mut options = self.options.clone();
+        options.overwrite = Overwrite::Refuse;
+        let how = format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), self.target);
+        let how = blake3::hash(how.as_bytes()).to_hex().to_string();
+        Object::from_iter([("options", Value::from(how)), ("files", states(model.input_paths()))])
+    }
+
+    fn is_done(&self, key: &str, job: &Object) -> bool {
+        let Some(entry) = self.done.get(key) else { return false };
+        let made = entry.get("made").and_then(Value::as_array).map(|made| {
+            let path = |file: &Value| file.get("path").and_then(Value::as_str).map(PathBuf::from);
+            made.iter().filter_map(|file| path(&file)).collect::<Vec<_>>()
+        });
+        let is_unknown = |made: &Value| {
+            made.as_array().is_none_or(|files| files.iter().any(|file| file.as_object().is_none()))
+        };
+        let is_same = |key| entry.get(key) == job.get(key) && !entry.get(key).is_none_or(&is_unknown);
+        let made = made.map(|paths| states(paths.into_iter()));
+        entry.get("options") == job.get("options")
+            && is_same("files")
+            && made.is_some_and(|made| entry.get("made") == Some(&made) && !is_unknown(&made))
+    }
+
+    fn list(&self, key: &str, mut job: Object, made: Value) -> Result {
+        job.insert("input", key);
+        job.insert("made", made);
+        let path = self.args.output.join(LIST);
+        let line = json::to_string(&Value::Object(job)).unwrap_or_default();
+        let written = OpenOptions::new().create(true).append(true).open(&path);
+        let written = written.and_then(|mut list| list.write_all(format!("{line}\n").as_bytes()));
+        written.map_err(|source| Failure::Job(modelfmt::Error::Write { path, source }))
+    }
+
+    fn summary(&self, found: &Found) -> Result {
+        let Self { converted, skipped, failed, .. } = *self;
+        if converted + skipped + failed == 0 {
+            return Err(Failure::Input("there is no model to convert".to_owned()));
+        }
+        if !self.quiet {
+            let would = if self.args.dry_run { "would be " } else { "" };
+            let done = if skipped == 0 { String::new() } else { format!(", {skipped} done before") };
+            let others = found.others + found.foreign.len();
+            let (s, other) = (plural(converted), plural(others));
+            say(format_args!(
+                "{converted} model{s} {would}converted{done}, {failed} failed; {others} other file{other} skipped"
+            ));
+        }
+        if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
+    }
+}
+
+const fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Where an output is written.
+struct Place {
+    path: PathBuf,
+    /// In a dry run a folder that is not there yet has another in its place.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    fn new(output: &Path, is_dry: bool) -> Result<Self> {
+        let parent = output.parent().unwrap_or(Path::new(""));
+        let failed = |source| Failure::Job(modelfmt::Error::Write { path: output.to_owned(), source });
+        if !is_dry {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        } else if !parent.is_dir() {
+            let folder = tempfile::tempdir().map_err(failed)?;
+            let path = folder.path().join(output.file_name().unwrap_or_default());
+            return Ok(Self { path, _folder: Some(folder) });
+        }
+        Ok(Self { path: output.to_owned(), _folder: None })
+    }
+}
+
+/// Whether a file is in a folder or below it.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(path).zip(real(folder)).is_some_and(|(path, folder)| path.starts_with(folder))
+}
+
+/// The output of a model: below the folder as the model is below its own, with its stem and the ending of the format.
+fn output(folder: &Path, relative: &Path, target: Format) -> PathBuf {
+    let name = relative.file_name().unwrap_or_default().to_string_lossy();
+    folder.join(relative).with_file_name(format!("{}{}", stem(&name), ending(target)))
+}
+
+fn ending(target: Format) -> &'static str {
+    let alike = |format: &&Format| format.sharded() == Some(target) || format.read_today() == Some(target);
+    let alike = || Format::ALL.iter().find(alike).and_then(|format| format.ending());
+    target.ending().or_else(alike).unwrap_or_default()
+}
+
+/// A name without the ending of its format, and without the numbers of a split of GGUF.
+fn stem(name: &str) -> &str {
+    let endings = Format::ALL.iter().filter_map(|format| name.strip_suffix(format.ending()?));
+    let known = endings.min_by_key(|stem| stem.len());
+    let stem =
+        known.or_else(|| Some(name.rsplit_once('.')?.0)).filter(|stem| !stem.is_empty()).unwrap_or(name);
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let split = stem.rsplit_once("-of-").and_then(|(rest, count)| {
+        let (stem, number) = rest.rsplit_once('-')?;
+        (is_number(number) && is_number(count) && !stem.is_empty()).then_some(stem)
+    });
+    split.unwrap_or(stem)
+}
+
+/// Path, size and time of change of files; null for one that has none.
+fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
+    let state = |path: PathBuf| -> Option<Object> {
+        let metadata = path.metadata().ok()?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        let path = path.to_str()?;
+        let entry = [("path", Value::from(path)), ("size", metadata.len().into())];
+        let mut entry = Object::from_iter(entry);
+        entry.insert("modified", modified.to_string());
+        Some(entry)
+    };
+    paths.map(|path| state(path).map_or(Value::Null, Value::Object)).collect()
+}
+
+/// What the list in a folder says, the last line of each model. A line that cannot be read says nothing, and its model is converted again.
+fn listed(folder: &Path) -> HashMap<String, Value> {
+    const MAX_LEN: u64 = 256 << 20;
+    let mut text = String::new();
+    let read = File::open(folder.join(LIST)).and_then(|list| list.take(MAX_LEN).read_to_string(&mut text));
+    let lines = read.map_or("", |_| &*text).lines();
+    let entry = |line: &str| {
+        let entry = Value::Object(json::parse_object(line.as_bytes()).ok()?);
+        Some((entry.get("input")?.as_str()?.to_owned(), entry))
+    };
+    lines.filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_has_the_stem_of_its_input() {
+        for (name, expected) in [
+            ("m.safetensors", "m"),
+            ("m.safetensors.index.json", "m"),
+            ("m.v2.aeroset.json", "m.v2"),
+            ("m-00001-of-00003.gguf", "m"),
+            ("m-1-of-3.gguf", "m-1-of-3"),
+            ("-00001-of-00003.gguf", "-00001-of-00003"),
+            ("model", "model"),
+            ("m.bin", "m"),
+            (".gguf", ".gguf"),
+        ] {
+            assert_eq!(stem(name), expected, "{name}");
+        }
+        let out = |relative: &str, target| output(Path::new("out"), Path::new(relative), target);
+        assert_eq!(out("a/m.gguf", Format::Aero), Path::new("out/a/m.aero"));
+        for (target, name) in [
+            (Format::Apr, "m.apr"),
+            (Format::Apr2Sharded, "m.apr"),
+            (Format::GgufSharded, "m.gguf"),
+            (Format::SafetensorsSharded, "m.safetensors.index.json"),
+        ] {
+            assert_eq!(out("m", target), Path::new("out").join(name));
+        }
+    }
+}
