@@ -1,16 +1,19 @@
 //! What the files of a folder are, and which of them is the model.
 
 use std::collections::HashSet;
+#[cfg(not(target_arch = "wasm32"))]
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::Source;
+use modelfmt_core::source::BoxSource;
+#[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::FileSource;
 
+#[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
-use crate::formats::{Format, MAX_INDEX_JSON, PROBE, Walk};
+use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE, Walk};
 use crate::unrecognized::{self, Stranger};
 
 /// What a file is, told without opening it as a model.
@@ -30,36 +33,44 @@ pub struct Look {
 ///
 /// # Errors
 /// If it cannot be read, or is no regular file.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
     let path = path.as_ref();
-    let source = FileSource::open(path)?;
+    look_at(path, Box::new(FileSource::open(path)?))
+}
+
+/// As [`look`], at a source; of the path only the file's name counts.
+fn look_at(path: &Path, source: BoxSource) -> io::Result<Look> {
     let first = source.read(0..source.len().min(PROBE))?;
     if let Some(format) = Format::of_first_bytes(&first, source.len()) {
-        let files = later_files(path, format);
-        return Ok(Look { format: Some(format), files, ..Look::default() });
+        drop(first);
+        return Ok(Look {
+            format: Some(format),
+            files: later_files(path, source, format),
+            ..Look::default()
+        });
     }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json && source.len() <= MAX_INDEX_JSON {
-        drop(first);
-        drop(source);
-        return Ok(index(BufReader::new(File::open(path)?)));
+        return Ok(index(InOrder::new(&source)));
     }
+    drop(first);
     let Stranger { hint, is_model } = unrecognized::look(&source)?;
     Ok(Look { foreign: is_model.then_some(hint), ..Look::default() })
 }
 
 /// The files of a split that follow this one, so that the first of them stands for all.
 #[cfg(feature = "gguf")]
-fn later_files(path: &Path, format: Format) -> Vec<String> {
+fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let later = modelfmt_gguf::later_files(&name);
     // The name alone may be that of a model by itself.
-    let is_split = || modelfmt_gguf::Reader::open(path).is_ok_and(|file| file.index().is_split());
+    let is_split = || modelfmt_gguf::Reader::from_source(source).is_ok_and(|file| file.index().is_split());
     if format == Format::Gguf && !later.is_empty() && is_split() { later } else { Vec::new() }
 }
 
 #[cfg(not(feature = "gguf"))]
-const fn later_files(_: &Path, _: Format) -> Vec<String> {
+fn later_files(_: &Path, _: BoxSource, _: Format) -> Vec<String> {
     Vec::new()
 }
 
@@ -71,7 +82,39 @@ pub fn is_model_name(path: &Path) -> bool {
     Format::of_name(&name).is_some()
 }
 
+/// Which of some files are models, told without opening them as such.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Models {
+    /// The models, and the indexes of sets; files that an index names as its own are left out.
+    pub models: Vec<PathBuf>,
+    /// A model of a kind that modelfmt does not read, and what helps.
+    pub foreign: Option<(PathBuf, &'static str)>,
+}
+
+/// Looks at files by their paths, each of which `open` opens. A file that cannot be read is a model if its name says so: what is wrong
+/// is found when it is opened.
+pub fn models_among(
+    paths: impl IntoIterator<Item = PathBuf>,
+    open: impl Fn(&Path) -> io::Result<BoxSource>,
+) -> Models {
+    let (mut found, mut named) = (Models::default(), HashSet::new());
+    for path in paths {
+        let look = open(&path).and_then(|source| look_at(&path, source)).unwrap_or_default();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        named.extend(look.files.iter().map(|file| folder.join(file)));
+        if look.format.is_some() || is_model_name(&path) {
+            found.models.push(path);
+        } else if let Some(hint) = look.foreign {
+            found.foreign = found.foreign.or(Some((path, hint)));
+        }
+    }
+    found.models.retain(|path| !named.contains(path));
+    found
+}
+
 /// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
     let mut names = std::fs::read_dir(folder)
@@ -80,19 +123,10 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
         .collect::<io::Result<Vec<_>>>()
         .map_err(failed)?;
     names.sort_unstable();
-    let (mut models, mut named, mut foreign) = (Vec::new(), HashSet::new(), None);
-    for name in names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.')) {
-        let path = folder.join(name);
-        // A file that cannot be read is a model if its name says so: what is wrong is found when it is opened.
-        let look = if path.is_file() { look(&path).unwrap_or_default() } else { Look::default() };
-        named.extend(look.files.iter().map(|file| folder.join(file)));
-        if look.format.is_some() || (path.is_file() && is_model_name(&path)) {
-            models.push(path);
-        } else if let Some(hint) = look.foreign {
-            foreign = foreign.or(Some((path, hint)));
-        }
-    }
-    models.retain(|path| !named.contains(path));
+    let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
+    let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
+    let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
+    let Models { models, foreign } = models_among(paths, open);
     match (<[PathBuf; 1]>::try_from(models), foreign) {
         (Ok([model]), _) => Ok(model),
         (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models).to_string())),
@@ -110,13 +144,16 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 fn none(folder: &Path, why: String) -> Error {
     Error::NoModel { path: folder.to_owned(), why }
 }
 
 /// Lists the models of a folder, those at the end left out if they are many.
+#[cfg(not(target_arch = "wasm32"))]
 struct Several<'a>(&'a [PathBuf]);
 
+#[cfg(not(target_arch = "wasm32"))]
 impl fmt::Display for Several<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;

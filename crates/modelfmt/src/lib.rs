@@ -190,10 +190,10 @@ mod checked;
 mod choice;
 pub mod convert;
 mod diff;
+mod elements;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
 mod extract;
-#[cfg(not(target_arch = "wasm32"))]
 mod folder;
 mod format_g;
 mod formats;
@@ -240,7 +240,8 @@ pub use extract::{
     ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use folder::{Look, is_model_name, look};
+pub use folder::look;
+pub use folder::{Look, Models, is_model_name, models_among};
 pub use formats::{Format, PROBE, Target, UnknownFormat, UnknownTarget};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
@@ -271,9 +272,9 @@ pub use pin::{Pin, UnknownPin};
 pub use printable::Printable;
 pub use quant::Quant;
 pub use show::{show, show_tensors, stats};
-pub use verify::FileReport;
 #[cfg(not(target_arch = "wasm32"))]
-pub use verify::{verify, verify_source};
+pub use verify::verify;
+pub use verify::{FileReport, verify_source};
 pub use words::{Note, Remedy, Words};
 
 /// The README's example, compiled as a test.

@@ -1,5 +1,8 @@
 //! The values of a tensor in pieces, so that memory does not depend on its size.
 
+use std::io;
+use std::ops::Range;
+
 use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, DType, Execution, Small, TensorInfo, TensorView, author::PIECE,
 };
@@ -48,7 +51,7 @@ impl<'a> Pieces<'a> {
             return Ok(None);
         }
         let out_of_memory = || {
-            let source = std::io::ErrorKind::OutOfMemory.into();
+            let source = io::ErrorKind::OutOfMemory.into();
             self.model.failed(AnyError::Io { at: self.at, len, source })
         };
         let size = usize::try_from(len).map_err(|_| out_of_memory())?;
@@ -79,7 +82,7 @@ impl<'a> Pieces<'a> {
         let integers = integers(dtype, bytes);
         let numbers = numbers(dtype, bytes, left).map(|floats| Some(Numbers { floats, integers }));
         numbers.map_err(|error| {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            let source = io::Error::new(io::ErrorKind::InvalidData, error);
             Error::File {
                 path: model.path().to_owned(),
                 error: AnyError::Io { at: 0, len: bytes.len() as u64, source },
@@ -161,6 +164,21 @@ pub(crate) fn read_elements(model: &Model, position: usize, first: u64, out: &mu
     decode_elements(model, position, dtype, first, out)
 }
 
+/// A tensor's elements as numbers. The range lies within it.
+pub(crate) fn elements_as_f64(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<f64>> {
+    let dtype = model.container().info(position).map_or(DType::U8, |info| read_as(info.dtype));
+    let count = range.end - range.start;
+    let size = count.saturating_mul(u64::from(dtype.size().unwrap_or(1)));
+    let failed = |kind: io::ErrorKind, why: String| {
+        let source = io::Error::new(kind, why);
+        model.failed(AnyError::Io { at: range.start, len: size, source })
+    };
+    let none = || failed(io::ErrorKind::OutOfMemory, format!("{size} bytes are more than memory has"));
+    let mut bytes = AlignedBuf::zeroed(usize::try_from(size).map_err(|_| none())?).map_err(|_| none())?;
+    read_elements(model, position, range.start, &mut bytes)?;
+    numbers(dtype, &bytes, count).map_err(|error| failed(io::ErrorKind::InvalidData, error.to_string()))
+}
+
 /// Fills `out` with a tensor's elements as they are stored, from `first` on, which begins a block.
 pub(crate) fn read_stored(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
     let block = model.container().info(position).and_then(|info| info.dtype.block());
@@ -181,7 +199,7 @@ fn decode_quantized(
     quantized::decode(info, first, out, read).map_err(|failed| match failed {
         Failed::Read(error) => error,
         Failed::Decode(error) => {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            let source = io::Error::new(io::ErrorKind::InvalidData, error);
             model.failed(AnyError::Io { at: first, len, source })
         }
     })
@@ -189,7 +207,7 @@ fn decode_quantized(
 
 fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out: &mut [u8]) -> Result<()> {
     let invalid = |text: String| {
-        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
+        let source = io::Error::new(io::ErrorKind::InvalidData, text);
         model.failed(AnyError::Io { at: first, len: out.len() as u64, source })
     };
     if dtype.is_quantized() {

@@ -1,18 +1,16 @@
 //! Verification of files, those that cannot be opened included.
 
-#[cfg(not(target_arch = "wasm32"))]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_core::source::{BoxSource, FileSource, SharedFiles};
+use modelfmt_core::source::FileSource;
+use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::model::Model;
-#[cfg(not(target_arch = "wasm32"))]
 use crate::open::OpenOptions;
 use crate::pin::Pin;
 
@@ -37,18 +35,24 @@ pub fn verify(path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) 
     OpenOptions::new().verify(path, level, work)
 }
 
-/// As [`verify`], for a source that is one file; `name` stands for it in the report.
+/// Verifies a source; `name` stands for it in the report. The index of a set needs `files`, which opens the others. Otherwise
+/// as [`OpenOptions::verify`].
 #[must_use]
-#[cfg(not(target_arch = "wasm32"))]
-pub fn verify_source(name: &str, source: BoxSource, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
-    OpenOptions::new().verify_source(name, source, None, level, work)
+pub fn verify_source(
+    name: &str,
+    source: BoxSource,
+    files: Option<SharedFiles>,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> FileReport {
+    OpenOptions::new().verify_source(name, source, files, level, work)
 }
 
 /// A checksum that a reader would refuse is one of the findings.
-#[cfg(not(target_arch = "wasm32"))]
 impl OpenOptions {
-    /// As [`verify`], with options: a [pin](Self::pin), for one.
+    /// As the function of that name, with options: a [pin](Self::pin), for one.
     #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn verify(&self, path: impl AsRef<Path>, level: VerifyLevel, work: &Execution<'_>) -> FileReport {
         let path = path.as_ref();
         let detect = || FileSource::open(path).and_then(|source| Format::detect(&source)).ok().flatten();

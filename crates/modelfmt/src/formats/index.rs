@@ -21,9 +21,7 @@ pub(super) fn told(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>
     let mut walk = Walk::default();
     let read = match source.as_slice() {
         Some(text) => walk.object(Deserializer::from_slice(text)),
-        None => {
-            walk.object(Deserializer::from_reader(BufReader::with_capacity(PIECE, InOrder { source, at: 0 })))
-        }
+        None => walk.object(Deserializer::from_reader(InOrder::new(source))),
     };
     match read {
         Ok(()) => Ok(walk.told().map(|(format, _)| format)),
@@ -35,9 +33,16 @@ pub(super) fn told(source: &(impl Source + ?Sized)) -> io::Result<Option<Format>
 const PIECE: usize = 64 << 10;
 
 /// A source from its beginning to its end.
-struct InOrder<'s, S: ?Sized> {
+pub(crate) struct InOrder<'s, S: ?Sized> {
     source: &'s S,
     at: u64,
+}
+
+impl<'s, S: Source + ?Sized> InOrder<'s, S> {
+    /// Read in pieces.
+    pub(crate) fn new(source: &'s S) -> BufReader<Self> {
+        BufReader::with_capacity(PIECE, Self { source, at: 0 })
+    }
 }
 
 impl<S: Source + ?Sized> io::Read for InOrder<'_, S> {
@@ -69,7 +74,6 @@ pub(crate) struct Walk {
 impl Walk {
     /// Walks through a JSON object, lists the files that it names, and says whether it is one as a whole. What stands before a fault
     /// is kept.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn through(reader: impl io::Read) -> (Self, bool) {
         let mut walk = Self { lists: true, ..Self::default() };
         let is_whole = walk.object(Deserializer::from_reader(reader)).is_ok();
@@ -91,7 +95,6 @@ impl Walk {
 
     /// The format that it is an index of, and the files that this format lists there: a file that no reader of the index opens is a
     /// model of its own.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
         let (format, index) = self.told()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));

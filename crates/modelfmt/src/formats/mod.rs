@@ -17,12 +17,10 @@ mod oinf;
 mod safetensors;
 pub(crate) mod versions;
 
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE, UnknownFormat};
 use self::entry::Entry;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use self::index::Walk;
+pub(crate) use self::index::{InOrder, Walk};
 pub use self::versions::{Target, UnknownTarget};
 
 /// The list: from it come [`Format`], [`Format::ALL`] and the entry of each.

@@ -4,6 +4,8 @@
 mod metadata;
 mod preview;
 
+pub(crate) use preview::elements;
+
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
@@ -173,7 +175,7 @@ fn show_numbers(
             .map_err(output);
     }
     if info.elements() == 1 {
-        let value = preview::elements(model, position, &info, 0..1)?;
+        let value = elements(model, position, &info, 0..1)?;
         return writeln!(out, "{name}: {dtype} = {}", value.concat()).map_err(output);
     }
     let values = preview::preview(model, position, &info)?;

@@ -47,7 +47,7 @@ fn row(model: &Model, position: usize, info: &TensorInfo<'_>, range: Range<u64>)
 }
 
 /// Some elements as text: booleans as words, integers in full, floats in six digits.
-pub(super) fn elements(
+pub(crate) fn elements(
     model: &Model,
     position: usize,
     info: &TensorInfo<'_>,

@@ -1,0 +1,95 @@
+//! Some elements of a tensor, as numbers and as text.
+
+use std::io;
+use std::ops::Range;
+
+use modelfmt_core::{AnyError, TensorInfo};
+
+use crate::error::Result;
+use crate::model::Model;
+use crate::show::elements;
+use crate::values::{elements_as_f64, is_numeric};
+
+impl Model {
+    /// Elements of the tensor at a position as numbers, in the order of its values; blocks are decoded. Integers beyond 2^53 are
+    /// rounded.
+    ///
+    /// ```
+    /// # let path = "../../testdata/reference/one-shard.aero";
+    /// let model = modelfmt::Model::open(path)?;
+    /// let position = model.find("embed.weight")?;
+    /// assert_eq!(model.numbers(position, 3..5)?.len(), 2);
+    /// # Ok::<(), modelfmt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`](crate::Error::File) if there are no such elements, they are no numbers, or they cannot be read or decoded.
+    pub fn numbers(&self, position: usize, range: Range<u64>) -> Result<Vec<f64>> {
+        self.numeric(position, &range)?;
+        elements_as_f64(self, position, range)
+    }
+
+    /// Elements of the tensor at a position as text, as [`show()`](crate::show()) prints them: booleans as words, integers in full,
+    /// floats in six digits.
+    ///
+    /// # Errors
+    /// As [`numbers`](Self::numbers).
+    pub fn texts(&self, position: usize, range: Range<u64>) -> Result<Vec<String>> {
+        let info = self.numeric(position, &range)?;
+        elements(self, position, &info, range)
+    }
+
+    /// The tensor, if it has these elements as numbers.
+    fn numeric(&self, position: usize, range: &Range<u64>) -> Result<TensorInfo<'_>> {
+        let info = self.info(position)?;
+        if !info.has_data {
+            return Err(self.failed(AnyError::NoData { name: info.name.to_owned() }));
+        }
+        let wrong = |kind: io::ErrorKind, text: String| {
+            let (at, len) = (range.start, range.end.saturating_sub(range.start));
+            Err(self.failed(AnyError::Io { at, len, source: io::Error::new(kind, text) }))
+        };
+        if !is_numeric(info.dtype) {
+            return wrong(
+                io::ErrorKind::Unsupported,
+                format!("values of {} cannot be read as numbers", info.dtype),
+            );
+        }
+        // The text of each takes some tens of bytes.
+        let is_small = |count: u64| count.checked_mul(64).is_some_and(|size| usize::try_from(size).is_ok());
+        if !is_small(range.end.saturating_sub(range.start)) {
+            return wrong(io::ErrorKind::OutOfMemory, "they are more than memory has".to_owned());
+        }
+        if range.start > range.end || range.end > info.elements() {
+            let text =
+                format!("the tensor has {} elements, not {}..{}", info.elements(), range.start, range.end);
+            return wrong(io::ErrorKind::InvalidInput, text);
+        }
+        Ok(info)
+    }
+}
+
+#[cfg(all(test, feature = "aero"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_those_of_the_whole_tensor() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aero/quantized.aero");
+        let model = Model::open(path).unwrap();
+        let mut compared = 0;
+        for (position, info) in model.tensors().enumerate().filter(|(_, info)| is_numeric(info.dtype)) {
+            let whole = crate::to_f64(&model.tensor_at(position).unwrap()).unwrap();
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            let (from, to) = (info.elements() / 3, info.elements());
+            let part = model.numbers(position, from..to).unwrap();
+            assert_eq!(bits(&part), bits(&whole[usize::try_from(from).unwrap()..]), "{}", info.name);
+            assert_eq!(model.texts(position, from..to).unwrap().len(), part.len());
+            assert!(
+                model.numbers(position, from..to + 1).is_err() && model.texts(position, to..from).is_err()
+            );
+            compared += 1;
+        }
+        assert!(compared > 3);
+    }
+}
