@@ -12,6 +12,7 @@ mod run;
 mod servers;
 mod test;
 mod wasm;
+mod web;
 mod workspace;
 
 use std::ffi::OsString;
@@ -74,6 +75,15 @@ enum Task {
         #[arg(long)]
         build_std: bool,
     },
+    /// Build the page and the npm package below target/web/
+    Web {
+        /// Then serve the page on this machine
+        #[arg(long)]
+        serve: bool,
+        /// Then run their tests, in Chromium and Node
+        #[arg(long)]
+        test: bool,
+    },
     /// Run the fuzz targets, each for so long
     Fuzz {
         /// Seconds for each target [default: 60]
@@ -114,6 +124,7 @@ fn main() -> ExitCode {
         Task::Servers => servers::run(),
         Task::Python { release } => python::run(release),
         Task::Wasm { build_std } => wasm::run(build_std),
+        Task::Web { serve, test } => web::run(serve, test),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
             fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
         }

@@ -1,13 +1,13 @@
 //! `cargo xtask test`: the one command that runs all tests.
 
 use crate::run::{Result, exec, step};
-use crate::{oracles, python, servers, workspace};
+use crate::{oracles, python, servers, web, workspace};
 
 /// The workspace of the programs to copy from.
 pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 
-/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples and of the Python
-/// package, which know no package of ours by name.
+/// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, of the Python
+/// package and of the page, which know no package of ours by name.
 pub(crate) fn all(args: &[String]) -> Result {
     oracles::build_apr()?;
     let interpreter = oracles::install()?;
@@ -20,6 +20,7 @@ pub(crate) fn all(args: &[String]) -> Result {
         step("examples");
         exec(workspace::cargo("test").args(["--manifest-path", EXAMPLES, "--workspace"]))?;
         python::run(false)?;
+        web::run(false, true)?;
     }
     Ok(())
 }

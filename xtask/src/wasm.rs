@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::run::{self, Result, exec, step};
 use crate::workspace::{self, Package};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 /// What runs under Node: opens files from memory and by ranges.
 const HARNESS: &str = "testkit-wasm";
 const DEBIAN_PACKAGES: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
@@ -21,7 +21,7 @@ const DEBIAN_CARGO: &str = "/usr/bin/cargo";
 const DEBIAN_STD: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
 
 /// What builds for the target.
-enum Toolchain {
+pub(crate) enum Toolchain {
     /// The one that runs this program.
     Own,
     /// Debian's, which builds the standard library too, with this linker.
@@ -69,7 +69,7 @@ fn is_built(package: &Package) -> bool {
 }
 
 impl Toolchain {
-    fn find(build_std: bool) -> Result<Self> {
+    pub(crate) fn find(build_std: bool) -> Result<Self> {
         if !build_std {
             if has_target() || add_target() {
                 return Ok(Self::Own);
@@ -82,6 +82,17 @@ impl Toolchain {
 
     /// `cargo build` of a package for the target.
     fn build(&self, package: &str) -> Command {
+        let mut cargo = self.cargo_build();
+        if let Self::Debian { .. } = self {
+            // The workspace optimises dependencies, here the standard library too; what runs of it takes a moment.
+            cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
+        }
+        cargo.args(["--package", package]);
+        cargo
+    }
+
+    /// `cargo build` for the target.
+    pub(crate) fn cargo_build(&self) -> Command {
         let mut cargo = match self {
             Self::Own => workspace::cargo("build"),
             Self::Debian { linker } => {
@@ -92,18 +103,16 @@ impl Toolchain {
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
                 cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
-                // The workspace optimises dependencies, here the standard library too; what runs of it takes a moment.
-                cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
                 // Two compilers in one folder would undo each other's work.
                 cargo.arg("--target-dir").arg(self.target_dir());
                 cargo
             }
         };
-        cargo.args(["--target", TARGET, "--package", package]);
+        cargo.args(["--target", TARGET]);
         cargo
     }
 
-    fn target_dir(&self) -> PathBuf {
+    pub(crate) fn target_dir(&self) -> PathBuf {
         match self {
             Self::Own => workspace::target_dir(),
             Self::Debian { .. } => workspace::target_dir().join("wasm-debian"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::run::{self, Result, step};
-use crate::{fuzz, python, test, workspace};
+use crate::{fuzz, python, test, web, workspace};
 
 const DOCUMENT: &str = "docs/DEPENDENCIES.md";
 /// The section whose table says how many crates each library may need.
@@ -14,7 +14,7 @@ const COUNTS: &str = "## How many";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Each workspace, by its manifest. They have locks of their own, which builds without `--locked` change in silence.
-const WORKSPACES: [&str; 4] = ["Cargo.toml", test::EXAMPLES, fuzz::MANIFEST, python::MANIFEST];
+const WORKSPACES: [&str; 5] = ["Cargo.toml", test::EXAMPLES, fuzz::MANIFEST, python::MANIFEST, web::MANIFEST];
 
 pub(super) fn check() -> Result {
     step("dependencies: locks, reasons and numbers");

@@ -1,0 +1,52 @@
+// Ranges of something that only another thread can read, and that not at once: the worker sleeps until they are there.
+
+const PIECE = 1 << 20;
+// Of the numbers at the beginning: whether there is an answer, and how many bytes it has, or -1 for none.
+const [READY, LENGTH] = [0, 1];
+const HEAD = 8;
+
+// For the other thread: memory that both share.
+export function channel() {
+  return new SharedArrayBuffer(HEAD + PIECE);
+}
+
+// In the worker: a source of `size` bytes. `post` sends the wish for a range.
+export function ofChannel({ name, size, channel: shared }, post) {
+  const numbers = new Int32Array(shared, 0, 2);
+  return {
+    size,
+    read(offset, out) {
+      for (let done = 0; done < out.length; ) {
+        const length = Math.min(PIECE, out.length - done);
+        Atomics.store(numbers, READY, 0);
+        post({ wish: { name, offset: offset + done, length } });
+        Atomics.wait(numbers, READY, 0);
+        const got = Atomics.load(numbers, LENGTH);
+        if (got < 0) throw new Error(new TextDecoder().decode(new Uint8Array(shared, HEAD, -got).slice()));
+        if (got !== length) throw new Error(`${got} bytes were given where ${length} were asked for`);
+        out.set(new Uint8Array(shared, HEAD, length), done);
+        done += length;
+      }
+    },
+  };
+}
+
+// In the other thread: answers a wish by `slice(start, end)`, which gives bytes or a promise of them.
+export async function grant({ offset, length }, shared, slice) {
+  const numbers = new Int32Array(shared, 0, 2);
+  const room = new Uint8Array(shared, HEAD);
+  let got;
+  try {
+    const given = await slice(offset, offset + length);
+    const bytes = given instanceof Uint8Array ? given : new Uint8Array(given.arrayBuffer ? await given.arrayBuffer() : given);
+    got = bytes.length;
+    room.set(bytes.subarray(0, PIECE));
+  } catch (error) {
+    const text = new TextEncoder().encode(String(error?.message || error || "it cannot be read")).subarray(0, 500);
+    room.set(text);
+    got = -text.length;
+  }
+  Atomics.store(numbers, LENGTH, got);
+  Atomics.store(numbers, READY, 1);
+  Atomics.notify(numbers, READY);
+}

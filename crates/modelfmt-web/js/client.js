@@ -1,0 +1,72 @@
+// Asks workers: each request is a promise. A worker that dies takes its requests with it, and nothing else.
+
+export class ModelError extends Error {
+  // `code` is one of the library's, or "died" or "stopped"; `details` are lines, `remedies` options that help.
+  constructor({ code, text, details = [], remedies = [] }) {
+    super(text);
+    this.name = "ModelError";
+    Object.assign(this, { code, details, remedies });
+  }
+}
+
+// One worker and what is asked of it. `worker` has postMessage, terminate, onmessage and onerror, as those of browsers have.
+export class Connection {
+  #worker;
+  #waiting = new Map();
+  #next = 1;
+  #gone = null;
+  #onWish;
+
+  // `onWish` is asked for ranges that the worker cannot read itself.
+  constructor(worker, onWish) {
+    this.#worker = worker;
+    this.#onWish = onWish;
+    worker.onmessage = ({ data }) => this.#heard(data);
+    worker.onerror = (event) => {
+      event.preventDefault?.();
+      this.#end(died(event.message));
+    };
+  }
+
+  // Asks for an operation: { value, bytes }. `more` goes along: files, a module.
+  ask(operation, args = {}, { onProgress, ...more } = {}, transfer = []) {
+    if (this.#gone) return Promise.reject(this.#gone);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject, onProgress });
+      this.#worker.ref?.();
+      this.#worker.postMessage({ id, operation, args, ...more }, transfer);
+    });
+  }
+
+  // Ends the worker; what is being asked fails with the code "stopped".
+  stop() {
+    this.#end(new ModelError({ code: "stopped", text: "stopped" }));
+  }
+
+  #heard({ id, wish, progress, error, died: isDead, value, bytes, ...rest }) {
+    if (wish) return this.#onWish?.(wish);
+    const request = this.#waiting.get(id);
+    if (!request) return;
+    if (progress !== undefined) return request.onProgress?.(progress);
+    if (isDead) return this.#end(died(error.text));
+    this.#waiting.delete(id);
+    // A program may end while nothing is asked.
+    if (this.#waiting.size === 0) this.#worker.unref?.();
+    if (error) request.reject(new ModelError(error));
+    else request.resolve({ value, bytes, ...rest });
+  }
+
+  #end(error) {
+    this.#gone ??= error;
+    this.#worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+function died(why) {
+  const because = why ? ` (${why})` : "";
+  const text = `the reader stopped working on this file${because}; nothing else is affected, and you can open another file`;
+  return new ModelError({ code: "died", text });
+}

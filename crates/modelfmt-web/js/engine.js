@@ -1,0 +1,129 @@
+// The memory of the library, and the files and outputs that it asks for. Everything here is synchronous: it runs in a worker.
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+// The worker can do no more: what the library could not take.
+export class Died extends Error {}
+
+// An answer of the library that is an error: { code, text, details, remedies }.
+export class Refused extends Error {
+  constructor(error) {
+    super(error.text);
+    this.answer = error;
+  }
+}
+
+export class Engine {
+  // Files by name: { size, read(offset, out) }, and where output goes: { write(offset, bytes) }.
+  files = new Map();
+  output = null;
+  // Finds a file that is not among them.
+  missing = () => {
+    throw new Error("it is not among the files that were given");
+  };
+  // Is told of bytes that are done.
+  onProgress = () => {};
+  #wasm;
+  #failure = "";
+  #messages = [];
+
+  static async load(source) {
+    const engine = new Engine();
+    const imports = { host: engine.#host() };
+    const { instance } =
+      source instanceof WebAssembly.Module
+        ? { instance: await WebAssembly.instantiate(source, imports) }
+        : await WebAssembly.instantiate(source, imports);
+    engine.#wasm = instance.exports;
+    engine.#wasm.start();
+    return engine;
+  }
+
+  // Does an operation: { value, bytes }. Throws Refused if the library says no, Died if it cannot go on.
+  call(name, args = {}) {
+    let answer;
+    try {
+      const parts = [...this.#put(encoder.encode(name)), ...this.#put(encoder.encode(JSON.stringify(args)))];
+      answer = JSON.parse(decoder.decode(this.#take(this.#wasm.call(...parts))));
+    } catch (error) {
+      const said = this.#messages.splice(0).join("; ");
+      throw new Died(said || String(error?.message ?? error));
+    }
+    if (answer.error) throw new Refused(answer.error);
+    return { value: answer.value, bytes: this.#take(this.#wasm.bytes()) };
+  }
+
+  // Memory may have grown, and views of it are void then: a view is made anew for every use.
+  #view(address, len) {
+    return new Uint8Array(this.#wasm.memory.buffer, address >>> 0, len >>> 0);
+  }
+
+  #text(address, len) {
+    return decoder.decode(this.#view(address, len));
+  }
+
+  #put(bytes) {
+    const address = this.#wasm.allocate(bytes.length);
+    this.#view(address, bytes.length).set(bytes);
+    return [address, bytes.length];
+  }
+
+  #take(packed) {
+    const bits = BigInt.asUintN(64, packed);
+    const [address, len] = [Number(bits >> 32n), Number(bits & 0xffffffffn)];
+    const bytes = this.#view(address, len).slice();
+    this.#wasm.release(address, len);
+    return bytes;
+  }
+
+  #file(name) {
+    const known = this.files.get(name);
+    if (known) return known;
+    const found = this.missing(name);
+    this.files.set(name, found);
+    return found;
+  }
+
+  // Runs what may fail for reasons of the world: 1 if it did not.
+  #tried(work) {
+    try {
+      work();
+      return 1;
+    } catch (error) {
+      this.#failure = String(error?.message ?? error);
+      return 0;
+    }
+  }
+
+  #host() {
+    return {
+      file_len: (name, nameLen) => {
+        let len = -1n;
+        this.#tried(() => {
+          len = BigInt(this.#file(this.#text(name, nameLen)).size);
+        });
+        return len;
+      },
+      file_read: (name, nameLen, offset, out, len) =>
+        this.#tried(() => {
+          const file = this.#file(this.#text(name, nameLen));
+          file.read(Number(BigInt.asUintN(64, offset)), this.#view(out, len));
+        }),
+      write_at: (offset, bytes, len) =>
+        this.#tried(() => {
+          this.output.write(Number(BigInt.asUintN(64, offset)), this.#view(bytes, len));
+        }),
+      failure: (out, len) => {
+        return encoder.encodeInto(this.#failure, this.#view(out, len)).written;
+      },
+      message: (text, len) => {
+        this.#messages.push(this.#text(text, len));
+      },
+      progress: (nbytes) => {
+        this.onProgress(Number(nbytes));
+        return 1;
+      },
+    };
+  }
+}

@@ -1,0 +1,66 @@
+// A place to write a file to before it is given to anybody: the browser's own storage for this page, else memory.
+
+// In a worker: { write(offset, bytes), finish() }, where `finish` gives { file, scratch }.
+export async function scratch() {
+  try {
+    return await stored();
+  } catch {
+    return inMemory();
+  }
+}
+
+async function stored() {
+  const folder = await navigator.storage.getDirectory();
+  const name = `modelfmt-${crypto.randomUUID()}`;
+  const handle = await folder.getFileHandle(name, { create: true });
+  const access = await handle.createSyncAccessHandle();
+  return {
+    write(offset, bytes) {
+      if (access.write(bytes, { at: offset }) !== bytes.length) throw new Error("the browser has no more room");
+    },
+    async finish() {
+      access.flush();
+      access.close();
+      return { file: await handle.getFile(), scratch: name };
+    },
+    async abandon() {
+      access.close();
+      await folder.removeEntry(name);
+    },
+  };
+}
+
+function inMemory() {
+  let [bytes, length] = [new Uint8Array(1 << 20), 0];
+  return {
+    write(offset, piece) {
+      const end = offset + piece.length;
+      if (end > bytes.length) {
+        const more = new Uint8Array(Math.max(end, bytes.length * 2));
+        more.set(bytes.subarray(0, length));
+        bytes = more;
+      }
+      bytes.set(piece, offset);
+      length = Math.max(length, end);
+    },
+    async finish() {
+      return { file: new Blob([bytes.subarray(0, length)]), scratch: null };
+    },
+    async abandon() {},
+  };
+}
+
+// Removes a file that nobody needs any more.
+export async function discard(name) {
+  if (!name) return;
+  const folder = await navigator.storage.getDirectory();
+  await folder.removeEntry(name).catch(() => {});
+}
+
+// Removes what earlier pages left behind when they were closed in the middle of their work.
+export async function sweep() {
+  const folder = await navigator.storage?.getDirectory?.();
+  for await (const name of folder?.keys() ?? []) {
+    if (name.startsWith("modelfmt-")) await folder.removeEntry(name).catch(() => {});
+  }
+}

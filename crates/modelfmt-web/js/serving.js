@@ -1,0 +1,59 @@
+// What every worker does: one engine, which does one operation after the other. The platform says how files are opened and where
+// output goes.
+import { Died, Engine, Refused } from "./engine.js";
+
+// Answers messages: `post(message, transfer)` sends, and what is returned takes one. `platform` is { source(file), missing(files),
+// scratch() }.
+export function serving(post, platform) {
+  let engine;
+  // Messages are answered in their order, although some of them wait for a server.
+  let last = Promise.resolve();
+  return (message) => {
+    last = last.then(() => answer(message));
+  };
+
+  async function answer({ id, operation, args, files, module, output }) {
+    try {
+      if (module) engine = await Engine.load(module);
+      if (files) await take(files);
+      if (!operation) return post({ id });
+      engine.onProgress = progressOf(id, post);
+      const { value, bytes, ...written } = output ? await write(operation, args) : engine.call(operation, args);
+      post({ id, value, bytes, ...written }, [bytes.buffer]);
+    } catch (error) {
+      const said = error instanceof Refused ? error.answer : { code: "failed", text: String(error?.message ?? error) };
+      post({ id, error: said, died: error instanceof Died });
+    }
+  }
+
+  async function take(files) {
+    engine.files = new Map(await Promise.all(files.map(async (file) => [file.name, await platform.source(file)])));
+    const missing = platform.missing?.(files);
+    if (missing) engine.missing = missing;
+  }
+
+  // An operation that writes: with the file, once it is complete.
+  async function write(operation, args) {
+    const out = await platform.scratch();
+    engine.output = out;
+    try {
+      const { value, bytes } = engine.call(operation, args);
+      return { value, bytes, ...(await out.finish()) };
+    } catch (error) {
+      await out.abandon();
+      throw error;
+    }
+  }
+}
+
+// Tells of progress at most every tenth of a second.
+function progressOf(id, post) {
+  let [done, told] = [0, performance.now()];
+  return (nbytes) => {
+    done += nbytes;
+    const now = performance.now();
+    if (now - told < 100) return;
+    told = now;
+    post({ id, progress: done });
+  };
+}

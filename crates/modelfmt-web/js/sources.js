@@ -1,0 +1,117 @@
+// Where bytes come from in a browser's worker, synchronously: files that were dropped, and ranges of a URL.
+
+// A File or Blob.
+export function ofBlob(blob) {
+  const reader = new FileReaderSync();
+  return {
+    size: blob.size,
+    read(offset, out) {
+      const bytes = reader.readAsArrayBuffer(blob.slice(offset, offset + out.length));
+      if (bytes.byteLength !== out.length) throw new Error("the file is shorter than it was");
+      out.set(new Uint8Array(bytes));
+    },
+  };
+}
+
+// Pieces of a URL that are kept: what is near is wanted next, most of the time.
+const PIECE = 256 * 1024;
+const KEPT = 32;
+
+// A file on a web server that answers requests for ranges. The address is asked once before anything is read.
+export async function ofUrl(url) {
+  return ranges(url, await sizeOf(url));
+}
+
+function ranges(url, size) {
+  const kept = new Map();
+  const piece = (number) => {
+    let bytes = kept.get(number);
+    if (bytes) kept.delete(number);
+    else bytes = fetchRange(url, number * PIECE, Math.min(size, (number + 1) * PIECE));
+    kept.set(number, bytes);
+    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+    return bytes;
+  };
+  return {
+    size,
+    read(offset, out) {
+      if (out.length >= PIECE) {
+        out.set(fetchRange(url, offset, offset + out.length));
+        return;
+      }
+      for (let done = 0; done < out.length; ) {
+        const at = offset + done;
+        const from = piece(Math.floor(at / PIECE)).subarray(at % PIECE);
+        const part = from.subarray(0, out.length - done);
+        out.set(part, done);
+        done += part.length;
+      }
+    },
+  };
+}
+
+const NO_RANGES =
+  "the server sends whole files only and takes no requests for ranges; download the file and drop it here";
+const NO_LENGTH = "the server does not say how long the file is; download the file and drop it here";
+const NO_ACCESS =
+  "the server cannot be reached, or does not allow other pages to read this file (CORS); download the file and drop it here";
+
+// A file beside one that ranges were read of: its server is known to take them.
+export function besideUrl(url, name) {
+  const beside = new URL(name.split("/").map(encodeURIComponent).join("/"), url).href;
+  const request = new XMLHttpRequest();
+  request.open("HEAD", beside, false);
+  request.send();
+  if (request.status >= 400) throw new Error(`${beside}: ${status(request)}`);
+  const length = request.getResponseHeader("content-length");
+  if (length === null) throw new Error(NO_LENGTH);
+  return ranges(beside, Number(length));
+}
+
+// The length of the file. A server that takes no ranges would send all of it, so its answer is not read then.
+async function sizeOf(url) {
+  const asked = new AbortController();
+  let answer;
+  try {
+    answer = await fetch(url, { headers: { Range: "bytes=0-0" }, signal: asked.signal, credentials: "omit" });
+  } catch {
+    throw new Error(NO_ACCESS);
+  }
+  if (answer.status === 416) return 0;
+  if (!answer.ok) throw new Error(status(answer));
+  if (answer.status !== 206) {
+    asked.abort();
+    throw new Error(NO_RANGES);
+  }
+  await answer.arrayBuffer();
+  const total = /\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
+  if (total) return Number(total[1]);
+  // Other origins have to allow that header to be read, and few do; the length of the whole can always be read.
+  const head = await fetch(url, { method: "HEAD", credentials: "omit" });
+  const length = head.headers.get("content-length");
+  if (!head.ok || length === null) throw new Error(NO_LENGTH);
+  return Number(length);
+}
+
+function fetchRange(url, from, to) {
+  if (to <= from) return new Uint8Array(0);
+  const request = new XMLHttpRequest();
+  request.open("GET", url, false);
+  request.responseType = "arraybuffer";
+  request.setRequestHeader("Range", `bytes=${from}-${to - 1}`);
+  try {
+    request.send();
+  } catch {
+    throw new Error("the server cannot be reached any more");
+  }
+  if (request.status !== 206) throw new Error(request.status === 200 ? NO_RANGES : status(request));
+  const bytes = new Uint8Array(request.response);
+  if (bytes.length !== to - from) {
+    throw new Error(`the server sent ${bytes.length} bytes where ${to - from} were asked for`);
+  }
+  return bytes;
+}
+
+function status({ status, statusText }) {
+  return `the server answers ${status} ${statusText}`.trim();
+}

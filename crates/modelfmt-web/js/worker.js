@@ -1,0 +1,20 @@
+// A worker in a browser.
+import { ofChannel } from "./channel.js";
+import { scratch } from "./scratch.js";
+import { serving } from "./serving.js";
+import { besideUrl, ofBlob, ofUrl } from "./sources.js";
+
+const post = (message, transfer = []) => self.postMessage(message, transfer);
+
+const answer = serving(post, {
+  scratch,
+  source(file) {
+    if (file.channel) return ofChannel(file, post);
+    return file.url ? ofUrl(file.url) : ofBlob(file.blob);
+  },
+  // The other files of a set whose index has an address stand beside it.
+  missing([first, ...others]) {
+    return first?.url && others.length === 0 ? (name) => besideUrl(first.url, name) : null;
+  },
+});
+self.onmessage = ({ data }) => answer(data);

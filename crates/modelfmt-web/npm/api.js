@@ -1,0 +1,172 @@
+// The package, whatever it runs on: `platform` is { spawn(), module(), file(source), blob(written) }.
+import { channel, grant } from "./channel.js";
+import { Connection, ModelError } from "./client.js";
+
+export { ModelError };
+
+// A file as the worker takes it, and what the worker asks this thread for.
+function described(name, source, platform) {
+  const own = platform.file(source);
+  if (own) return { file: { name, ...own } };
+  const size = source.byteLength ?? source.size;
+  if (!Number.isSafeInteger(size) || typeof source.slice !== "function") {
+    throw new ModelError({ code: "usage", text: `${name}: a Blob, a URL or an object with byteLength and slice is needed` });
+  }
+  if (typeof SharedArrayBuffer === "undefined") {
+    const text = `${name}: a page reads through slice() only if it is cross-origin isolated; give a Blob or a URL`;
+    throw new ModelError({ code: "usage", text });
+  }
+  const shared = channel();
+  return { file: { name, size, channel: shared }, grant: (wish) => grant(wish, shared, (from, to) => source.slice(from, to)) };
+}
+
+async function connect(sources, platform) {
+  const all = new Map(Object.entries(sources).map(([name, source]) => [name, described(name, source, platform)]));
+  const connection = new Connection(platform.spawn(), (wish) => all.get(wish.name).grant(wish));
+  try {
+    await connection.ask(null, {}, { module: await platform.module(), files: [...all.values()].map(({ file }) => file) });
+  } catch (error) {
+    connection.stop();
+    throw error;
+  }
+  return connection;
+}
+
+const ARRAYS = {
+  bool: Uint8Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+  i16: Int16Array,
+  u16: Uint16Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  i64: BigInt64Array,
+  u64: BigUint64Array,
+  f16: globalThis.Float16Array ?? Uint16Array,
+  f32: Float32Array,
+  f64: Float64Array,
+};
+
+export class Model {
+  #sources;
+  #name;
+  #platform;
+  #connection;
+  #summary;
+
+  static async open(source, { name, files }, platform) {
+    const model = new Model();
+    model.#name = name;
+    model.#sources = { [model.#name]: source, ...files };
+    model.#platform = platform;
+    model.#connection = await connect(model.#sources, platform);
+    try {
+      model.#summary = (await model.#connection.ask("open", { name: model.#name })).value;
+    } catch (error) {
+      model.close();
+      throw error;
+    }
+    return model;
+  }
+
+  get format() {
+    return this.#summary.format;
+  }
+
+  get version() {
+    return this.#summary.version;
+  }
+
+  get fileSize() {
+    return this.#summary.file_size;
+  }
+
+  get tensorCount() {
+    return this.#summary.tensors;
+  }
+
+  get parameters() {
+    return this.#summary.parameters;
+  }
+
+  get dtypes() {
+    return this.#summary.dtypes;
+  }
+
+  get pins() {
+    return this.#summary.pins;
+  }
+
+  async tensors({ query = "", from = 0, count = this.tensorCount } = {}) {
+    const { value } = await this.#connection.ask("rows", { query, from, count });
+    return value.rows.map(({ has_data: hasData, ...row }) => ({ ...row, hasData }));
+  }
+
+  async read(name, slice, { verify = false, float = false } = {}) {
+    const args = { tensor: name, slice: sliceText(slice), verify, float };
+    const { value, bytes } = await this.#connection.ask("read", args);
+    const { dtype, kind, shape } = value;
+    const Kind = ARRAYS[kind];
+    return { dtype, shape, data: new Kind(bytes.buffer, bytes.byteOffset, bytes.byteLength / Kind.BYTES_PER_ELEMENT) };
+  }
+
+  async inspect({ hash = false, tensors } = {}) {
+    const { bytes } = await this.#connection.ask("inspect", { hash, tensors });
+    return JSON.parse(new TextDecoder().decode(bytes));
+  }
+
+  async verify({ level = "full", ...options } = {}) {
+    return (await this.#job("verify", { level }, options)).value;
+  }
+
+  async stats(name, options = {}) {
+    const { position } = (await this.#connection.ask("find", { tensor: name })).value;
+    return (await this.#job("stats", { position }, options)).value;
+  }
+
+  async convert(to, writable, { onProgress, signal, metadata, ...options } = {}) {
+    const random = to === "aero" ? { uuid: crypto.randomUUID(), no_zstd: true } : {};
+    const given = { ...random, ...options, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) };
+    const { value, ...written } = await this.#job("convert", { to, options: given }, { onProgress, signal }, { output: to });
+    const { blob, remove } = await this.#platform.blob(written);
+    try {
+      await blob.stream().pipeTo(writable, { signal });
+    } finally {
+      await remove();
+    }
+    return value;
+  }
+
+  close() {
+    this.#connection.stop();
+  }
+
+  // Work that takes long, in a worker of its own: so it can be stopped, and short questions need not wait.
+  async #job(operation, args, { onProgress, signal }, more = {}) {
+    signal?.throwIfAborted();
+    const connection = await connect(this.#sources, this.#platform);
+    const stop = () => connection.stop();
+    signal?.addEventListener("abort", stop);
+    try {
+      return await connection.ask(operation, { name: this.#name, ...args }, { onProgress, ...more });
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      stop();
+    }
+  }
+}
+
+// A slice as the library reads it: "0:4,:8" as in Python, or [[0, 4], 8] with null for all of a dimension.
+function sliceText(slice) {
+  if (slice === undefined || slice === null || typeof slice === "string") return slice ?? null;
+  const part = (of) => (of === null ? ":" : Array.isArray(of) ? of.map((n) => n ?? "").join(":") : String(of));
+  return slice.map(part).join(",");
+}
+
+// What a source is called, if nobody says so.
+export function nameOf(source) {
+  if (typeof source === "string" || source instanceof URL) return decodeURIComponent(String(source).split(/[?#]/)[0].split("/").pop()) || "model";
+  return source?.name || "model";
+}

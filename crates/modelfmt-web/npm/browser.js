@@ -1,0 +1,26 @@
+// For browsers: workers read Blobs and URLs themselves.
+import { Model, ModelError, nameOf } from "./api.js";
+import { discard } from "./scratch.js";
+
+let compiled;
+
+const platform = {
+  spawn: () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
+  module() {
+    compiled ??= fetch(new URL("./modelfmt.wasm", import.meta.url)).then(async (answer) => WebAssembly.compile(await answer.arrayBuffer()));
+    return compiled;
+  },
+  file(source) {
+    if (typeof source === "string" || source instanceof URL) return { url: new URL(source, location.href).href };
+    if (source instanceof Blob) return { blob: source };
+    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return { blob: new Blob([source]) };
+    return null;
+  },
+  blob: ({ file, scratch }) => ({ blob: file, remove: () => discard(scratch) }),
+};
+
+export { Model, ModelError };
+
+export function open(source, { name = nameOf(source), files = {} } = {}) {
+  return Model.open(source, { name, files }, platform);
+}

@@ -1,0 +1,191 @@
+/** Where a file comes from: a Blob or File, an address (in Node also `file:`), bytes, or anything that gives ranges. */
+export type Source =
+  | Blob
+  | URL
+  | string
+  | ArrayBuffer
+  | ArrayBufferView
+  | {
+      readonly byteLength: number;
+      slice(start: number, end: number): Bytes | Promise<Bytes>;
+    };
+
+export type Bytes = ArrayBuffer | Uint8Array | Blob;
+
+export interface OpenOptions {
+  /** What the file is called, for errors; of a set it has to be the name of its index. */
+  name?: string;
+  /** The other files of a set, by their paths beside the index. */
+  files?: Record<string, Source>;
+}
+
+export interface JobOptions {
+  /** Is told of the bytes that are done. */
+  onProgress?: (nbytes: number) => void;
+  /** Stops the work. */
+  signal?: AbortSignal;
+}
+
+export interface Tensor {
+  position: number;
+  name: string;
+  /** As `modelfmt inspect --json` names it: `f32`, `bf16`, `q4_k`, … */
+  dtype: string;
+  shape: number[];
+  elements: number;
+  nbytes: number;
+  hasData: boolean;
+}
+
+export type TypedArray =
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array;
+
+export interface Values {
+  /** The type in the file. */
+  dtype: string;
+  shape: number[];
+  /**
+   * The values. Types that JavaScript lacks (bf16, 8 bits and less, blocks) are widened to `Float32Array`; f16 is a `Float16Array`
+   * where there is one, else its bits in a `Uint16Array`; booleans are 0 and 1.
+   */
+  data: TypedArray;
+}
+
+export interface ReadOptions {
+  /** Check the values by whatever the file says of them. */
+  verify?: boolean;
+  /** Widen every type to `Float32Array`. */
+  float?: boolean;
+}
+
+export interface Check {
+  name: string;
+  status: "ok" | "failed" | "absent";
+  detail: string;
+}
+
+/** What `modelfmt verify --json` prints. */
+export interface Report {
+  path: string;
+  format: string | null;
+  pin: string | null;
+  level: "header" | "control" | "full";
+  ok: boolean;
+  checks: Check[];
+  errors: string[];
+}
+
+export interface Stats {
+  count: number;
+  min: number | null;
+  max: number | null;
+  mean: number | null;
+  median: number | null;
+  std: number | null;
+  /** Smallest and largest of integers, exactly. */
+  exact: [string, string] | null;
+  nan: number;
+  pos_inf: number;
+  neg_inf: number;
+  zeros: number;
+  /** Values in each of equal bins between min and max. */
+  bins: number[];
+  /** Integers of a small span: each value and how often it occurs. */
+  values: [string, number][] | null;
+}
+
+/** The options of `modelfmt convert`; rules are written as there: `f16`, `*.weight=bf16`. */
+export interface ConvertOptions extends JobOptions {
+  include?: string[];
+  exclude?: string[];
+  cast?: string[];
+  dequantize?: string[];
+  quantize?: string[];
+  scales?: string[];
+  widen?: boolean;
+  lossy?: boolean;
+  stringify?: boolean;
+  allow_ties?: boolean;
+  /** `false` takes values as they are, without checking them by their own file's hashes. */
+  verify?: boolean;
+  /** Its keys replace those of the target's metadata. */
+  metadata?: Record<string, unknown>;
+  model_name?: string;
+  architecture?: string;
+  model_type?: string;
+  control_hash?: boolean;
+  page_hashes?: number;
+  tensor_hashes?: boolean;
+  /** AERO: 32 hex digits; random if not given. */
+  uuid?: string;
+  compress?: "lz4" | "none";
+  align?: number;
+  checksum?: "crc32" | "crc32c";
+}
+
+export interface Converted {
+  to: string;
+  tensors: number;
+  nbytes: number;
+  notes: string[];
+  clipped: string[];
+  dropped: string[];
+}
+
+export class ModelError extends Error {
+  /** A name for the kind of error that stays: those of the program's `--json`, and `died`, `stopped`, `failed`. */
+  readonly code: string;
+  /** What does not fit, a line each. */
+  readonly details: string[];
+  /** Options that would help. */
+  readonly remedies: string[];
+}
+
+/** An open model. */
+export class Model {
+  private constructor();
+  readonly format: string;
+  readonly version: string | null;
+  readonly fileSize: number;
+  readonly tensorCount: number;
+  readonly parameters: number;
+  readonly dtypes: { dtype: string; tensors: number; parameters: number; nbytes: number }[];
+  /** What the file can be pinned by. */
+  readonly pins: string[];
+
+  /** The tensors in file order; `query` is a part of a name, or a pattern with `*`, `?`, `[…]`, `{…}`. */
+  tensors(options?: { query?: string; from?: number; count?: number }): Promise<Tensor[]>;
+
+  /** A tensor, or a part of it: `"0:4,:8"` as in Python, or `[[0, 4], [null, 8]]`; `null` is all of a dimension, a number one position. */
+  read(
+    name: string,
+    slice?: string | (number | null | [number | null, number | null] | [number | null, number | null, number])[] | null,
+    options?: ReadOptions,
+  ): Promise<Values>;
+
+  /** What `modelfmt inspect --json` prints. */
+  inspect(options?: { hash?: boolean; tensors?: string }): Promise<Record<string, unknown>>;
+
+  /** Checks everything that the file says of itself. Damage is in the report; it is no error. */
+  verify(options?: JobOptions & { level?: "header" | "control" | "full" }): Promise<Report>;
+
+  /** Statistics of all values of a tensor. */
+  stats(name: string, options?: JobOptions): Promise<Stats>;
+
+  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. */
+  convert(to: string, writable: WritableStream<Uint8Array>, options?: ConvertOptions): Promise<Converted>;
+
+  /** Ends the worker. */
+  close(): void;
+}
+
+export function open(source: Source, options?: OpenOptions): Promise<Model>;

@@ -1,0 +1,50 @@
+// A worker in Node.
+import { closeSync, fstatSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parentPort } from "node:worker_threads";
+import { ofChannel } from "./channel.js";
+import { serving } from "./serving.js";
+
+const post = (message, transfer = []) => parentPort.postMessage(message, transfer);
+
+function ofPath(path) {
+  const file = openSync(path);
+  return {
+    size: fstatSync(file).size,
+    read(offset, out) {
+      for (let done = 0; done < out.length; ) {
+        const got = readSync(file, out, done, out.length - done, offset + done);
+        if (got === 0) throw new Error("the file is shorter than it was");
+        done += got;
+      }
+    },
+  };
+}
+
+// Output goes to a file of its own first, which is given away when it is complete.
+function scratch() {
+  const path = join(tmpdir(), `modelfmt-${crypto.randomUUID()}`);
+  const file = openSync(path, "wx", 0o600);
+  return {
+    write(offset, bytes) {
+      for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, offset + done);
+    },
+    finish() {
+      closeSync(file);
+      return { scratch: path };
+    },
+    abandon() {
+      closeSync(file);
+      rmSync(path, { force: true });
+    },
+  };
+}
+
+parentPort.on(
+  "message",
+  serving(post, {
+    scratch,
+    source: (file) => (file.path ? ofPath(file.path) : ofChannel(file, post)),
+  }),
+);

@@ -1,0 +1,46 @@
+// For Node: workers read files by their paths, and everything else through this thread.
+import { openAsBlob } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { Model, ModelError, nameOf } from "./api.js";
+import { overHttp } from "./http.js";
+
+let compiled;
+
+const platform = {
+  spawn() {
+    const worker = new Worker(new URL("./node-worker.js", import.meta.url));
+    const own = {
+      postMessage: (message, transfer) => worker.postMessage(message, transfer),
+      terminate: () => worker.terminate(),
+      ref: () => worker.ref(),
+      unref: () => worker.unref(),
+    };
+    worker.on("message", (data) => own.onmessage({ data }));
+    worker.on("error", (error) => own.onerror({ message: error.message }));
+    return own;
+  },
+  module() {
+    compiled ??= readFile(new URL("./modelfmt.wasm", import.meta.url)).then((bytes) => WebAssembly.compile(bytes));
+    return compiled;
+  },
+  file: (source) => (source instanceof URL ? { path: fileURLToPath(source) } : null),
+  async blob({ scratch }) {
+    return { blob: await openAsBlob(scratch), remove: () => rm(scratch, { force: true }) };
+  },
+};
+
+export { Model, ModelError };
+
+export async function open(source, { name = nameOf(source), files = {} } = {}) {
+  const others = await Promise.all(Object.entries(files).map(async ([name, file]) => [name, await readable(file)]));
+  return Model.open(await readable(source), { name, files: Object.fromEntries(others) }, platform);
+}
+
+// Addresses on web servers become something with byteLength and slice; of a file, its URL stays.
+async function readable(source) {
+  if (typeof source !== "string" && !(source instanceof URL)) return source;
+  const url = new URL(source);
+  return url.protocol === "file:" ? url : overHttp(url.href);
+}

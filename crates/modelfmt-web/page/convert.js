@@ -1,0 +1,120 @@
+// Writes the model in another format, or again: with other tensors, types or metadata.
+import { download, fill, h } from "./elements.js";
+import { discard } from "./scratch.js";
+import { watched } from "./progress.js";
+import { count, counted, size } from "./units.js";
+
+export async function convert(element, model) {
+  const targets = await model.ask("targets", {});
+  const own = model.summary.format.replace(/-sharded$/, "").replace(/^aeroset$/, "aero");
+  const to = h("select", { id: "to" }, targets.map(({ name }) => h("option", { value: name, selected: name === own }, name)));
+  const text = (id, label, placeholder) => [h("label", { for: id }, label), h("input", { type: "text", id, placeholder, autocomplete: "off", spellcheck: "false" })];
+  const box = (id, label) => h("label", { class: "box" }, h("input", { type: "checkbox", id }), label);
+  const metadata = h("textarea", { id: "new-metadata", rows: 6, spellcheck: "false", placeholder: '{"license": "MIT"}' });
+  const [status, result] = [h("div", { role: "status" }), h("div", { id: "converted" })];
+  const run = h("button", { type: "submit", class: "primary", id: "convert" }, "Convert");
+  const form = h("form", { class: "form" },
+    h("label", { for: "to" }, "Format"), to,
+    text("include", "Only tensors", "patterns, with commas between: model.layers.*, *.bias"),
+    text("exclude", "No tensors", "patterns"),
+    text("cast", "Cast", "f16, or *.weight=bf16"),
+    text("dequantize", "Dequantize", "f32, or f16"),
+    text("quantize", "Quantize", "q8_0, q4_k_m, or *.weight=q4_0"),
+    h("label", { for: "new-metadata" }, "Metadata"), metadata,
+    h("span", { class: "what" }, "If the target lacks something"),
+    h("div", { class: "boxes" },
+      box("widen", "take a wider type (lossless)"),
+      box("stringify", "write metadata as text"),
+      box("lossy", "drop metadata that it cannot hold"),
+    ),
+    h("span"), h("div", {}, run),
+  );
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    run.disabled = true;
+    fill(result);
+    try {
+      await write(model, to.value, targets, options(form), status, result);
+    } catch (error) {
+      const lines = (error.details ?? []).map((line) => h("li", {}, line));
+      fill(result, h("div", { class: "problem" }, h("p", {}, error.message), lines.length > 0 && h("ul", {}, lines)));
+    } finally {
+      run.disabled = false;
+    }
+  };
+  fill(
+    element,
+    h("p", {}, "The file is the one that the program writes, byte for byte; keys of the metadata that you give replace those of the model. Hashes and checksums of the source are checked on the way, and nothing appears if they do not hold."),
+    form,
+    status,
+    result,
+    h("p", { class: "quiet" }, "AERO is written here without compressing its index, as the program does with --no-zstd. Sharded output needs the program."),
+  );
+}
+
+function options(form) {
+  const field = (id) => form.querySelector(`#${id}`);
+  const list = (id) => {
+    const texts = field(id).value.split(",").map((text) => text.trim()).filter(Boolean);
+    return texts.length > 0 ? texts : null;
+  };
+  const is = (id) => field(id).checked || null;
+  return {
+    include: list("include"),
+    exclude: list("exclude"),
+    cast: list("cast"),
+    dequantize: list("dequantize"),
+    quantize: list("quantize"),
+    metadata: field("new-metadata").value.trim() || null,
+    widen: is("widen"),
+    stringify: is("stringify"),
+    lossy: is("lossy"),
+  };
+}
+
+// What AERO needs beside: an identity, and no compression, for which there is no encoder here.
+export function ofTarget(to, options) {
+  return to === "aero" ? { uuid: crypto.randomUUID(), no_zstd: true, ...options } : options;
+}
+
+async function write(model, to, targets, chosen, status, result) {
+  const wanted = ofTarget(to, chosen);
+  // Whatever does not fit is said before anybody is asked for a place.
+  const plan = await model.job("convert", { to, options: wanted, dry_run: true }).done;
+  const stem = model.summary.path.split("/").pop().replace(/(\.safetensors)?(\.index)?\.[^.]*$/, "");
+  const ending = (targets.find(({ name }) => name === to)?.ending ?? to).replace(/^\./, "");
+  const name = `${stem}.${ending}`;
+  const place = await askForPlace(name);
+  if (place === null) return;
+  const begin = (told) => model.job("convert", { to, options: wanted, output: name }, told, { output: name });
+  const answer = await watched(status, "Converting", plan.value.nbytes, begin);
+  if (!answer) return fill(result, h("p", { class: "quiet" }, "Stopped; nothing was written."));
+  const { value, file, scratch } = answer;
+  if (place) {
+    await file.stream().pipeTo(await place.createWritable());
+    discard(scratch);
+  } else {
+    download(name, file);
+    // The browser copies it meanwhile, and says nobody when it is done.
+    setTimeout(() => discard(scratch), 600_000);
+  }
+  const lines = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", {}, list.map((text) => h("li", {}, text)))];
+  fill(
+    result,
+    h("p", { class: "verdict good", id: "verdict" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(file.size)} (${count(file.size)} bytes).`),
+    lines("Notes", value.notes),
+    lines("Beyond the range of their new type", value.clipped),
+    lines("Dropped", value.dropped),
+  );
+}
+
+// Where the person wants the file: a handle, `undefined` for the folder of downloads, `null` for nowhere.
+async function askForPlace(name) {
+  if (!globalThis.showSaveFilePicker || navigator.webdriver) return undefined;
+  try {
+    return await showSaveFilePicker({ suggestedName: name });
+  } catch (error) {
+    if (error.name === "AbortError") return null;
+    return undefined;
+  }
+}

@@ -1,0 +1,32 @@
+// Elements of the document, made in one call: h("p", { class: "x", onclick }, "text", child).
+
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...present(children));
+  return element;
+}
+
+// What is there of children, which may stand in lists and may be missing.
+function present(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+export const $ = (id) => document.getElementById(id);
+
+// Gives a blob to the person as a file.
+export function download(name, blob) {
+  const address = URL.createObjectURL(blob);
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+// Replaces what an element holds; returns the element.
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+  return element;
+}

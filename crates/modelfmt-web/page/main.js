@@ -1,0 +1,201 @@
+// The page: opens models, and shows the view that is asked for.
+import { $, download, fill, h } from "./elements.js";
+import { chosen, dropped } from "./files.js";
+import { Model, choose, prepare } from "./model.js";
+import { compare } from "./compare.js";
+import { convert } from "./convert.js";
+import { metadata } from "./metadata.js";
+import { overview } from "./overview.js";
+import { sweep } from "./scratch.js";
+import { tensors } from "./tensors.js";
+import { verify } from "./verify.js";
+
+const VIEWS = [
+  ["overview", "Overview", overview],
+  ["tensors", "Tensors", tensors],
+  ["metadata", "Metadata", metadata],
+  ["verify", "Verify", verify],
+  ["compare", "Compare", compare],
+  ["convert", "Convert", convert],
+];
+
+let model = null;
+// Counts what was begun to be opened: only the last counts.
+let opening = 0;
+
+// What the address says: #url=…&view=…&tensor=…
+function state() {
+  return new URLSearchParams(location.hash.slice(1));
+}
+
+function setState(changes) {
+  const next = state();
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === "") next.delete(key);
+    else next.set(key, value);
+  }
+  history.replaceState(null, "", `#${next}`);
+}
+
+// Opens a model; what was open before stays if that fails.
+async function open(files, name) {
+  const number = ++opening;
+  busy(`Opening ${name}…`);
+  try {
+    const opened = await Model.open(files, name);
+    if (number !== opening) return opened.close();
+    model?.close();
+    model = opened;
+    setState({ url: files.length === 1 && files[0].url ? files[0].url : null });
+    show();
+  } catch (error) {
+    if (number === opening) fail(error);
+  } finally {
+    if (number === opening) busy(null);
+  }
+}
+
+function busy(text) {
+  if (text) delete document.body.dataset.done;
+  else document.body.dataset.done = "";
+  fill($("busy"), text ?? "").hidden = !text;
+  if (text) $("problem").hidden = true;
+}
+
+export function fail(error) {
+  const lines = (error.details ?? []).map((line) => h("li", {}, line));
+  fill($("problem"), h("p", {}, error.message), lines.length > 0 && h("ul", {}, lines)).hidden = false;
+}
+
+function show() {
+  const { summary } = model;
+  $("start").hidden = $("choice").hidden = true;
+  $("model").hidden = false;
+  const name = summary.path.split("/").pop();
+  fill($("model-name"), name);
+  fill($("badge"), `${summary.format}${summary.version ? ` ${summary.version}` : ""}`);
+  document.title = `${name} · modelfmt`;
+  const tools = { fail, state, setState, go };
+  const panel = ([id, title, make]) => {
+    const properties = { id: `view-${id}`, role: "tabpanel", "aria-labelledby": `tab-${id}`, class: `view ${id}`, hidden: true };
+    const element = h("section", properties);
+    // A view is made when it is first looked at.
+    return { id, title, element, make: () => make(element, model, tools), isMade: false };
+  };
+  views = VIEWS.map(panel);
+  fill($("panels"), views.map(({ element }) => element));
+  fill($("tabs"), views.map(tab));
+  go(views.some(({ id }) => id === state().get("view")) ? state().get("view") : "overview");
+}
+
+let views = [];
+
+function tab({ id, title }) {
+  const properties = { id: `tab-${id}`, role: "tab", type: "button", "aria-controls": `view-${id}`, onclick: () => go(id), onkeydown: walk };
+  return h("button", properties, title);
+}
+
+// Arrow keys go from tab to tab.
+function walk(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const at = views.findIndex(({ id }) => `tab-${id}` === event.target.id);
+  const next = views[(at + step + views.length) % views.length];
+  go(next.id);
+  $(`tab-${next.id}`).focus();
+}
+
+// Shows a view.
+function go(wanted) {
+  for (const view of views) {
+    const isWanted = view.id === wanted;
+    view.element.hidden = !isWanted;
+    $(`tab-${view.id}`).setAttribute("aria-selected", String(isWanted));
+    $(`tab-${view.id}`).tabIndex = isWanted ? 0 : -1;
+    if (isWanted && !view.isMade) {
+      view.isMade = true;
+      view.make();
+    }
+  }
+  setState({ view: wanted === "overview" ? null : wanted });
+}
+
+// Takes files, and opens the model among them, if there is one.
+async function take(files) {
+  if (files.length === 0) return;
+  if (files.length === 1) return open(files, files[0].name);
+  busy("Looking at the files…");
+  try {
+    const { models, foreign } = await choose(files);
+    if (models.length === 1) return await open(files, models[0]);
+    if (models.length > 1) offer(files, models);
+    else if (foreign) fail({ message: `${foreign.name}: ${foreign.hint}` });
+    else fail({ message: `There is no model among these ${files.length} files.` });
+  } catch (error) {
+    fail(error);
+  } finally {
+    busyEnds();
+  }
+}
+
+function busyEnds() {
+  if (!("done" in document.body.dataset)) busy(null);
+}
+
+function offer(files, models) {
+  $("start").hidden = $("model").hidden = true;
+  $("choice").hidden = false;
+  const button = (name) => h("li", {}, h("button", { type: "button", onclick: () => open(files, name) }, name));
+  fill($("choice-list"), models.map(button));
+}
+
+function openUrl(url) {
+  const name = decodeURIComponent(new URL(url).pathname.split("/").pop()) || url;
+  return open([{ name, url }], name);
+}
+
+async function downloadJson() {
+  try {
+    const { bytes } = await model.bytes("inspect", {});
+    download(`${model.summary.path.split("/").pop()}.json`, new Blob([bytes], { type: "application/json" }));
+  } catch (error) {
+    fail(error);
+  }
+}
+
+function listen() {
+  $("json").onclick = downloadJson;
+  $("open-files").onclick = () => $("files").click();
+  $("open-folder").onclick = () => $("folder").click();
+  for (const input of [$("files"), $("folder")]) input.onchange = () => take(chosen(input));
+  addEventListener("dragover", (event) => {
+    event.preventDefault();
+    document.body.classList.add("dragging");
+  });
+  addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) document.body.classList.remove("dragging");
+  });
+  addEventListener("drop", async (event) => {
+    event.preventDefault();
+    document.body.classList.remove("dragging");
+    take(await dropped(event.dataTransfer));
+  });
+  $("url-form").onsubmit = (event) => {
+    event.preventDefault();
+    openUrl($("url").value.trim());
+  };
+  // A slash goes to the search, as in many programs.
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.target.closest("input, textarea, select") || !model) return;
+    event.preventDefault();
+    go("tensors");
+    $("search")?.focus();
+  });
+}
+
+listen();
+prepare();
+sweep().catch(() => {});
+navigator.serviceWorker?.register(new URL("offline.js", import.meta.url)).catch(() => {});
+const url = state().get("url");
+if (url && /^https?:/.test(url)) openUrl(url);

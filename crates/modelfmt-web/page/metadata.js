@@ -1,0 +1,36 @@
+// The metadata of the format and what is peculiar to it, a row a key. Long values are cut until they are asked for.
+import { fill, h } from "./elements.js";
+
+const CUT = 300;
+
+export async function metadata(element, model) {
+  fill(element, h("p", { class: "quiet", role: "status" }, "Reading…"));
+  try {
+    const parts = await model.ask("metadata", { cut: CUT });
+    fill(element, part(model, "metadata", "Metadata", parts.metadata), part(model, "details", "Details of the format", parts.details));
+  } catch (error) {
+    fill(element, h("p", { class: "problem" }, error.message));
+  }
+}
+
+function part(model, name, title, entries) {
+  const shown = entries.filter(({ text }) => text !== "null");
+  const row = ({ key, text, is_cut: isCut }) => {
+    const value = h("td", {}, h("span", { class: "value" }, isCut ? `${text}…` : text));
+    if (isCut) value.append(h("button", { type: "button", class: "small", onclick: () => whole(model, name, key, value) }, "all of it"));
+    return h("tr", {}, h("th", { scope: "row" }, key), value);
+  };
+  return [
+    h("h3", {}, title),
+    shown.length > 0 ? h("table", { class: "entries" }, h("tbody", {}, shown.map(row))) : h("p", { class: "quiet" }, "There is none."),
+  ];
+}
+
+async function whole(model, part, key, cell) {
+  try {
+    const text = await model.ask("metadata", { part, key });
+    fill(cell, h("textarea", { class: "whole", readonly: true, rows: 16, "aria-label": key }, text));
+  } catch (error) {
+    fill(cell, error.message);
+  }
+}

@@ -1,0 +1,74 @@
+// The view of the tensors: a search, the list, and what is known of the one that is chosen.
+import { fill, h } from "./elements.js";
+import { List } from "./list.js";
+import { tensor } from "./tensor.js";
+import { count, counted, shape, size } from "./units.js";
+
+export function tensors(element, model, tools) {
+  let query = tools.state().get("search") ?? "";
+  const found = h("p", { class: "quiet", role: "status", id: "found" });
+  const detail = h("div", { class: "detail", id: "detail" }, h("p", { class: "quiet" }, "Choose a tensor to see what is in it."));
+  const list = new List(
+    "Tensors",
+    (from, number) => model.ask("rows", { query, from, count: number }),
+    (row) => [
+      h("span", { class: "name" }, row.name || "(no name)"),
+      h("span", { class: "dtype" }, row.dtype),
+      h("span", { class: "shape" }, shape(row.shape)),
+      h("span", { class: "size" }, row.has_data ? size(row.nbytes) : "no data"),
+    ],
+  );
+  list.onChoose = (row) => {
+    tools.setState({ tensor: row.name });
+    tensor(detail, model, row.position);
+  };
+  const search = h("input", {
+    type: "search",
+    id: "search",
+    value: query,
+    placeholder: "part of a name, or a pattern: *.attn.*",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  search.oninput = () => {
+    query = search.value;
+    tools.setState({ search: query });
+    refresh();
+  };
+  search.onkeydown = (event) => {
+    if (event.key === "ArrowDown") list.element.focus();
+  };
+  async function refresh() {
+    try {
+      const total = await list.reset();
+      const all = model.summary.tensors;
+      fill(found, total === all ? counted(all, "tensor") : `${count(total)} of ${counted(all, "tensor")}`);
+    } catch (error) {
+      fill(found, error.message);
+    }
+  }
+  async function showNamed(name) {
+    try {
+      const { position } = await model.ask("find", { tensor: name });
+      tensor(detail, model, position);
+    } catch {
+      // The address names a tensor of another model.
+      tools.setState({ tensor: null });
+    }
+  }
+  addEventListener("modelfmt-tensor", ({ detail: name }) => {
+    if (element.isConnected) showNamed(name);
+  });
+  fill(
+    element,
+    h("div", { class: "pane" },
+      h("div", { class: "search" }, h("label", { for: "search" }, "Search"), search, found),
+      h("div", { class: "row head", "aria-hidden": "true" }, ["name", "type", "shape", "size"].map((title) => h("span", { class: title }, title))),
+      list.element,
+    ),
+    detail,
+  );
+  refresh();
+  const named = tools.state().get("tensor");
+  if (named !== null) showNamed(named);
+}

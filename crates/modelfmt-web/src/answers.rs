@@ -1,0 +1,136 @@
+//! What JavaScript gets: a value or an error as JSON, and bytes.
+
+use modelfmt::convert::Unsupported;
+use modelfmt::{Choice, Error, Remedy, Words};
+use serde_json::{Value, json};
+
+/// The answer to an operation.
+pub(crate) struct Answer {
+    json: String,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// A value that is JSON already.
+    pub(crate) const fn text(json: String) -> Self {
+        Self { json, bytes: Vec::new() }
+    }
+
+    /// With bytes beside it.
+    pub(crate) fn with_bytes(self, bytes: Vec<u8>) -> Self {
+        Self { bytes, ..self }
+    }
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Self {
+        Self::text(value.to_string())
+    }
+}
+
+/// Why there is no answer.
+pub(crate) enum Refusal {
+    /// The library's error.
+    Model(Box<Error>),
+    /// What was asked for makes no sense here.
+    Usage(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Model(Box::new(error))
+    }
+}
+
+impl From<serde_json::Error> for Refusal {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+pub(crate) type Result<T = Answer, E = Refusal> = std::result::Result<T, E>;
+
+/// An argument that is not as it should be.
+pub(crate) fn usage(text: impl Into<String>) -> Refusal {
+    Refusal::Usage(text.into())
+}
+
+/// The answer as JavaScript takes it.
+pub(crate) fn sent(answer: Result) -> (String, Vec<u8>) {
+    match answer {
+        Ok(Answer { json, bytes }) => (format!("{{\"value\":{json}}}"), bytes),
+        Err(refusal) => (json!({ "error": error(&refusal) }).to_string(), Vec::new()),
+    }
+}
+
+fn error(refusal: &Refusal) -> Value {
+    match refusal {
+        Refusal::Usage(text) => json!({ "code": "usage", "text": text, "details": [], "remedies": [] }),
+        Refusal::Model(error) => {
+            let (mut details, mut remedies) = (Vec::new(), Vec::new());
+            if let Error::Unsupported { unsupported, .. } = &**error {
+                let groups = Unsupported::grouped(unsupported);
+                details.extend(groups.iter().map(|group| group.in_words(&Options)));
+                remedies.extend(unsupported.iter().filter_map(|item| item.remedy));
+            }
+            remedies.extend(error.remedy());
+            let mut remedies: Vec<String> =
+                remedies.into_iter().map(|remedy| Options.remedy(remedy)).collect();
+            remedies.sort();
+            remedies.dedup();
+            json!({ "code": error.code(), "text": text(error), "details": details, "remedies": remedies })
+        }
+    }
+}
+
+/// The error with those of its causes that it does not say itself.
+fn text(error: &Error) -> String {
+    let mut text = match error {
+        Error::Damaged { path, error } => {
+            let helps = Options.remedy(Remedy::SkipVerification);
+            format!("{}: {error}; {helps} takes values as they are", path.display())
+        }
+        error => error.in_words(&Options),
+    };
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// What the library calls by its fields, as the properties of `convert`'s options in JavaScript.
+pub(crate) struct Options;
+
+impl Words for Options {
+    fn choice(&self, choice: Choice) -> &str {
+        match choice {
+            Choice::Target => "to",
+            other => other.name(),
+        }
+    }
+
+    fn remedy(&self, remedy: Remedy) -> String {
+        match remedy {
+            Remedy::Overwrite => "another name".to_owned(),
+            Remedy::SkipVerification => "verify: false".to_owned(),
+            Remedy::AllowTies => "allow_ties: true".to_owned(),
+            Remedy::Lossy => "lossy: true".to_owned(),
+            Remedy::Stringify => "stringify: true".to_owned(),
+            Remedy::Exclude => "exclude: […]".to_owned(),
+            Remedy::Widen(_) => "widen: true".to_owned(),
+            Remedy::Cast { to, by_name: true } => format!("cast: [\"NAME={to}\"]"),
+            Remedy::Cast { to, by_name: false } => format!("cast: [\"{to}\"]"),
+            Remedy::Dequantize(to) => format!("dequantize: [\"{to}\"]"),
+            Remedy::Quantize(to) => format!("quantize: [\"{to}\"]"),
+            Remedy::Scales => "scales: [\"WEIGHT=SCALE\"]".to_owned(),
+            Remedy::ListNames => "the list of tensors".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}

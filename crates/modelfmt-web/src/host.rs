@@ -1,0 +1,124 @@
+//! What JavaScript has for us: files by name, a place to write to, an ear for progress. All of it is synchronous.
+#![allow(unsafe_code, reason = "functions of the host are called so")]
+
+use std::io;
+use std::ops::ControlFlow;
+
+use modelfmt::Source;
+use modelfmt::modelfmt_core::source::{Files, SharedFiles, check_relative, shared_files};
+use modelfmt::modelfmt_core::write::Sink;
+
+#[link(wasm_import_module = "host")]
+unsafe extern "C" {
+    /// The length of a file; negative if there is none, and then [`failure`] says why.
+    fn file_len(name: *const u8, name_len: usize) -> i64;
+    /// Fills `out` with a file's bytes from `offset` on; 1 if it did, else [`failure`] says why not.
+    fn file_read(name: *const u8, name_len: usize, offset: u64, out: *mut u8, out_len: usize) -> i32;
+    /// Writes to the output; 1 if it did, else [`failure`] says why not.
+    fn write_at(offset: u64, bytes: *const u8, len: usize) -> i32;
+    /// Takes a text of the host's into `out`, at most so many bytes; returns how many.
+    fn failure(out: *mut u8, out_len: usize) -> usize;
+    /// Takes a message.
+    fn message(text: *const u8, text_len: usize);
+    /// Is told of bytes that are done; 0 stops the work.
+    fn progress(nbytes: u64) -> i32;
+}
+
+/// The longest reason for a failure that is taken, in bytes.
+const REASON: usize = 512;
+
+/// Says something to whoever looks after the worker.
+pub(crate) fn say(text: &str) {
+    // SAFETY: the host reads these bytes during the call and no others.
+    unsafe { message(text.as_ptr(), text.len()) };
+}
+
+/// Tells of bytes that are done.
+pub(crate) fn advance(nbytes: u64) -> ControlFlow<()> {
+    // SAFETY: it takes a number and gives one.
+    match unsafe { progress(nbytes) } {
+        0 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// Why the last call of the host failed.
+fn reason(kind: io::ErrorKind) -> io::Error {
+    let mut text = [0; REASON];
+    // SAFETY: the host writes at most `REASON` bytes to `text` during the call.
+    let len = unsafe { failure(text.as_mut_ptr(), REASON) };
+    let text = String::from_utf8_lossy(text.get(..len).unwrap_or_default());
+    io::Error::new(kind, text.trim_end_matches('\u{fffd}').to_owned())
+}
+
+/// The files that the host has, as those of a set whose index stands in `folder`.
+pub(crate) fn files(folder: &str) -> SharedFiles {
+    shared_files(HostFiles { folder: folder.to_owned() })
+}
+
+/// Opens one of the files by its whole name.
+pub(crate) fn open(name: &str) -> io::Result<HostFile> {
+    // SAFETY: the host reads these bytes during the call and no others.
+    let len = unsafe { file_len(name.as_ptr(), name.len()) };
+    let len = u64::try_from(len).map_err(|_| reason(io::ErrorKind::NotFound))?;
+    Ok(HostFile { name: name.to_owned(), len })
+}
+
+struct HostFiles {
+    /// With a slash at its end, if it is not empty.
+    folder: String,
+}
+
+impl Files for HostFiles {
+    type Source = HostFile;
+
+    fn open(&self, path: &str) -> io::Result<HostFile> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+        open(&format!("{}{path}", self.folder))
+    }
+}
+
+/// One of the files. The host knows it by its name.
+pub(crate) struct HostFile {
+    name: String,
+    len: u64,
+}
+
+impl Source for HostFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64);
+        end.filter(|end| *end <= self.len).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (name, out_ptr) = (self.name.as_ptr(), out.as_mut_ptr());
+        // SAFETY: the host reads the name and writes the `out.len()` bytes of `out` during the call, and nothing else.
+        match unsafe { file_read(name, self.name.len(), offset, out_ptr, out.len()) } {
+            1 => Ok(()),
+            _ => Err(reason(io::ErrorKind::Other)),
+        }
+    }
+}
+
+/// The file that the host has made for what is written.
+pub(crate) struct HostSink {
+    pub(crate) name: String,
+}
+
+impl Sink for HostSink {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: the host reads these bytes during the call and no others.
+        match unsafe { write_at(offset, bytes.as_ptr(), bytes.len()) } {
+            1 => Ok(()),
+            _ => Err(reason(io::ErrorKind::Other)),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}

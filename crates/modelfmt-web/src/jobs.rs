@@ -1,0 +1,90 @@
+//! Work that takes long, each in a worker of its own, which opens the models itself and ends afterwards: so it can be stopped.
+
+use std::io;
+use std::path::PathBuf;
+
+use modelfmt::convert::Unsupported;
+use modelfmt::{Conversion, Converted, Execution, Format, OpenOptions, Target, VerifyLevel};
+use serde_json::{Value, json};
+
+use crate::answers::{Answer, Options, Result, usage};
+use crate::host::{self, HostSink};
+use crate::options::{self, Args};
+use crate::session;
+
+fn work() -> Execution<'static> {
+    Execution { threads: 1, progress: Some(&host::advance) }
+}
+
+/// What `modelfmt verify --json` prints.
+pub(crate) fn verify(args: &Args) -> Result {
+    let level = match args.text("level").unwrap_or("full") {
+        "header" => VerifyLevel::Header,
+        "control" => VerifyLevel::Control,
+        "full" => VerifyLevel::Full,
+        other => return Err(usage(format!("there is no level {other:?}"))),
+    };
+    let name = args.need_text("name")?;
+    let source = host::open(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
+    let files = Some(host::files(session::folder(name)));
+    let report = modelfmt::verify_source(name, Box::new(source), files, level, &work());
+    Ok(Answer::text(serde_json::to_string(&report)?))
+}
+
+/// What `modelfmt diff --json` prints.
+pub(crate) fn diff(args: &Args) -> Result {
+    let options = OpenOptions::new();
+    let a = session::open(args.need_text("name")?, &options)?;
+    let b = session::open(args.need_text("other")?, &options)?;
+    let diff = modelfmt::diff(&a, &b, &work())?;
+    Ok(Answer::text(serde_json::to_string(&diff)?))
+}
+
+/// Formats that are written as one file, and the endings of their names.
+pub(crate) fn targets() -> Value {
+    let formats = Format::ALL.iter().filter(|format| format.is_writable() && !format.is_set());
+    let target = |format: &Format| json!({ "name": format.name(), "ending": format.ending() });
+    formats.map(target).collect::<Vec<_>>().into()
+}
+
+/// Converts a model into the output that the host has made; with `dry_run` it says what would be written, or why not.
+pub(crate) fn convert(args: &Args) -> Result {
+    let model = session::open(args.need_text("name")?, &OpenOptions::new())?;
+    let target: Target = args.need_text("to")?.parse().map_err(|error| usage(format!("to: {error}")))?;
+    let mut options = options::conversion(args.get("options"))?;
+    options.version = target.version;
+    let conversion = Conversion::new(&model, target.format, &options)?;
+    if args.is("dry_run") {
+        return Ok(json!({ "to": conversion.target().name(), "nbytes": conversion.nbytes() }).into());
+    }
+    let sink = HostSink { name: args.text("output").unwrap_or("the output").to_owned() };
+    let converted = conversion.write_to_sink(&sink, &work())?;
+    Ok(said(&converted).into())
+}
+
+fn said(converted: &Converted) -> Value {
+    let dropped = Unsupported::grouped(&converted.dropped);
+    json!({
+        "to": converted.format.name(),
+        "tensors": converted.tensors,
+        "nbytes": converted.files.iter().map(|file| file.nbytes).sum::<u64>(),
+        "notes": converted.notes.iter().map(|note| note.in_words(&Options)).collect::<Vec<_>>(),
+        "clipped": converted.clipped,
+        "dropped": dropped.iter().map(|group| group.in_words(&Options)).collect::<Vec<_>>(),
+    })
+}
+
+/// Which of the files that the host has are models: `names` are all of them.
+pub(crate) fn choose(args: &Args) -> Result {
+    let names = args.get("names").and_then(Value::as_array).into_iter().flatten();
+    let mut names: Vec<PathBuf> = names.filter_map(Value::as_str).map(PathBuf::from).collect();
+    names.sort();
+    let open = |path: &std::path::Path| -> io::Result<_> {
+        let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Box::new(host::open(name)?) as modelfmt::modelfmt_core::source::BoxSource)
+    };
+    let found = modelfmt::models_among(names, open);
+    let models: Vec<_> = found.models.iter().map(|path| path.to_string_lossy()).collect();
+    let foreign = found.foreign.map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
+    Ok(json!({ "models": models, "foreign": foreign }).into())
+}

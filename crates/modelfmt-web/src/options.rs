@@ -1,0 +1,130 @@
+//! JSON as options of the library.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use modelfmt::convert::{Compression, MagChecksum};
+use modelfmt::{ConvertOptions, json};
+use serde_json::{Map, Value};
+
+use crate::answers::{Refusal, Result, usage};
+
+/// The arguments of an operation.
+pub(crate) struct Args(Map<String, Value>);
+
+impl Args {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self> {
+        match serde_json::from_slice(json)? {
+            Value::Object(map) => Ok(Self(map)),
+            _ => Err(usage("arguments are an object")),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        self.get(key).and_then(Value::as_u64)
+    }
+
+    pub(crate) fn size(&self, key: &str) -> Option<usize> {
+        self.number(key).and_then(|number| usize::try_from(number).ok())
+    }
+
+    pub(crate) fn is(&self, key: &str) -> bool {
+        self.get(key) == Some(&Value::Bool(true))
+    }
+
+    pub(crate) fn need_text(&self, key: &str) -> Result<&str> {
+        self.text(key).ok_or_else(|| usage(format!("{key}: a text is needed")))
+    }
+
+    pub(crate) fn need_size(&self, key: &str) -> Result<usize> {
+        self.size(key).ok_or_else(|| usage(format!("{key}: a whole number is needed")))
+    }
+}
+
+/// Fills the options of a conversion from the properties that were given; those that are null are not.
+pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
+    let mut options = ConvertOptions::default();
+    for (key, value) in given.and_then(Value::as_object).into_iter().flatten() {
+        if !value.is_null() {
+            set(&mut options, key, value)?;
+        }
+    }
+    Ok(options)
+}
+
+fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
+    let wrong = |wanted: &str| usage(format!("{key}: {wanted} is needed"));
+    let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
+    let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("a text"));
+    let number = || value.as_u64().ok_or_else(|| wrong("a whole number"));
+    match key {
+        "widen" => options.widen = flag()?,
+        "cast" => options.cast = rules(key, value)?,
+        "dequantize" => options.dequantize = rules(key, value)?,
+        "quantize" => options.quantize = rules(key, value)?,
+        "scales" => options.scales = rules(key, value)?,
+        "allow_ties" => options.allow_ties = flag()?,
+        "verify" => options.no_verify = !flag()?,
+        "lossy" => options.lossy = flag()?,
+        "stringify" => options.stringify = flag()?,
+        // Text, so that no number goes through one of JavaScript's.
+        "metadata" => {
+            let object = json::parse_object(text()?.as_bytes());
+            let object = object.map_err(|error| usage(format!("{key}: a JSON object is needed: {error}")))?;
+            options.metadata = Some(object);
+        }
+        "model_name" => options.model_name = Some(text()?),
+        "architecture" => options.architecture = Some(text()?),
+        "model_type" => options.model_type = Some(text()?),
+        "include" => options.include = texts(key, value)?,
+        "exclude" => options.exclude = texts(key, value)?,
+        "control_hash" => options.control_hash = flag()?,
+        "page_hashes" => options.page_hashes = Some(number()?),
+        "tensor_hashes" => options.tensor_hashes = flag()?,
+        "uuid" => options.uuid = Some(uuid(&text()?).ok_or_else(|| wrong("32 hex digits"))?),
+        "no_zstd" => options.no_zstd = flag()?,
+        "compress" => {
+            options.compress = Some(match &*text()? {
+                "lz4" => Compression::Lz4,
+                "none" => Compression::None,
+                _ => return Err(wrong("\"lz4\" or \"none\"")),
+            });
+        }
+        "align" => options.align = Some(u32::try_from(number()?).map_err(|_| wrong("a smaller number"))?),
+        "checksum" => {
+            options.checksum = Some(match &*text()? {
+                "crc32" => MagChecksum::Crc32,
+                "crc32c" => MagChecksum::Crc32c,
+                _ => return Err(wrong("\"crc32\" or \"crc32c\"")),
+            });
+        }
+        other => return Err(usage(format!("there is no option {other:?}"))),
+    }
+    Ok(())
+}
+
+fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
+    let texts = value.as_array().map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    let texts = texts.flatten().ok_or_else(|| usage(format!("{key}: a list of texts is needed")))?;
+    Ok(texts.into_iter().map(str::to_owned).collect())
+}
+
+/// Rules as the program takes them, such as `*.weight=f16`.
+fn rules<T: FromStr<Err: Display>>(key: &str, value: &Value) -> Result<Vec<T>> {
+    let parse = |text: &String| text.parse().map_err(|error: T::Err| usage(format!("{key}: {error}")));
+    texts(key, value)?.iter().map(parse).collect::<Result<_, Refusal>>()
+}
+
+/// 32 hex digits, with or without hyphens.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(|&c| c != '-').collect();
+    u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32).map(u128::to_be_bytes)
+}

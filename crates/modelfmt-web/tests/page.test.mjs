@@ -1,0 +1,317 @@
+// The page in Chromium. `cargo xtask web --test` builds it and runs this.
+import assert from "node:assert/strict";
+import { copyFileSync, mkdtempSync, openSync, closeSync, ftruncateSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, relative } from "node:path";
+import { after, before, test } from "node:test";
+import { start } from "./browser.mjs";
+import { demo } from "./demo.mjs";
+import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
+import { serve } from "../serve.mjs";
+import { execFileSync } from "node:child_process";
+
+let browser;
+let folder;
+// Addresses that tests ask for on purpose.
+const asked = [];
+
+before(async () => {
+  browser = await start(process.env.MODELFMT_PAGE);
+  folder = mkdtempSync(join(tmpdir(), "modelfmt-page-"));
+});
+after(async () => {
+  const isOther = (url) => ![browser.address, ...asked].some((own) => url.startsWith(own)) && !/^(blob|data):/.test(url);
+  const others = browser.requests.filter(isOther);
+  await browser.close();
+  rmSync(folder, { recursive: true, force: true });
+  assert.deepEqual(others, [], "requests to others");
+  assert.deepEqual(browser.problems, [], "errors that nobody caught");
+});
+
+// Waits until the page shows a model or says why not: the text of the problem, or null.
+async function settled(page) {
+  await page.waitForSelector("body[data-done]");
+  const problem = page.locator("#problem");
+  return (await problem.isVisible()) ? problem.textContent() : null;
+}
+
+async function give(page, paths) {
+  await page.evaluate(() => delete document.body.dataset.done);
+  await page.setInputFiles("#files", paths);
+  return settled(page);
+}
+
+// The content of the file that the page gives after a click.
+async function downloaded(page, selector) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
+  return readFileSync(await download.path());
+}
+
+async function inspected(page) {
+  return JSON.parse(await downloaded(page, "#json"));
+}
+
+test("every golden file holds what the program says", async () => {
+  const page = await browser.page();
+  let [compared, sets] = [0, 0];
+  for (const path of models()) {
+    const name = relative(TESTDATA, path);
+    // Any file of a split stands for it; the page takes the first.
+    if (/-0000[2-9]-of-\d+\.gguf$/.test(path)) continue;
+    const printed = await program(["inspect", "--json"], path);
+    const expected = printed ? JSON.parse(printed) : null;
+    const others = filesBeside(path, expected);
+    const problem = await give(page, [path, ...others]);
+    if (!expected) {
+      assert.ok(problem, `${name}: the program refuses it`);
+      continue;
+    }
+    assert.equal(problem, null, name);
+    assert.deepEqual(await inspected(page), expected, name);
+    compared += 1;
+    sets += others.length > 0;
+  }
+  assert.ok(compared > 90, `only ${compared} files were compared`);
+  assert.ok(sets >= 4, `only ${sets} of them are sets`);
+  await page.close();
+});
+
+test("a tensor shows its values, statistics and bytes", async () => {
+  const page = await browser.page();
+  assert.equal(await give(page, [demo()]), null);
+  await page.click("#tab-tensors");
+  await page.waitForFunction(() => document.querySelector("#found").textContent === "29 tensors");
+  await page.fill("#search", "*.0.attn.*");
+  await page.waitForFunction(() => document.querySelector("#found").textContent === "4 of 29 tensors");
+  await page.click(".rows .row:nth-child(2)");
+  await page.waitForSelector("#detail[data-done]");
+  assert.equal(await page.textContent("#detail h3"), "model.layers.0.attn.k.weight");
+  assert.match(page.url(), /tensor=model\.layers\.0\.attn\.k\.weight/);
+  assert.equal(await page.textContent("#stat-zero"), "0");
+  assert.equal(await page.locator(".corner tbody tr").count(), 8);
+  assert.equal(await page.locator(".histogram rect").count(), 64);
+  assert.match(await page.textContent(".hex"), /^00120380 {2}/);
+  const [min, max] = [await page.textContent("#stat-min"), await page.textContent("#stat-max")];
+  const shown = await program(["show"], demo());
+  const block = shown.slice(shown.indexOf("model.layers.0.attn.k.weight"));
+  assert.ok(block.includes(`min: ${min}, max: ${max}`), `${min} to ${max}`);
+  await page.close();
+});
+
+test("a large tensor is sampled, and counted when asked", async () => {
+  const page = await browser.page();
+  assert.equal(await give(page, [sparse(join(folder, "five.safetensors"), 5_000_000_000)]), null);
+  assert.equal(await page.textContent("#fact-size"), "4.66 GiB");
+  await page.click("#tab-tensors");
+  await page.click(".rows .row:nth-child(1)");
+  await page.waitForSelector("#detail[data-done]");
+  assert.match(await page.textContent("#detail"), /Of a sample of 262,144 values/);
+  assert.equal(await page.textContent("#stat-zero"), "262,144 (100 %)");
+  await page.click("#exact");
+  await page.click(".progress button");
+  await page.waitForSelector("#exact:enabled");
+  await page.close();
+});
+
+// A file of one tensor with zeros, which takes no room on the disk.
+function sparse(path, nbytes) {
+  const text = JSON.stringify({ w: { dtype: "F32", shape: [nbytes / 4 / 1000, 1000], data_offsets: [0, nbytes] } });
+  const header = Buffer.alloc(8 + text.length);
+  header.writeBigUInt64LE(BigInt(text.length));
+  header.write(text, 8);
+  writeFileSync(path, header);
+  const file = openSync(path, "r+");
+  ftruncateSync(file, header.length + nbytes);
+  closeSync(file);
+  return path;
+}
+
+test("verification names every check, and damage", async () => {
+  const page = await browser.page();
+  const good = demo();
+  const bad = join(folder, "damaged.aero");
+  copyFileSync(good, bad);
+  const bytes = readFileSync(bad);
+  bytes[2_000_000] ^= 1;
+  writeFileSync(bad, bytes);
+  for (const path of [good, bad]) {
+    assert.equal(await give(page, [path]), null);
+    await page.click("#tab-verify");
+    await page.click("#verify");
+    await page.waitForSelector("#verdict");
+    const expected = JSON.parse(await program(["verify", "--json"], path));
+    assert.equal(await page.locator("#verdict.good").count(), expected.ok ? 1 : 0, path);
+    const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
+    assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
+  }
+  await page.close();
+});
+
+test("conversions are those of the program, byte for byte", async () => {
+  const page = await browser.page();
+  const source = demo();
+  const uuid = "00000000-0000-4000-8000-000000000001";
+  await page.addInitScript((uuid) => {
+    crypto.randomUUID = () => uuid;
+  }, uuid);
+  await page.reload();
+  const cases = [
+    ["gguf", { "#quantize": "q8_0", "#include": "*.attn.*, *.norm.*" }, ["--quantize", "q8_0", "--include", "*.attn.*", "--include", "*.norm.*"]],
+    ["safetensors", { "#new-metadata": '{"license": "none"}', "#cast": "f16" }, ["--cast", "f16"]],
+    ["aero", {}, ["--no-zstd", "--uuid", uuid.replaceAll("-", "")]],
+  ];
+  for (const [to, fields, flags] of cases) {
+    assert.equal(await give(page, [source]), null);
+    await page.click("#tab-convert");
+    await page.selectOption("#to", to);
+    for (const [field, text] of Object.entries(fields)) await page.fill(field, text);
+    const written = await downloaded(page, "#convert");
+    const out = join(folder, `program.${to}`);
+    const metadata = join(folder, "metadata.json");
+    if (fields["#new-metadata"]) {
+      writeFileSync(metadata, fields["#new-metadata"]);
+      flags.push("--metadata", metadata);
+    }
+    execFileSync(PROGRAM, ["convert", source, out, "--quiet", ...flags]);
+    assert.ok(written.equals(readFileSync(out)), `${to}: not the bytes of the program`);
+  }
+  // What does not fit is said, with what helps.
+  await page.click("#tab-convert");
+  await page.selectOption("#to", "mag");
+  await page.fill("#new-metadata", "");
+  await page.click("#convert");
+  await page.waitForSelector("#converted .problem");
+  assert.match(await page.textContent("#converted"), /widen: true|lossy: true/);
+  await page.close();
+});
+
+test("two models are compared as the program compares them", async () => {
+  const page = await browser.page();
+  const [a, b] = [demo(), join(folder, "other.safetensors")];
+  execFileSync(PROGRAM, ["convert", a, b, "--quiet", "--cast", "*.norm.*=f16"]);
+  for (const [other, verdict] of [[a, "Both are the same."], [b, "They differ."]]) {
+    assert.equal(await give(page, [a]), null);
+    await page.click("#tab-compare");
+    await page.setInputFiles("#other", [other]);
+    await page.waitForSelector("#verdict");
+    assert.equal(await page.textContent("#verdict"), verdict);
+  }
+  assert.equal(await page.locator("#differences tbody tr").count(), 4);
+  await page.close();
+});
+
+test("a URL is read by ranges, and a server without them is named", async () => {
+  const page = await browser.page();
+  const source = demo();
+  let sent = 0;
+  const open = async (options) => {
+    const { server, port } = await serve(dirname(source), 0, options);
+    const address = `http://127.0.0.1:${port}/`;
+    asked.push(address);
+    await page.evaluate(() => delete document.body.dataset.done);
+    await page.fill("#url", address + basename(source));
+    await page.click("#url-form button");
+    const problem = await settled(page);
+    return { problem, close: () => (server.closeAllConnections(), server.close()) };
+  };
+  const whole = await open({ cors: true, ranges: false });
+  assert.match(whole.problem, /takes no requests for ranges/);
+  whole.close();
+  const closed = await open({ cors: false });
+  assert.match(closed.problem, /CORS/);
+  closed.close();
+  const good = await open({ cors: true, seen: ({ method }) => (sent += method === "GET") });
+  assert.equal(good.problem, null);
+  assert.equal(await page.textContent("#fact-tensors"), "29");
+  assert.ok(sent <= 6, `${sent} requests`);
+  // The address holds all that is needed to come back.
+  const again = await browser.page(new URL(page.url()).hash);
+  assert.equal(await settled(again), null);
+  assert.equal(await again.textContent("#model-name"), basename(source));
+  good.close();
+  await Promise.all([page.close(), again.close()]);
+});
+
+test("files that are no models, and a worker that dies, are said in a sentence", async () => {
+  const page = await browser.page();
+  const text = join(folder, "notes.txt");
+  writeFileSync(text, "nothing of the kind");
+  assert.match(await give(page, [text]), /not a model file/);
+  assert.match(await give(page, [text, text.replace("notes", "more")].filter((path, i) => i === 0 || (copyFileSync(text, path), true))), /There is no model/);
+  // What stands for any fault of the reader: the worker ends in the middle of its work.
+  await page.route("**/engine.js", (route) => route.fulfill({ contentType: "text/javascript", body: 'export class Died extends Error {} export class Refused extends Error {} export class Engine { static async load() { return new Engine(); } call() { throw new Died("unreachable"); } }' }));
+  assert.match(await give(page, [demo()]), /the reader stopped working on this file \(unreachable\)/);
+  await page.unroute("**/engine.js");
+  assert.equal(await give(page, [demo()]), null);
+  await page.close();
+});
+
+test("the page works without a network", async () => {
+  const own = await start(process.env.MODELFMT_PAGE, { serviceWorkers: "allow" });
+  try {
+    const page = await own.page();
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    await own.context.setOffline(true);
+    own.stopServing();
+    await page.reload();
+    assert.equal(await give(page, [demo()]), null);
+    assert.equal(await page.textContent("#fact-tensors"), "29");
+  } finally {
+    await own.close();
+  }
+});
+
+test("nothing serious keeps a screen reader out", async () => {
+  const page = await browser.page();
+  const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+  // The page's own policy lets no script in but its own; the browser's tools may.
+  const client = await browser.context.newCDPSession(page);
+  await client.send("Page.setBypassCSP", { enabled: true });
+  await page.reload();
+  const check = async (view) => {
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    assert.deepEqual(serious.map(({ id, nodes }) => [view, id, nodes.map(({ html }) => html.slice(0, 200))]), []);
+  };
+  await check("start");
+  assert.equal(await give(page, [demo()]), null);
+  await page.waitForSelector(".tree li li");
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const view of ["overview", "tensors", "metadata", "verify", "compare", "convert"]) {
+      await page.click(`#tab-${view}`);
+      if (view === "tensors") {
+        await page.click(".rows .row:nth-child(2)");
+        await page.waitForSelector("#detail[data-done]");
+      }
+      await check(`${view}, ${scheme}`);
+    }
+  }
+  await page.close();
+});
+
+test("a list of 500,000 tensors scrolls, and the keyboard goes to its end", async () => {
+  const page = await browser.page();
+  const path = join(folder, "many.safetensors");
+  const count = 500_000;
+  const entries = Array.from({ length: count }, (_, i) => `"t.${i}":{"dtype":"U8","shape":[1],"data_offsets":[${i},${i + 1}]}`);
+  const text = Buffer.from(`{${entries.join(",")}}`);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(path, Buffer.concat([length, text, Buffer.alloc(count)]));
+  assert.equal(await give(page, [path]), null);
+  await page.click("#tab-tensors");
+  await page.waitForFunction(() => document.querySelector("#found").textContent === "500,000 tensors");
+  await page.focus(".list");
+  await page.keyboard.press("End");
+  await page.waitForSelector(`#row-${count - 1}`);
+  assert.match(await page.textContent(".row.chosen"), /^t\.499999/);
+  await page.evaluate(() => {
+    const list = document.querySelector(".list");
+    list.scrollTop = (list.scrollHeight - list.clientHeight) / 2;
+  });
+  await page.waitForSelector("#row-250000");
+  assert.ok((await page.locator(".rows .row").count()) < 100);
+  await page.close();
+});

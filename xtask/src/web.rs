@@ -1,0 +1,120 @@
+//! `cargo xtask web`: the page and the npm package, below `target/web/`, and their tests in Chromium and under Node.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{Result, exec, step};
+use crate::wasm::{TARGET, Toolchain};
+use crate::workspace;
+
+/// The workspace of both.
+pub(crate) const MANIFEST: &str = "crates/modelfmt-web/Cargo.toml";
+const DIR: &str = "crates/modelfmt-web";
+/// What the page and the package share.
+const SHARED: &str = "js";
+const MODULE: &str = "modelfmt.wasm";
+
+pub(crate) fn run(serve: bool, test: bool) -> Result {
+    let module = build()?;
+    let page = assemble("page", &module)?;
+    list(&page)?;
+    let package = assemble("npm", &module)?;
+    for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(workspace::root().join(license), package.join(license))?;
+    }
+    if test {
+        check()?;
+        tests(&page, &package)?;
+    }
+    if serve {
+        step("web: the page, until you stop it");
+        exec(workspace::command("node").arg(dir().join("serve.mjs")).arg(&page))?;
+    }
+    Ok(())
+}
+
+fn dir() -> PathBuf {
+    workspace::root().join(DIR)
+}
+
+fn out() -> PathBuf {
+    workspace::root().join("target/web")
+}
+
+/// `cargo` for the library, with the instructions that every browser has had since 2023.
+fn cargo(toolchain: &Toolchain) -> Command {
+    let mut cargo = toolchain.cargo_build();
+    cargo.args(["--locked", "--manifest-path", MANIFEST]).env("RUSTFLAGS", "-C target-feature=+simd128");
+    cargo
+}
+
+/// Builds the library, and returns the module.
+fn build() -> Result<PathBuf> {
+    step("web: the library as WebAssembly");
+    let toolchain = Toolchain::find(false)?;
+    let mut cargo = cargo(&toolchain);
+    let target = toolchain.target_dir().join("web/build");
+    exec(cargo.arg("--release").arg("--target-dir").arg(&target))?;
+    Ok(target.join(TARGET).join("release/modelfmt_web.wasm"))
+}
+
+/// Puts the page, which any static server can serve, or the npm package into a folder with all that it needs.
+fn assemble(what: &str, module: &Path) -> Result<PathBuf> {
+    let folder = out().join(what);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    copy_files(&dir().join(what), &folder)?;
+    copy_files(&dir().join(SHARED), &folder)?;
+    fs::copy(module, folder.join(MODULE))?;
+    println!("{}", folder.display());
+    Ok(folder)
+}
+
+/// Lists the files of the page in one of them, for its service worker.
+fn list(page: &Path) -> Result {
+    let mut names = String::new();
+    for entry in fs::read_dir(page)? {
+        names.push_str(&entry?.file_name().to_string_lossy());
+        names.push('\n');
+    }
+    Ok(fs::write(page.join("files.txt"), names)?)
+}
+
+/// Copies the files of a folder, which has no folders.
+fn copy_files(from: &Path, to: &Path) -> Result {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Rust's own checks.
+fn check() -> Result {
+    exec(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]))?;
+    // For this machine: Debian has no clippy for WebAssembly, and nothing of the crate depends on the target.
+    let mut clippy = workspace::cargo("clippy");
+    clippy
+        .args(["--quiet", "--locked", "--manifest-path", MANIFEST])
+        .env("CARGO_TARGET_DIR", out().join("clippy"));
+    exec(clippy.args(["--", "-D", "warnings"]))
+}
+
+/// The tests, in the browser that `CHROMIUM` names, or Debian's.
+fn tests(page: &Path, package: &Path) -> Result {
+    step("web: tests in Chromium and Node");
+    let tests = dir().join("tests");
+    exec(
+        workspace::command("npm").args(["ci", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&tests),
+    )?;
+    exec(workspace::cargo("build").args(["--quiet", "--package", "modelfmt-cli"]))?;
+    let mut node = workspace::command("node");
+    let files = ["page.test.mjs", "npm.test.mjs", "size.test.mjs"].map(|file| tests.join(file));
+    node.args(["--test", "--test-concurrency=1"]).args(files);
+    node.env("MODELFMT_PAGE", page).env("MODELFMT_NPM", package);
+    node.env("MODELFMT_PROGRAM", workspace::target_dir().join("debug/modelfmt"));
+    exec(node.env("MODELFMT_TESTDATA", workspace::root().join("testdata")))
+}
