@@ -33,6 +33,7 @@ mod resolve;
 mod store;
 mod tls;
 mod url;
+mod way;
 mod web;
 mod write;
 

@@ -14,16 +14,13 @@ use modelfmt_core::source::checked_len;
 use tensor_core::{AlignedBuf, Bytes};
 
 use crate::answer::{Answer, Ask, Version};
-use crate::bucket::BucketObject;
 use crate::cache::{Look, PAGE, Pages};
 use crate::cached::Cached;
 use crate::error::{Error, Fault, Result};
 use crate::store::Store;
 use crate::url::Location;
-use crate::web::Web;
+use crate::way::Way;
 
-/// The most bytes of one request; longer ranges are several, at once.
-pub(crate) const PIECE: u64 = 8 << 20;
 /// How much of the end is read at once where a format's index stands there.
 const TAIL: u64 = 64 << 10;
 /// How many bytes have to come for the failures before them not to count any more.
@@ -42,25 +39,20 @@ pub struct Object {
     cached: Option<(Cached, Pages)>,
 }
 
-/// How a file is asked for.
-#[derive(Debug)]
-pub(crate) enum Way {
-    Web(Web),
-    Bucket(BucketObject),
-}
-
-impl Way {
-    async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
-        match self {
-            Self::Web(web) => web.get(ask, pin).await,
-            Self::Bucket(object) => object.get(ask, pin).await,
-        }
-    }
-}
-
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({}, {} bytes)", self.place, self.version.size)
+    }
+}
+
+impl Store {
+    /// Opens a file: one request for its beginning, two if its format's index stands at the end.
+    ///
+    /// # Errors
+    /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
+    pub async fn open(&self, place: &Location) -> Result<Object> {
+        let way = self.way(place).map_err(|fault| Error::new(place, fault))?;
+        Object::open(self.clone(), place.clone(), way).await
     }
 }
 

@@ -15,9 +15,9 @@ use crate::buckets;
 use crate::client::Client;
 use crate::error::{Error, Fault, Result};
 use crate::guard::Guard;
-use crate::object::{Object, PIECE, Way};
 use crate::options::Options;
 use crate::url::{Bucket, Location, Service, origin};
+use crate::way::{PIECE, Way};
 use crate::web::Web;
 
 /// Where files are fetched from: buckets and web servers, with what is shared among requests to them. Clones share it too.
@@ -71,15 +71,6 @@ impl Store {
         &self.0.options
     }
 
-    /// Opens a file: one request for its beginning, two if its format's index stands at the end.
-    ///
-    /// # Errors
-    /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
-    pub async fn open(&self, place: &Location) -> Result<Object> {
-        let way = self.way(place).map_err(|fault| Error::new(place, fault))?;
-        Object::open(self.clone(), place.clone(), way).await
-    }
-
     /// How much was asked for so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
@@ -87,7 +78,8 @@ impl Store {
         Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
-    fn way(&self, place: &Location) -> Result<Way, Fault> {
+    /// How the file at a place is asked for.
+    pub(crate) fn way(&self, place: &Location) -> Result<Way, Fault> {
         match place {
             Location::Bucket(at) => {
                 // Tries are counted above the store: a request of theirs is one of ours.
