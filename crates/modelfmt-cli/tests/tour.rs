@@ -1,4 +1,4 @@
-//! The terminal sessions in README.md, docs/TOUR.md and docs/JSON.md are what the program really prints.
+//! The terminal sessions in README.md, docs/TOUR.md, docs/COOKBOOK.md and docs/JSON.md are what the program really prints.
 //!
 //! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
 //! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
@@ -98,4 +98,9 @@ fn the_tour_is_true() {
 #[test]
 fn the_page_about_json_is_true() {
     check("docs/JSON.md");
+}
+
+#[test]
+fn the_cookbook_is_true() {
+    check("docs/COOKBOOK.md");
 }
