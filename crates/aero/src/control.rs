@@ -179,7 +179,7 @@ pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut File
 }
 
 /// BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
-async fn digest(
+pub(crate) async fn digest(
     source: &impl Fetch,
     toc: u64,
     entries: usize,

@@ -216,6 +216,7 @@ mod claims;
 mod compress;
 mod contents;
 mod control;
+mod edit;
 mod error;
 mod fourcc;
 mod hashes;
@@ -242,7 +243,7 @@ mod writer;
 
 pub use chunk_writer::{ChunkWriter, NewChunk};
 pub use chunks::{Chunk, Content};
-pub use error::{Error, Fault, Hex, Result, WriteError};
+pub use error::{EditError, Error, Fault, Hex, Result, WriteError};
 pub use index::Index;
 pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};

@@ -145,6 +145,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod claims;
+mod edit;
 mod error;
 mod index;
 mod layout;
@@ -159,7 +160,7 @@ mod verify;
 mod wire;
 mod writer;
 
-pub use error::{Error, Fault, Result, WriteError};
+pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::{Index, Sections};
 pub use layout::{Plan, WriteOptions, can_hold, nbytes};
 pub use metadata::Metadata;

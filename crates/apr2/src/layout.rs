@@ -265,7 +265,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<(), Fault> {
 }
 
 /// The metadata section: compact, keys sorted, with `apr_version` (docs/formats/apr2.md#metadata).
-fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
+pub(crate) fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
     let refuse = |text: String| unfit(Part::new("metadata"), modelfmt_core::CommonFault::Metadata(text));
     let mut object = metadata.object().clone();
     if !object.contains_key("apr_version") {
@@ -279,6 +279,6 @@ fn encode(metadata: &Metadata) -> Result<Vec<u8>, WriteError> {
     Ok(text.into_bytes())
 }
 
-fn section_len(what: &'static str, len: u64) -> Result<u32, WriteError> {
+pub(crate) fn section_len(what: &'static str, len: u64) -> Result<u32, WriteError> {
     u32::try_from(len).map_err(|_| unfit(Part::new(what), Fault::SectionLen(len)))
 }

@@ -207,6 +207,7 @@ mod blocks;
 mod claims;
 #[cfg(feature = "lz4")]
 mod compress;
+mod edit;
 mod error;
 mod index;
 mod layout;
@@ -232,7 +233,7 @@ mod wire;
 mod writer;
 mod written;
 
-pub use error::{Error, Fault, Result, SealFault, WriteError};
+pub use error::{EditError, Error, Fault, Result, SealFault, WriteError};
 pub use index::{Generation, Index, Sections};
 pub use layout::{Alignment, Compression, Plan, WriteOptions};
 pub use metadata::{MelFilterbank, Metadata, Quantization};

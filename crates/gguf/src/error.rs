@@ -8,6 +8,9 @@ pub type Error = modelfmt_core::Error<Fault>;
 /// Why a file cannot be written.
 pub type WriteError = modelfmt_core::write::WriteError<Fault>;
 
+/// Why a file cannot be edited.
+pub type EditError = modelfmt_core::edit::EditError<Fault>;
+
 /// The result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -145,7 +145,7 @@ pub(crate) fn record_len(name: &str, rank: usize) -> u64 {
     wire::MIN_TENSOR_LEN + name.len() as u64 + 8 * rank as u64
 }
 
-fn encode(tensors: &TensorTable, metadata: &Metadata) -> Vec<u8> {
+pub(crate) fn encode(tensors: &TensorTable, metadata: &Metadata) -> Vec<u8> {
     let mut head = wire::MAGIC.to_vec();
     head.extend(wire::VERSION.to_le_bytes());
     head.extend((tensors.len() as u64).to_le_bytes());

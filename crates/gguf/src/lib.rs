@@ -167,6 +167,7 @@
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod edit;
 mod error;
 mod index;
 mod layout;
@@ -181,7 +182,7 @@ mod verify;
 mod wire;
 mod writer;
 
-pub use error::{Error, Fault, Result, WriteError};
+pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
 pub use metadata::{Array, ArrayBuf, Hints, MetaValue, Metadata, ValueError};
@@ -190,7 +191,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, SplitName, later_files};
-pub use wire::ValueType;
+pub use wire::{PADDING, ValueType};
 
 // What every format crate has of modelfmt-core.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

@@ -11,6 +11,9 @@ pub(crate) const ALIGNMENT: &str = "general.alignment";
 /// The keys of a file of a split: its number from 0 on, how many files there are, and how many tensors they have in all.
 pub(crate) const SPLIT: [&str; 3] = ["split.no", SPLIT_COUNT, "split.tensors.count"];
 
+/// A key for a text of spaces, which leaves room for more metadata (docs/formats/gguf.md#room-for-edits).
+pub const PADDING: &str = "modelfmt.padding";
+
 /// How many files a model is split into.
 pub(crate) const SPLIT_COUNT: &str = "split.count";
 

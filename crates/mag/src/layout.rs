@@ -71,7 +71,7 @@ impl Plan {
         if values_len == 0 {
             return Err(WriteError::Unsupported { part: Part::new("the model"), fault: Fault::NoValues });
         }
-        let (head, begin) = v0_3::encode(&tensors, metadata, options, values_len)?;
+        let (head, begin) = v0_3::encode(&tensors, metadata, options, (0, values_len))?;
         let out_of_bounds = |fault: CommonFault| WriteError::Unsupported {
             part: Part::new("the model"),
             fault: fault.into(),
@@ -159,7 +159,7 @@ fn push(tensors: &mut TensorTable, spec: &TensorSpec<'_>, version: Version) -> R
     Ok(())
 }
 
-fn check_key(key: &str) -> Result<(), Fault> {
+pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
     match key.len() as u64 {
         0 => Err(Fault::EmptyKey),
         1..=MAX_KEY_LEN => Ok(()),

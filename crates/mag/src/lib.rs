@@ -196,6 +196,7 @@
 
 mod checksum;
 mod dtypes;
+mod edit;
 mod error;
 mod index;
 mod layout;
@@ -217,7 +218,7 @@ mod version;
 mod writer;
 
 pub use checksum::Checksum;
-pub use error::{Error, Fault, Result, WriteError};
+pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, can_hold};
 #[cfg(feature = "v0_3")]

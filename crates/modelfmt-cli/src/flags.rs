@@ -38,6 +38,9 @@ impl Words for Flags {
             Choice::ExtendedTypes => "--allow-extended-types",
             Choice::Outboard => "--outboard",
             Choice::Rename => "--rename",
+            Choice::Set => "--set",
+            Choice::Unset => "--unset",
+            Choice::Drop => "--drop",
             other => other.name(),
         }
     }
@@ -57,6 +60,7 @@ impl Words for Flags {
             Remedy::Quantize(to) => format!("--quantize {to}"),
             Remedy::Scales => "--scale WEIGHT=SCALE".to_owned(),
             Remedy::ListNames => "`modelfmt inspect`".to_owned(),
+            Remedy::Recover => "`modelfmt edit` with the file alone".to_owned(),
             other => other.to_string(),
         }
     }
@@ -102,6 +106,10 @@ mod tests {
             Choice::Checksum,
             Choice::ExtendedTypes,
             Choice::Outboard,
+            Choice::Rename,
+            Choice::Set,
+            Choice::Unset,
+            Choice::Drop,
         ];
         for choice in choices {
             assert!(known.contains(Flags.choice(choice)), "{choice}");

@@ -44,6 +44,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Convert(args) => commands::convert::run(&args, quiet),
         Command::Extract(args) => commands::extract::run(&args, quiet),
         Command::Diff(args) => commands::diff::run(&args, quiet),
+        Command::Edit(args) => commands::edit::run(&args, quiet),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Outboard(args) => commands::outboard::run(&args, quiet),
         Command::Completions(args) => commands::completions::run(&args),

@@ -1,4 +1,4 @@
-//! The terminal sessions in README.md, docs/TOUR.md, docs/COOKBOOK.md and docs/JSON.md are what the program really prints.
+//! The terminal sessions in README.md, docs/TOUR.md, docs/COOKBOOK.md, docs/EDIT.md and docs/JSON.md are what the program really prints.
 //!
 //! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
 //! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
@@ -41,7 +41,9 @@ fn run(command: &str, folder: &Path) -> String {
 /// The same with times that do not change from run to run.
 fn steady(printed: &str) -> String {
     let line = |line: &str| match line.rsplit_once(" in ") {
-        Some((written, _)) if line.starts_with("wrote ") => format!("{written} in 0.01 s\n"),
+        Some((written, _)) if line.starts_with("wrote ") || line.starts_with("edited ") => {
+            format!("{written} in 0.01 s\n")
+        }
         _ => format!("{line}\n"),
     };
     printed.lines().map(line).collect()
@@ -93,6 +95,11 @@ fn the_readme_is_true() {
 #[test]
 fn the_tour_is_true() {
     check("docs/TOUR.md");
+}
+
+#[test]
+fn the_page_about_edits_is_true() {
+    check("docs/EDIT.md");
 }
 
 #[test]

@@ -30,6 +30,15 @@ impl Crc {
         hasher.combine(&Hasher::new_with_initial_len(next.value, next.len));
         Self { value: hasher.finalize(), len: self.len + next.len }
     }
+
+    /// The CRC of these bytes and `len` more, where `whole` is that of `self` and the same `len` bytes: the bytes themselves are not
+    /// needed. Of a `whole` that was wrong, what comes out is wrong too.
+    #[must_use]
+    pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
+        // CRCs are linear: what the bytes in front add to that of the whole does not depend on those behind.
+        let shifted = |front: Self| front.then(Self { value: 0, len }).value;
+        whole ^ shifted(self) ^ shifted(by)
+    }
 }
 
 /// CRC-32 of bytes whose pieces come in any order.
@@ -61,6 +70,19 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn a_head_is_replaced_without_the_rest(
+            old in proptest::collection::vec(any::<u8>(), 0..50),
+            new in proptest::collection::vec(any::<u8>(), 0..50),
+            rest in proptest::collection::vec(any::<u8>(), 0..100),
+            wrong in 1u32..,
+        ) {
+            let whole = |head: &[u8]| crc32fast::hash(&[head, &rest].concat());
+            let replaced = |stated| Crc::of(&old).replaced(stated, rest.len() as u64, Crc::of(&new));
+            prop_assert_eq!(replaced(whole(&old)), whole(&new));
+            prop_assert_ne!(replaced(whole(&old) ^ wrong), whole(&new));
+        }
+
         #[test]
         fn runs_make_the_crc_however_they_are_joined(
             bytes in proptest::collection::vec(any::<u8>(), 0..2000),

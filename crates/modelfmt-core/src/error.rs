@@ -131,6 +131,9 @@ pub enum CommonFault {
     /// JSON or MessagePack that does not decode, or lacks what the format asks for.
     #[error("{0}")]
     Metadata(String),
+    /// An edit cannot change this of a file whose values stay as they are.
+    #[error("{0}, which cannot be edited; convert the model instead")]
+    Unchangeable(&'static str),
     /// The tensor cannot be had without a copy.
     #[error("{0}; read it with `tensor` instead")]
     NotBorrowed(&'static str),

@@ -125,6 +125,7 @@ mod container;
 #[cfg(feature = "crc32")]
 mod crc32;
 mod cursor;
+pub mod edit;
 mod endian;
 mod error;
 mod execution;

@@ -177,6 +177,25 @@ impl TensorTable {
         pushed
     }
 
+    /// The same tensors with other names for some, by their positions, and with other offsets.
+    ///
+    /// # Errors
+    /// [`CommonFault::Duplicate`] if a name is there twice then; [`CommonFault::TooManyNames`].
+    pub fn renamed(
+        &self,
+        names: &std::collections::BTreeMap<usize, String>,
+        offset: impl Fn(u64) -> u64,
+    ) -> Result<Self, CommonFault> {
+        let mut table = Self::with_capacity(self.len());
+        for (position, info) in self.iter().enumerate() {
+            let name = names.get(&position).map_or(info.name, String::as_str);
+            let offset = self.offset(position).map(&offset);
+            let tensor = NewTensor { name, dtype: info.dtype, offset, packed_nbytes: info.nbytes };
+            table.push_with(tensor, info.shape.iter().copied(), |_| Ok(info.nbytes))?;
+        }
+        Ok(table)
+    }
+
     #[inline]
     fn push_entry(
         &mut self,

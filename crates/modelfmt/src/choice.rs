@@ -66,6 +66,12 @@ pub enum Choice {
     Outboard,
     /// New names of tensors: [`RenameRule`](crate::convert::RenameRule).
     Rename,
+    /// Metadata that an edit sets: [`EditOptions::set`](crate::edit::EditOptions::set).
+    Set,
+    /// Metadata that an edit takes away: [`EditOptions::unset`](crate::edit::EditOptions::unset).
+    Unset,
+    /// Tensors that an edit takes away: [`EditOptions::drop`](crate::edit::EditOptions::drop).
+    Drop,
 }
 
 impl Choice {
@@ -103,6 +109,9 @@ impl Choice {
             Self::ExtendedTypes => "allow_extended_types",
             Self::Outboard => "outboard",
             Self::Rename => "rename",
+            Self::Set => "set",
+            Self::Unset => "unset",
+            Self::Drop => "drop",
         }
     }
 }

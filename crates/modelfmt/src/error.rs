@@ -209,6 +209,32 @@ pub enum Error {
         /// What was to be matched.
         pattern: String,
     },
+    /// The metadata have no such key.
+    #[error("{}: the metadata have no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
+    NoSuchKey {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// A key that is similar.
+        nearest: Option<String>,
+    },
+    /// An edit of a file has been interrupted, or is going on.
+    #[error("{}", self.in_words(&Own))]
+    Interrupted {
+        /// The file.
+        path: PathBuf,
+        /// The journal beside it.
+        journal: PathBuf,
+    },
+    /// A file of that format, or a set, cannot be edited so.
+    #[error("{}: {why}", path.display())]
+    NotEditable {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what helps.
+        why: String,
+    },
     /// Two tensors would have one name.
     #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
     SameName {
@@ -289,6 +315,9 @@ impl Error {
             Self::NameTwice { .. } => "name-twice",
             Self::NoMatch { .. } => "no-match",
             Self::SameName { .. } => "same-name",
+            Self::NoSuchKey { .. } => "no-such-key",
+            Self::Interrupted { .. } => "interrupted",
+            Self::NotEditable { .. } => "not-editable",
         }
     }
 
@@ -297,6 +326,7 @@ impl Error {
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             Self::Exists { .. } => Some(Remedy::Overwrite),
+            Self::Interrupted { .. } => Some(Remedy::Recover),
             Self::Damaged { .. } => Some(Remedy::SkipVerification),
             Self::NothingSelected { .. } | Self::NoMatch { .. } => Some(Remedy::ListNames),
             Self::NotExtractable { remedy, .. } => *remedy,
@@ -334,6 +364,12 @@ impl Error {
                 }
                 let path = path.display();
                 format!("{path}: {chosen} leaves none of its {tensors} tensors; {remedy} lists their names")
+            }
+            Self::Interrupted { path, journal } => {
+                let (path, journal) = (path.display(), journal.display());
+                format!(
+                    "{path}: an edit of it was interrupted, or is going on; {journal} has what undoes it, and {remedy} does that"
+                )
             }
             Self::NoMatch { path, choice, pattern } => {
                 let (path, choice) = (path.display(), words.choice(*choice));

@@ -72,7 +72,7 @@ pub(crate) fn is_glob(text: &str) -> bool {
 }
 
 /// A pattern that matches this name alone.
-#[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn escaped(name: &str) -> String {
     let mut pattern = String::with_capacity(name.len());
     for c in name.chars() {

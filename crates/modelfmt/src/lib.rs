@@ -190,6 +190,8 @@ mod checked;
 mod choice;
 pub mod convert;
 mod diff;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod edit;
 mod elements;
 mod error;
 #[cfg(not(target_arch = "wasm32"))]
@@ -234,6 +236,8 @@ pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_t
 #[cfg(not(target_arch = "wasm32"))]
 pub use convert::{convert, save, save_as};
 pub use diff::{Changed, Diff, Renamed, ValueDiff, diff};
+#[cfg(not(target_arch = "wasm32"))]
+pub use edit::{Edit, EditOptions, Edited, edit};
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 pub use extract::{

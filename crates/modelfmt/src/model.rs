@@ -36,6 +36,10 @@ impl OpenOptions {
         let path = path.as_ref();
         let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
+        if modelfmt_core::edit::is_interrupted(&index) {
+            let journal = modelfmt_core::edit::journal_of(&index);
+            return Err(Error::Interrupted { path: path.to_owned(), journal });
+        }
         let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
         let files = shared_files(Folder::of(&index));
         let outboard = if self.has_hash() { crate::pinned::outboard_of(&index)? } else { None };

@@ -41,6 +41,8 @@ pub enum Remedy {
     ListNames,
     /// Allow more, if the file is trusted: [`Limits`](crate::Limits).
     RaiseLimit,
+    /// Undo an edit that was interrupted: [`edit::recover`](crate::edit::recover).
+    Recover,
 }
 
 /// How a program calls what can be chosen, and what helps.
@@ -79,6 +81,7 @@ impl Words for Own {
             Remedy::Scales => "scales".to_owned(),
             Remedy::ListNames => "Model::tensors".to_owned(),
             Remedy::RaiseLimit => "Limits".to_owned(),
+            Remedy::Recover => "edit::recover".to_owned(),
         }
     }
 }

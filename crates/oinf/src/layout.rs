@@ -280,7 +280,7 @@ fn list<'a>(
 }
 
 /// Names with what they stand for, sorted; each once.
-fn sorted<'m, T>(
+pub(crate) fn sorted<'m, T>(
     what: &'static str,
     items: &'m [(Cow<'_, str>, T)],
 ) -> Result<Vec<(&'m str, &'m T)>, WriteError> {
@@ -301,22 +301,25 @@ fn sorted<'m, T>(
 }
 
 /// Metadata as it will stand in the file.
-struct Values<'m> {
-    entries: Vec<Entry<'m>>,
+pub(crate) struct Values<'m> {
+    pub(crate) entries: Vec<Entry<'m>>,
     /// The payloads, each padded to a multiple of 8.
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
-struct Entry<'m> {
-    key: &'m str,
-    value_type: ValueType,
+pub(crate) struct Entry<'m> {
+    pub(crate) key: &'m str,
+    pub(crate) value_type: ValueType,
     /// From the start of the data section.
-    offset: u64,
-    nbytes: u64,
+    pub(crate) offset: u64,
+    pub(crate) nbytes: u64,
 }
 
 impl<'m> Values<'m> {
-    fn encode(sorted: Vec<(&'m str, &MetaValue<'_>)>, options: &WriteOptions) -> Result<Self, WriteError> {
+    pub(crate) fn encode(
+        sorted: Vec<(&'m str, &MetaValue<'_>)>,
+        options: &WriteOptions,
+    ) -> Result<Self, WriteError> {
         let (mut entries, mut bytes) = (Vec::with_capacity(sorted.len()), Vec::new());
         for (key, value) in sorted {
             let offset = bytes.len() as u64;
@@ -336,27 +339,27 @@ impl<'m> Values<'m> {
 }
 
 /// Bytes that a string takes.
-fn text_len(text: &str) -> u64 {
+pub(crate) fn text_len(text: &str) -> u64 {
     let len = 4 + text.len() as u64;
     len + wire::padding(len)
 }
 
-fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), WriteError> {
+pub(crate) fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), WriteError> {
     wire::encode_text(text, out)
         .map_err(|fault| WriteError::Unsupported { part: Part::named(what, text), fault })
 }
 
 /// Zeros up to the next multiple of 8, where the vector begins at one.
-fn align(out: &mut Vec<u8>) {
+pub(crate) fn align(out: &mut Vec<u8>) {
     wire::pad(out, out.len() as u64);
 }
 
 /// Where the next part begins after `len` bytes at `at`.
-fn after(at: u64, len: u64) -> Result<u64, WriteError> {
+pub(crate) fn after(at: u64, len: u64) -> Result<u64, WriteError> {
     at.checked_add(len).and_then(|end| align_up(end, ALIGNMENT)).ok_or_else(too_long)
 }
 
-fn count(what: &'static str, count: usize) -> Result<u32, WriteError> {
+pub(crate) fn count(what: &'static str, count: usize) -> Result<u32, WriteError> {
     let fault = Fault::TooMany(count as u64);
     u32::try_from(count).map_err(|_| WriteError::Unsupported { part: Part::new(what), fault })
 }

@@ -223,7 +223,7 @@ fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
     wire::dtype_name(spec.dtype).ok_or(Fault::NoCounterpart(spec.dtype))
 }
 
-fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<(), WriteError> {
+pub(crate) fn push_metadata(json: &mut Vec<u8>, metadata: &Object) -> Result<(), WriteError> {
     wire::push_string(json, wire::METADATA);
     json.extend_from_slice(b":{");
     for (number, (key, value)) in metadata.iter().enumerate() {

@@ -172,6 +172,7 @@
 //! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod edit;
 mod error;
 mod header;
 mod index;
@@ -187,7 +188,7 @@ mod verify;
 mod wire;
 mod writer;
 
-pub use error::{Error, Fault, Result, WriteError};
+pub use error::{EditError, Error, Fault, Result, WriteError};
 pub use index::Index;
 pub use layout::{Plan, WriteOptions, can_hold};
 pub use reader::{AsyncReader, OpenOptions, Reader};

@@ -17,13 +17,13 @@ use crate::v0_3::wire::{HEADER_LEN, Header};
 use crate::v1::wire::MAX_DIM;
 use crate::version::{PAGE, Version};
 
-/// Header and manifest of a file whose values take `values_len` bytes, and where the values begin. The offsets of the tensors
-/// count from there.
+/// Header and manifest of a file whose values take `values_len` bytes and begin at byte `at_least` or later, and where they begin. The
+/// offsets of the tensors count from there.
 pub(crate) fn encode(
     tensors: &TensorTable,
     metadata: &Object,
     options: &ManifestOptions,
-    values_len: u64,
+    (at_least, values_len): (u64, u64),
 ) -> Result<(Vec<u8>, u64), WriteError> {
     let unsupported = |part, fault| WriteError::Unsupported { part, fault };
     let front = Object::from_iter([
@@ -54,7 +54,7 @@ pub(crate) fn encode(
     let place = |begin, len| Extent::new(begin, len, MAX_DIM);
     let manifest = place(HEADER_LEN, text.len() as u64);
     let values = manifest.and_then(|manifest| {
-        let begin = align_up(manifest.end(), PAGE).unwrap_or(u64::MAX);
+        let begin = align_up(manifest.end().max(at_least), PAGE).unwrap_or(u64::MAX);
         Ok((manifest, place(begin, values_len)?))
     });
     let (manifest, values) = values.map_err(|fault| unsupported(Part::new("the model"), fault.into()))?;

@@ -5,6 +5,7 @@ mod check;
 mod completions;
 mod convert;
 mod diff;
+mod edit;
 mod extract;
 mod inspect;
 mod open;
@@ -20,6 +21,7 @@ pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::Convert;
 pub(crate) use diff::Diff;
+pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 pub(crate) use inspect::Inspect;
 pub(crate) use open::OpenArgs;
@@ -74,6 +76,7 @@ pub(crate) enum Command {
     Convert(Box<Convert>),
     Extract(Extract),
     Diff(Diff),
+    Edit(Edit),
     Outboard(Outboard),
     Plan(Plan),
     Completions(Completions),
@@ -90,9 +93,12 @@ impl Command {
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,
             Self::Convert(args) => args.json,
-            Self::Show(_) | Self::Extract(_) | Self::Outboard(_) | Self::Completions(_) | Self::Man(_) => {
-                false
-            }
+            Self::Show(_)
+            | Self::Extract(_)
+            | Self::Edit(_)
+            | Self::Outboard(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
         }
     }
 }

@@ -176,7 +176,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     Ok(options)
 }
 
-fn metadata(path: &Path) -> Result<modelfmt::Object> {
+pub(super) fn metadata(path: &Path) -> Result<modelfmt::Object> {
     const MAX_LEN: u64 = 256 << 20;
     let shown = path.display();
     let mut text = Vec::new();

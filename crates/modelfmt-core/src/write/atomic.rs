@@ -108,6 +108,21 @@ impl AtomicFile {
         &self.target
     }
 
+    /// Writes `len` bytes of another file, from `from` on, at `to`. The system copies them, and where the file system can share
+    /// them, none is copied. Both files are read and written at one position, so one thread does this at a time.
+    ///
+    /// # Errors
+    /// If they cannot be read or written.
+    pub fn copy_from(&self, other: &File, from: u64, to: u64, len: u64) -> io::Result<()> {
+        use std::io::{Read as _, Seek as _, SeekFrom};
+        let (mut other, mut file) = (other, self.file()?);
+        other.seek(SeekFrom::Start(from))?;
+        file.seek(SeekFrom::Start(to))?;
+        let copied = io::copy(&mut other.take(len), &mut file)?;
+        self.early.wrote(file, copied);
+        if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
     fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| io::Error::other("the file is finished already"))
     }
@@ -203,12 +218,12 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-pub(super) fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-pub(super) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
         if n == 0 {

@@ -22,6 +22,8 @@ mod sink;
 mod views;
 
 #[cfg(not(target_arch = "wasm32"))]
+pub(crate) use atomic::write_all_at;
+#[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
@@ -31,6 +33,8 @@ pub use file::FileSink;
 pub use fill::{FillError, Region, Segment};
 #[cfg(not(target_arch = "wasm32"))]
 pub use identity::InputFiles;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use partial::folder_of;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
 #[cfg(not(target_arch = "wasm32"))]

@@ -107,7 +107,7 @@ impl Claim {
     }
 }
 
-pub(super) fn folder_of(target: &Path) -> PathBuf {
+pub(crate) fn folder_of(target: &Path) -> PathBuf {
     match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

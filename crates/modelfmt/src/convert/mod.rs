@@ -75,7 +75,7 @@ mod quants;
 #[cfg(not(target_arch = "wasm32"))]
 mod rehearse;
 pub(crate) mod rename;
-mod reserved;
+pub(crate) mod reserved;
 mod rules;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;

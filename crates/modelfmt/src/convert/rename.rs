@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use modelfmt_core::TensorTable;
-
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 
@@ -92,35 +90,18 @@ impl FromStr for RenameRule {
 
 /// The tensors of a model that get another name.
 #[derive(Clone, Debug, Default)]
-#[allow(dead_code, reason = "the commands that rename come in the next commits")]
 pub(crate) struct Renamed(HashMap<usize, String>);
 
-#[allow(dead_code, reason = "the commands that rename come in the next commits")]
 impl Renamed {
-    /// Applies rules to the names of all tensors that `is_taken` names. Each rule looks at the names as they are in the file, and of several that
-    /// are for a tensor the last one counts, so that two tensors can change names with each other.
+    /// Applies rules to tensors, each with its position and its name in the file. Each rule looks at these names, and of several that are for a
+    /// tensor the last one counts, so that two tensors can change names with each other.
     ///
     /// # Errors
     /// [`Error::NoMatch`] for a rule that is for no tensor, [`Error::SameName`] if two tensors would have one name.
-    pub(crate) fn new(
-        path: &Path,
-        rules: &[RenameRule],
-        tensors: &TensorTable,
-        is_taken: impl Fn(usize) -> bool,
-    ) -> Result<Self> {
+    pub(crate) fn of(path: &Path, rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self> {
         if rules.is_empty() {
             return Ok(Self::default());
         }
-        let taken = tensors.iter().enumerate().filter(|&(position, _)| is_taken(position));
-        let names: Vec<(usize, &str)> = taken.map(|(position, info)| (position, info.name)).collect();
-        Self::of(path, rules, &names)
-    }
-
-    /// The same for tensors that are in no table, each with what stands for it here.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub(crate) fn of(path: &Path, rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self> {
         let mut found = HashMap::new();
         let mut matched = vec![false; rules.len()];
         for &(position, old) in names {
@@ -148,9 +129,10 @@ impl Renamed {
         self.0.get(&position).map(String::as_str)
     }
 
-    /// The number of tensors that get another name.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// The new names by position.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn into_names(self) -> std::collections::BTreeMap<usize, String> {
+        self.0.into_iter().collect()
     }
 
     /// Refuses one name for two tensors.
@@ -176,25 +158,13 @@ impl Renamed {
 
 #[cfg(test)]
 mod tests {
-    use modelfmt_core::DType;
-    use modelfmt_core::author::NewTensor;
-
     use super::*;
-
-    fn table(names: &[&str]) -> TensorTable {
-        let mut table = TensorTable::default();
-        for name in names {
-            let tensor = NewTensor { name, dtype: DType::U8, offset: Some(0), packed_nbytes: 0 };
-            table.push(tensor, [1]).unwrap();
-        }
-        table
-    }
 
     /// The names after these rules.
     fn renamed(rules: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
         let rules: Vec<RenameRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        let renamed = Renamed::new(Path::new("m"), &rules, &table(names), |position| position < 8)
-            .map_err(|error| error.to_string())?;
+        let taken: Vec<_> = names.iter().copied().enumerate().take(8).collect();
+        let renamed = Renamed::of(Path::new("m"), &rules, &taken).map_err(|error| error.to_string())?;
         let name = |(position, old)| renamed.name(position).unwrap_or(old).to_owned();
         Ok(names.iter().copied().enumerate().map(name).collect())
     }

@@ -11,7 +11,7 @@ use crate::formats::Format;
 use crate::quant::Quant;
 
 /// The key.
-pub(super) const KEY: &str = "modelfmt";
+pub(crate) const KEY: &str = "modelfmt";
 
 const VERSION: u64 = 1;
 
@@ -323,6 +323,41 @@ impl Reserved {
     /// Whether the model came from a format whose own metadata is not a JSON object; then all of it is here.
     pub(super) const fn has_all_metadata(&self) -> bool {
         matches!(self.format, Format::Mag | Format::Oinf) && !self.is_object
+    }
+}
+
+/// Has the reserved key among the metadata of a file follow an edit: keys that are given or taken away are the user's own from then on, and
+/// tensors have other names. `sorts` says whether the format sorts its tensors by name.
+pub(crate) fn follow_edit<'k>(
+    keys: &mut Object,
+    edited: impl IntoIterator<Item = &'k str>,
+    names: &std::collections::HashMap<&str, &str>,
+    sorts: bool,
+) {
+    let Some(mut reserved) = keys.get(KEY).and_then(Reserved::parse) else { return };
+    for key in edited {
+        reserved.give(key);
+        reserved.metadata.remove(key);
+        reserved.aside.remove(key);
+        reserved.floats.remove(key);
+        reserved.hints.types.remove(key);
+        reserved.hints.stored.remove(key);
+        reserved.hints.text.retain(|text| text != key);
+    }
+    let rename = |name: &mut String| {
+        if let Some(new) = names.get(name.as_str()) {
+            *name = (*new).to_owned();
+        }
+    };
+    reserved.shapes.iter_mut().for_each(rename);
+    reserved.quants.iter_mut().for_each(|(name, _)| rename(name));
+    if sorts && !names.is_empty() {
+        reserved.order.clear();
+    }
+    if reserved.is_empty() {
+        keys.remove(KEY);
+    } else {
+        keys.insert(KEY, reserved.to_object());
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) static AERO: Entry = Entry {
         write: super::entry::Write::File(on::write),
         losses: Some(on::losses),
         unreadable: Some(on::unreadable),
-        pin: Some(on::pin)
+        pin: Some(on::pin),
+        edit: Some(on::edit), same: Some(on::same)
     ),
 };
 
@@ -84,6 +85,7 @@ mod on {
     };
     use std::collections::HashSet;
 
+    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
@@ -91,6 +93,8 @@ mod on {
 
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
+    use crate::convert::options::ConvertOptions;
+    use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
     use crate::formats::merged::readers;
     use crate::pin::Pin;
@@ -350,5 +354,31 @@ mod on {
 
     fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Unsupported {
         Unsupported::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
+        let before = reader.metadata()?;
+        let metadata = change.apply(&before, NewValue::to_value)?;
+        Ok(reader.index().edit(reader.source(), change.names, metadata.as_ref())?)
+    }
+
+    /// What makes a conversion of a file into its own format alike.
+    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+        let Some(reader) = file(Some(opened)) else { return };
+        let index = reader.index();
+        let has = |fourcc| index.chunks().any(|chunk| chunk.fourcc == fourcc);
+        options.uuid = Some(index.uuid());
+        options.control_hash = has(FourCC::IHSH);
+
+        let entry = |position| index.entry(position);
+        let shards = (0..index.tensors().len()).filter_map(entry).map(|entry| entry.shard_id);
+        let pages = shards.take(1).filter_map(|shard| reader.page_hashes(shard).ok().flatten());
+        options.page_hashes = pages.map(|pages| pages.page_size()).max();
+        let mut entries = (0..index.tensors().len()).filter_map(entry);
+        options.tensor_hashes = entries.any(|entry| entry.hash_b3.is_some());
+        let tidx = index.chunks().find(|chunk| chunk.fourcc == FourCC::TIDX);
+        options.no_zstd = tidx.is_some_and(|chunk| !chunk.flags.is_compressed());
     }
 }

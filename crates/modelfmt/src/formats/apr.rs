@@ -34,7 +34,8 @@ pub(super) static APR: Entry = Entry {
         "apr",
         on::open,
         write: super::entry::Write::File(on::write),
-        unreadable: Some(on::unreadable)
+        unreadable: Some(on::unreadable),
+        edit: Some(on::edit)
     ),
 };
 
@@ -80,11 +81,13 @@ pub(super) fn is_header(first: &[u8]) -> bool {
 #[cfg(feature = "apr")]
 mod on {
     use apr::{Flags, Metadata, Plan, WriteOptions};
+    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
+    use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
@@ -118,5 +121,15 @@ mod on {
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let metadata = Metadata::from(keys.clone());
         metadata.unreadable_keys().map(|(key, fault)| (key.to_owned(), fault.to_string())).collect()
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<apr::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        let index = reader.index();
+        let metadata = change.apply(index.metadata().object(), NewValue::to_value)?.map(Metadata::from);
+        Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
     }
 }

@@ -17,7 +17,7 @@ pub(super) static APR2: Entry = Entry {
     versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write)),
+    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -85,11 +85,14 @@ const CHOICES: &[Choice] = &[
 #[cfg(feature = "apr2")]
 mod on {
     use apr2::{Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
+    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::options::Compression;
+    use crate::convert::options::ConvertOptions;
+    use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
@@ -145,5 +148,25 @@ mod on {
         let flags = reader_of::<apr2::Reader<BoxSource>>(job.source).map(|reader| reader.index().flags());
         let streaming = flags.is_some_and(|flags| flags.contains(Flags::STREAMING));
         WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<apr2::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        let index = reader.index();
+        let metadata = change.apply(index.metadata().object(), NewValue::to_value)?.map(Metadata::from);
+        Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
+    }
+
+    /// What makes a conversion of a file into its own format alike.
+    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+        let Some(reader) = reader_of::<apr2::Reader<BoxSource>>(opened) else { return };
+        let flags = reader.index().flags();
+        if flags.contains(Flags::COMPRESSED) {
+            options.compress = Some(Compression::Lz4);
+        }
+        options.align = flags.alignment().and_then(|align| align.try_into().ok());
     }
 }

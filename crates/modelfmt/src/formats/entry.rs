@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
+use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyNewFiles, AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
@@ -13,6 +14,7 @@ use modelfmt_core::{
 
 use super::Format;
 use super::capabilities::Capabilities;
+pub(crate) use super::change::{Change, EditFault};
 use crate::choice::Choice;
 use crate::convert::chosen::Tensors;
 use crate::convert::fit::Unsupported;
@@ -106,6 +108,10 @@ pub(crate) struct Driver {
     pub(crate) pin: Option<PinOf>,
     /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
     pub(crate) unreadable: Option<Unreadable>,
+    /// What becomes of a file with other metadata and names.
+    pub(crate) edit: Option<EditFile>,
+    /// What a conversion of a file into its own format has to be asked for, so that it is of the same version and has the same hashes.
+    pub(crate) same: Option<Same>,
 }
 
 impl Driver {
@@ -123,6 +129,8 @@ impl Driver {
             proves_files: false,
             pin: None,
             unreadable: None,
+            edit: None,
+            same: None,
         }
     }
 }
@@ -142,6 +150,11 @@ type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
 
 /// The pin of a file, as far as its index says it.
 type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
+
+/// The file with other metadata and names, all values at hand; see [`Change`].
+pub(crate) type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;
+
+type Same = fn(&dyn Opened, &mut ConvertOptions);
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 

@@ -17,7 +17,7 @@ pub(super) static GGUF: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
-    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value)),
+    driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -53,8 +53,9 @@ const CAPABILITIES: Capabilities = Capabilities {
 mod on {
     use std::sync::Arc;
 
+    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::{BoxSource, SharedFiles};
-    use modelfmt_core::value::Value;
+    use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::now};
     use modelfmt_gguf::{
@@ -64,6 +65,7 @@ mod on {
     use crate::convert::Unsupported;
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
+    use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
 
     /// Opens one file; if it is one of a split, the split.
@@ -173,4 +175,47 @@ mod on {
     }
 
     const SPLIT: &str = "the files of a split say there which of them they are";
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
+        let index = reader.index();
+        if !change.has_metadata() {
+            return Ok(index.edit(reader.source(), change.names, None)?);
+        }
+        let before = index.metadata();
+        change.check_unset(before.keys().collect::<Vec<_>>().into_iter())?;
+        let (types, mut after) = (before.hints().types, Metadata::new());
+        for (key, value) in before.iter().filter(|(key, _)| !change.is_gone(key)) {
+            match change.given(key) {
+                Some(given) => push_new(&mut after, key, given, types.get(key))?,
+                None => after
+                    .push(key, value)
+                    .map_err(|fault| WriteError::unsupported(Part::named("metadata key", key), fault))
+                    .map_err(modelfmt_core::edit::EditError::from)?,
+            }
+        }
+        for (key, given) in change.added(|key| before.get(key).is_some()) {
+            push_new(&mut after, key, given, None)?;
+        }
+        Ok(index.edit(reader.source(), change.names, Some(&after))?)
+    }
+
+    /// Adds a value in the type that its key had, if that holds it, else in the first that does.
+    fn push_new(
+        metadata: &mut Metadata,
+        key: &str,
+        given: &NewValue,
+        before: Option<&Value>,
+    ) -> Result<(), EditFault> {
+        let value = given.to_value();
+        if let Some(before) = before {
+            let typed = Object::from_iter([("type", before.clone()), ("value", value.clone())]);
+            if metadata.push_tree(key, &typed.into()).is_ok() {
+                return Ok(());
+            }
+        }
+        let pushed = metadata.push_tree(key, &value);
+        pushed.map_err(|error| EditFault::unfit("metadata key", key, error.to_string()))
+    }
 }

@@ -30,7 +30,7 @@ pub(super) static MAG: Entry = Entry {
         access: Access::ReadWrite,
     },
     choices: &[Choice::Checksum],
-    driver: driver!("mag", on::open, write: super::entry::Write::File(on::write)),
+    driver: driver!("mag", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -62,11 +62,15 @@ const NUMBERS: &[DType] = &[Bool, I8, I16, U16, I32, U32, I64, U64, F16, F32];
 #[cfg(feature = "mag")]
 mod on {
     use mag::{Checksum, ManifestOptions, Plan, WriteOptions};
+    use modelfmt_core::edit::NewFile;
+    use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
 
+    use crate::convert::options::ConvertOptions;
     use crate::convert::options::MagChecksum;
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
+    use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -89,5 +93,27 @@ mod on {
         };
         let plan = Plan::new(job.specs(), &job.metadata.keys, &WriteOptions::new().checksum(checksum));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        let index = reader.index();
+        let metadata = change.apply(index.metadata(), NewValue::to_value)?;
+        Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
+    }
+
+    /// What makes a conversion of a file into its own format alike.
+    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+        let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else { return };
+        match reader.index().version() {
+            mag::Version::V1 if reader.index().checksum() == Some(Checksum::Crc32c) => {
+                options.checksum = Some(MagChecksum::Crc32c);
+            }
+            mag::Version::V1 => {}
+            _ => options.version = super::V0_3.first().map(|name| (*name).to_owned()),
+        }
     }
 }

@@ -7,6 +7,7 @@ mod aero;
 mod apr;
 mod apr2;
 pub(crate) mod capabilities;
+pub(crate) mod change;
 mod detect;
 pub(crate) mod entry;
 mod gguf;

@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant)),
+    driver: driver!("oinf", on::open, write: super::entry::Write::File(on::write), value: Some(on::value), quant: Some(on::quant), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that are written.
@@ -62,13 +62,16 @@ const ALL_NUMBERS: &[DType] = &[
 
 #[cfg(feature = "oinf")]
 mod on {
+    use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
-    use modelfmt_core::value::Value;
+    use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{Sink, TensorData};
     use modelfmt_core::{AnyError, Execution, Part};
     use oinf::{MetaValue, Metadata, Plan, Scheme, Version, WriteOptions};
 
+    use crate::convert::options::ConvertOptions;
     use crate::formats::capabilities::{Capabilities, plain_fault};
+    use crate::formats::change::{Change, EditFault};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
     use crate::quant::Quant;
 
@@ -134,6 +137,51 @@ mod on {
         match read.as_str().and_then(plain_fault) {
             Some(why) => Err(why),
             None => Ok(value),
+        }
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        let index = reader.index();
+        if !change.has_metadata() {
+            return Ok(index.edit(reader.source(), change.names, None)?);
+        }
+        change.check_unset(index.metadata().map(|(key, _)| key).collect::<Vec<_>>().into_iter())?;
+        let mut metadata = index.to_metadata();
+        metadata.values.retain(|(key, _)| !change.is_gone(key));
+        for (key, value) in &mut metadata.values {
+            if let Some(given) = change.given(key) {
+                *value = new_value(key, &given.to_value(), Some(value.value_type().name()))?;
+            }
+        }
+        for (key, given) in change.added(|key| index.value(key).is_some()) {
+            metadata.values.push((key.to_owned().into(), new_value(key, &given.to_value(), None)?));
+        }
+        Ok(index.edit(reader.source(), change.names, Some(&metadata))?)
+    }
+
+    /// A value in the type that its key had, if that holds it, else in its own.
+    fn new_value(key: &str, given: &Value, before: Option<&str>) -> Result<MetaValue<'static>, EditFault> {
+        let typed =
+            before.map(|name| Object::from_iter([("type", Value::from(name)), ("value", given.clone())]));
+        let typed = typed.and_then(|typed| MetaValue::from_value(&typed.into()).ok());
+        let value = match typed {
+            Some(value) => Ok(value),
+            None => MetaValue::from_value(given),
+        };
+        let value = value.map_err(|error| EditFault::unfit("metadata key", key, error.to_string()))?;
+        Ok(value.into_owned())
+    }
+
+    /// What makes a conversion of a file into its own format alike.
+    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+        let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return };
+        options.allow_extended_types = true;
+        if reader.index().version() == Version::V2 {
+            options.version = super::V2.first().map(|name| (*name).to_owned());
         }
     }
 }

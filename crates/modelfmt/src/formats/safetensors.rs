@@ -17,7 +17,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Stringify],
-    driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write)),
+    driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit)),
 };
 
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
@@ -87,12 +87,15 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 
 #[cfg(feature = "safetensors")]
 mod on {
+    use modelfmt_core::edit::NewFile;
+    use modelfmt_core::source::BoxSource;
     use modelfmt_core::value::Object;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
     use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
 
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen};
+    use crate::formats::change::{Change, EditFault, NewValue};
+    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -134,5 +137,16 @@ mod on {
     /// No `__metadata__` rather than an empty one.
     fn metadata<'c>(job: &'c Job<'_>) -> Option<&'c Object> {
         Some(&job.metadata.keys).filter(|keys| !keys.is_empty())
+    }
+
+    /// What becomes of a file with other metadata and names.
+    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+        let Some(reader) = reader_of::<modelfmt_safetensors::Reader<BoxSource>>(opened) else {
+            return Err(EditFault::unopened());
+        };
+        let index = reader.index();
+        let none = Object::new();
+        let metadata = change.apply(index.metadata().unwrap_or(&none), NewValue::to_text)?;
+        Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
     }
 }

@@ -1,0 +1,132 @@
+//! Other metadata and names for a file whose values stay as they are.
+
+use std::collections::BTreeMap;
+
+use modelfmt_core::author::{Crc, Cursor, align_up};
+use modelfmt_core::edit::NewFile;
+use modelfmt_core::{CommonFault, Part, Source, TensorTable};
+
+use crate::error::{EditError, Fault, WriteError, unfit};
+use crate::index::{Generation, Index};
+use crate::layout::{encode, section_len};
+use crate::metadata::Metadata;
+use crate::wire::{DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header, INDEX_HEADER_LEN};
+
+impl Index {
+    /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
+    /// they are, and so do their places in the data section.
+    ///
+    /// The data section keeps its place if metadata and index end before it; spaces behind the metadata fill them up. Then the file can
+    /// be changed in place. The CRC of the footer is made of the old one without reading the values: where these are damaged, it still
+    /// does not fit them.
+    ///
+    /// # Errors
+    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] for names and metadata that APR2 cannot hold or that are there
+    /// twice, for APR1, and for a file that is signed.
+    pub fn edit(
+        &self,
+        source: &impl Source,
+        names: &BTreeMap<usize, String>,
+        metadata: Option<&Metadata>,
+    ) -> Result<NewFile, EditError> {
+        let unchangeable = |what| unfit(Part::new("the file"), CommonFault::Unchangeable(what));
+        if self.generation == Generation::Apr1 {
+            return Err(unchangeable("it is APR1, which is only read").into());
+        }
+        // A signature covers what an edit changes.
+        if self.flags.contains(Flags::SIGNED) {
+            return Err(unchangeable("it is signed").into());
+        }
+        for (position, name) in names {
+            let refuse = |fault: Fault| unfit(Part::entry("tensor", *position as u64).with_name(name), fault);
+            match u16::try_from(name.len()) {
+                Ok(0) => return Err(refuse(Fault::EmptyName).into()),
+                Ok(_) => {}
+                Err(_) => return Err(refuse(Fault::NameLen(name.len() as u64)).into()),
+            }
+        }
+        let tensors = self.tensors().renamed(names, |offset| offset);
+        let tensors = tensors.map_err(|fault| unfit(Part::new("tensor index"), fault))?;
+        let metadata = match metadata {
+            Some(metadata) => encode(metadata)?,
+            None => read(source, self.sections.metadata.range())?,
+        };
+        let head = self.head(metadata, &self.entries(&tensors))?;
+        let data = self.sections.data.range();
+        let footer = self.footer(source, &head)?;
+        let mut file = NewFile::new();
+        file.push(head);
+        file.keep(data);
+        file.push(footer);
+        Ok(file)
+    }
+
+    /// The index section with these names.
+    fn entries(&self, tensors: &TensorTable) -> Vec<u8> {
+        let data = self.sections.data.offset();
+        let mut out = u32::try_from(tensors.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec(); // a file had them
+        out.extend(self.tensors.reserved.to_le_bytes());
+        for (info, stored) in tensors.iter().zip(self.tensors.all_stored()) {
+            let entry = Entry {
+                name: info.name,
+                dtype: info.dtype,
+                dims: info.shape,
+                offset: stored.offset.saturating_sub(data),
+                size: stored.len,
+                raw_size: if stored.compressed { stored.nbytes } else { 0 },
+                flags: stored.flags,
+            };
+            entry.encode(&mut out);
+        }
+        out
+    }
+
+    /// Everything before the data section.
+    fn head(&self, mut metadata: Vec<u8>, entries: &[u8]) -> Result<Vec<u8>, WriteError> {
+        debug_assert!(entries.len() as u64 >= INDEX_HEADER_LEN);
+        let old = self.sections.data.offset();
+        let end = HEADER_LEN.saturating_add(metadata.len() as u64).saturating_add(entries.len() as u64);
+        let room = old.checked_sub(end).and_then(|room| usize::try_from(room).ok());
+        let data_offset = match room {
+            // Readers skip white space behind JSON; what is less than an alignment is the gap before the data.
+            Some(room) => {
+                let spaces = room - room % 64;
+                metadata.resize(metadata.len().saturating_add(spaces), b' ');
+                old
+            }
+            None => align_up(end, DATA_ALIGNMENT).unwrap_or(u64::MAX),
+        };
+        let metadata_size = section_len("metadata", metadata.len() as u64)?;
+        let header = Header {
+            version_major: self.version.0,
+            version_minor: self.version.1,
+            flags: self.flags,
+            metadata_offset: 32,
+            metadata_size,
+            index_offset: section_len("metadata", HEADER_LEN.saturating_add(u64::from(metadata_size)))?,
+            index_size: section_len("tensor index", entries.len() as u64)?,
+            data_offset: section_len("everything before the data section", data_offset)?,
+        };
+        let mut out = header.encode().to_vec();
+        out.extend(metadata);
+        out.extend_from_slice(entries);
+        out.resize(usize::try_from(data_offset).unwrap_or(out.len()), 0);
+        Ok(out)
+    }
+
+    /// The footer behind the same values and another head.
+    fn footer(&self, source: &impl Source, head: &[u8]) -> Result<[u8; 16], EditError> {
+        let data = self.sections.data;
+        let old = read(source, data.end()..self.file_len)?;
+        let old = Footer::decode(&mut Cursor::new(&old, data.end()), self.file_len)?;
+        let old_head = read(source, 0..data.offset())?;
+        let crc32 = Crc::of(&old_head).replaced(old.crc32, data.len(), Crc::of(head));
+        let file_size = (head.len() as u64).saturating_add(data.len()).saturating_add(FOOTER_LEN);
+        Ok(Footer { crc32, file_size }.encode())
+    }
+}
+
+fn read(source: &impl Source, range: std::ops::Range<u64>) -> Result<Vec<u8>, EditError> {
+    let bytes = source.read(range.clone()).map_err(|error| EditError::io(&range, error))?;
+    Ok(bytes.to_vec())
+}

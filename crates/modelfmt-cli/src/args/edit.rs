@@ -1,0 +1,57 @@
+//! The arguments of `modelfmt edit`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use modelfmt::convert::RenameRule;
+
+/// Change the metadata and the tensor names of a file, without touching the values
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  modelfmt edit model.gguf --set general.name='My model' --unset general.url
+  modelfmt edit model.safetensors --metadata keys.json --rename 'model.*=*'
+  modelfmt edit model.aero --set license=MIT -o licensed.aero
+  modelfmt edit model.gguf
+
+The file is changed in place where its values stay at their places, else by a
+new file, into which the system copies them and which then replaces the old one.
+An edit that is interrupted leaves the old file, the new one, or the journal
+FILE.modelfmt-undo, which the next edit puts back; without options it does
+nothing else.")]
+pub(crate) struct Edit {
+    /// The file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Give a key of the metadata this value: JSON if V is that, else a string; text as it is in safetensors, which holds nothing
+    /// else. May be repeated
+    #[arg(long, value_name = "K=V", value_parser = pair)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Take a key of the metadata away; may be repeated
+    #[arg(long, value_name = "K")]
+    pub(crate) unset: Vec<String>,
+    /// A JSON object whose top-level keys replace those of the metadata; --set counts more
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) metadata: Option<PathBuf>,
+    /// Give tensors another name; a * in OLD stands for any text, and the * in NEW for the same. May be repeated, and the last
+    /// match wins
+    #[arg(long, value_name = "OLD=NEW")]
+    pub(crate) rename: Vec<RenameRule>,
+    /// Take tensors away whose names match; the file is then written anew. May be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) drop: Vec<String>,
+    /// Write the changed file to OUT, and leave FILE as it is
+    #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Say what would be done, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// K ends at the first `=`.
+fn pair(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("give K=V, a key and its value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,97 @@
+//! What an edit does to the disk, one operation at a time: a test can stop between any two.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::write::{folder_of, write_all_at};
+
+/// A disk. Nothing is there after a loss of power before it is flushed: the bytes and the length of a file by `flush`, names by
+/// `flush_folder`.
+pub(super) trait Disk {
+    /// An open file.
+    type File;
+
+    /// Opens a file that is there.
+    fn open(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Creates a file that was not there.
+    fn create(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// The length of a file.
+    fn len(&self, file: &Self::File) -> io::Result<u64>;
+
+    /// Reads all of these bytes.
+    fn read(&self, file: &Self::File, at: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of these bytes.
+    fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Gives a file that length.
+    fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
+
+    /// Makes the bytes of a file last.
+    fn flush(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Makes the names in the folder of a path last.
+    fn flush_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Takes a file away.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The disk of this machine.
+pub(super) struct RealDisk;
+
+impl Disk for RealDisk {
+    type File = File;
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        // It has bytes of a file that perhaps not everybody may read.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path)
+    }
+
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn read(&self, file: &File, at: u64, out: &mut [u8]) -> io::Result<()> {
+        crate::source::read_exact_at(file, at, out)
+    }
+
+    fn write(&self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        write_all_at(file, at, bytes)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn flush(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    #[cfg(unix)]
+    fn flush_folder(&self, path: &Path) -> io::Result<()> {
+        // File systems that cannot flush a folder say so, and nothing more can be done there.
+        let folder: PathBuf = folder_of(path);
+        File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
+    }
+
+    #[cfg(not(unix))]
+    fn flush_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}

@@ -1,0 +1,61 @@
+//! Changing a file without touching the values in it: what it becomes as data, and how that reaches the disk.
+//!
+//! A format says with a [`NewFile`] what becomes of one of its files: new bytes, and ranges of the old file that stay. The same data is
+//! looked at before anything is written ([`Preview`]), tells whether the file can be changed in place
+//! ([`NewFile::patches`]), and is written: by [`patch`], which keeps a journal that undoes it, or as a new file whose values the
+//! system copies ([`replace`]).
+//!
+//! ```
+//! use modelfmt_core::Source;
+//! use modelfmt_core::edit::{NewFile, Preview};
+//!
+//! let old = b"old head, values".to_vec();
+//! let mut new = NewFile::new();
+//! new.push(*b"new head");
+//! new.keep(8..16);
+//! assert_eq!(new.patches(&old)?, Some(vec![(0, &b"new"[..])])); // in place, and no more than what differs
+//! assert_eq!(&*Preview::new(new, old).read(0..16)?, b"new head, values");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+#[cfg(not(target_arch = "wasm32"))]
+mod disk;
+#[cfg(not(target_arch = "wasm32"))]
+mod journal;
+mod new_file;
+#[cfg(not(target_arch = "wasm32"))]
+mod patch;
+#[cfg(not(target_arch = "wasm32"))]
+mod replace;
+
+use crate::error::{Error, Fault};
+use crate::write::WriteError;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use journal::{JOURNAL, journal_of};
+pub use new_file::{NewFile, Patch, Preview};
+#[cfg(not(target_arch = "wasm32"))]
+pub use patch::{Recovered, is_interrupted, patch, recover};
+#[cfg(not(target_arch = "wasm32"))]
+pub use replace::replace;
+
+/// Why a file cannot be changed; `F` is its format's `Fault`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError<F: Fault> {
+    /// The file could not be read, or is broken.
+    #[error(transparent)]
+    Read(#[from] Error<F>),
+    /// What is to be put there does not fit the format.
+    #[error(transparent)]
+    Write(#[from] WriteError<F>),
+}
+
+impl<F: Fault> EditError<F> {
+    /// Bytes of the file could not be read.
+    #[must_use]
+    pub fn io(range: &std::ops::Range<u64>, source: std::io::Error) -> Self {
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        Self::Read(Error::Io { at, len, source })
+    }
+}

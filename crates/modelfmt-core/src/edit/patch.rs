@@ -1,0 +1,195 @@
+//! An edit in place, and what undoes one that was interrupted.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+use super::disk::{Disk, RealDisk};
+use super::journal::{Journal, MAX_LEN, Record, journal_of};
+use super::new_file::{NewFile, Patch};
+use crate::source::FileSource;
+
+/// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
+/// and one sector of today's disks.
+const ATOMIC: u64 = 4096;
+
+/// What an interrupted edit left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// Nothing: there was no journal.
+    Nothing,
+    /// The file is again what it was before the edit.
+    Undone,
+    /// The journal had not been finished, and so the edit had not begun: it is gone.
+    Unbegun,
+}
+
+/// Whether an edit of this file was interrupted: there is a journal, which [`recover`] puts back.
+#[must_use]
+pub fn is_interrupted(path: &Path) -> bool {
+    std::fs::symlink_metadata(journal_of(path)).is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Undoes an edit of a file that was interrupted, if there was one. Whoever opens a file to change it does this first.
+///
+/// # Errors
+/// If the file or its journal cannot be read or written, another process is changing the file, or the file is not the one that the
+/// journal is about.
+pub fn recover(path: &Path) -> io::Result<Recovered> {
+    if !is_interrupted(path) {
+        return Ok(Recovered::Nothing);
+    }
+    let _lock = lock(path)?;
+    undo(&RealDisk, path)
+}
+
+/// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
+/// many bytes were written; a journal beside the file is not counted.
+///
+/// What is more than one write of a page is undone by a journal beside the file, `NAME.modelfmt-undo`, if it is interrupted.
+///
+/// # Errors
+/// If the file cannot be read or written, if another process is changing it, or a journal is there: [`recover`] first.
+pub fn patch(path: &Path, new: &NewFile) -> io::Result<u64> {
+    let _lock = lock(path)?;
+    let old = FileSource::open(path)?;
+    let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
+    let patches = new.patches(&old)?.ok_or_else(moves)?;
+    apply(&RealDisk, path, &patches, new.len())?;
+    Ok(patches.iter().map(|(_, bytes)| bytes.len() as u64).sum())
+}
+
+/// Keeps other processes that edit the file away as long as the result is there.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let text = "another process is changing it; wait until it is done";
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+        }
+        // File systems without locks.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Writes the patches, behind a journal where that is needed.
+fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) -> io::Result<()> {
+    let file = disk.open(path)?;
+    let old_len = disk.len(&file)?;
+    if patches.is_empty() && new_len == old_len {
+        return Ok(());
+    }
+    if let [(at, bytes)] = patches
+        && new_len == old_len
+        && is_atomic(*at, bytes)
+    {
+        disk.write(&file, *at, bytes)?;
+        return disk.flush(&file);
+    }
+    let journal = journal_for(disk, &file, patches, (old_len, new_len))?;
+    let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, "the edit is too large for a journal");
+    let (bytes, place) = (journal.encode().ok_or_else(too_long)?, journal_of(path));
+    let written = disk.create(&place)?;
+    disk.write(&written, 0, &bytes)?;
+    disk.flush(&written)?;
+    disk.flush_folder(&place)?;
+    for (at, bytes) in patches {
+        disk.write(&file, *at, bytes)?;
+    }
+    if new_len < old_len {
+        disk.set_len(&file, new_len)?;
+    }
+    disk.flush(&file)?;
+    disk.remove(&place)?;
+    disk.flush_folder(&place)
+}
+
+fn is_atomic(at: u64, bytes: &[u8]) -> bool {
+    let last = at.saturating_add((bytes.len() as u64).saturating_sub(1));
+    at / ATOMIC == last / ATOMIC
+}
+
+fn journal_for<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    patches: &[Patch<'_>],
+    (old_len, new_len): (u64, u64),
+) -> io::Result<Journal> {
+    let mut records = Vec::with_capacity(patches.len() + 1);
+    let mut note = |at: u64, before_len: u64, after: &[u8]| {
+        let len = usize::try_from(before_len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut before = vec![0; len];
+        disk.read(file, at, &mut before)?;
+        records.push(Record { at, before, after: after.to_vec() });
+        io::Result::Ok(())
+    };
+    for &(at, bytes) in patches {
+        note(at, old_len.saturating_sub(at).min(bytes.len() as u64), bytes)?;
+    }
+    if new_len < old_len {
+        note(new_len, old_len - new_len, &[])?;
+    }
+    Ok(Journal { old_len, new_len, records })
+}
+
+/// Puts back what the journal of a file says, and takes the journal away.
+fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
+    let place = journal_of(path);
+    let bytes = {
+        let journal = disk.open(&place)?;
+        let len = disk.len(&journal)?;
+        let len =
+            usize::try_from(len.min(MAX_LEN.saturating_add(1))).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len)?;
+        bytes.resize(len, 0);
+        disk.read(&journal, 0, &mut bytes)?;
+        bytes
+    };
+    // It is flushed before the file is touched.
+    let Some(journal) = Journal::decode(&bytes) else {
+        disk.remove(&place)?;
+        disk.flush_folder(&place)?;
+        return Ok(Recovered::Unbegun);
+    };
+    let file = disk.open(path)?;
+    let len = disk.len(&file)?;
+    for record in &journal.records {
+        if !is_of(disk, &file, (len, journal.old_len.min(journal.new_len)), record)? {
+            let text = format!(
+                "{} says how to undo an edit that was interrupted, but the file is not the one that was being edited; \
+                 if the file is good as it is, remove the journal",
+                place.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+    }
+    for Record { at, before, .. } in &journal.records {
+        disk.write(&file, *at, before)?;
+    }
+    disk.set_len(&file, journal.old_len)?;
+    disk.flush(&file)?;
+    disk.remove(&place)?;
+    disk.flush_folder(&place)?;
+    Ok(Recovered::Undone)
+}
+
+/// Whether every byte of a file of `len` bytes that a record is about is as it was before the edit, or as it was to be after.
+fn is_of<D: Disk>(disk: &D, file: &D::File, (len, shorter): (u64, u64), record: &Record) -> io::Result<bool> {
+    let longest = record.before.len().max(record.after.len());
+    let here = len.saturating_sub(record.at).min(longest as u64);
+    let mut found = vec![0; usize::try_from(here).unwrap_or(0)]; // not more than the record
+    disk.read(file, record.at, &mut found)?;
+    // A file that grows has zeros there, until the bytes are written.
+    let grows = usize::try_from(shorter.saturating_sub(record.at)).unwrap_or(usize::MAX);
+    let is_known = |(n, byte): (usize, &u8)| {
+        let known = [record.before.get(n), record.after.get(n)];
+        known.contains(&Some(byte)) || (*byte == 0 && n >= grows)
+    };
+    Ok(found.iter().enumerate().all(is_known))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What is about to be written, looked at as any reader would.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use modelfmt_core::AnyError;
+use modelfmt_core::edit::{NewFile, Preview};
+use modelfmt_core::source::FileSource;
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+
+/// The file that there would be.
+pub(super) fn preview(path: &Path, new: &NewFile) -> Result<Model> {
+    let failed = |source| Error::Open { path: path.to_owned(), source };
+    let source = Preview::new(new.clone(), FileSource::open(path).map_err(failed)?);
+    crate::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
+}
+
+/// Refuses a file in which a tensor would not be what it was: under its name, with its dtype and shape, and over the same bytes.
+pub(super) fn same_values(
+    model: &Model,
+    path: &Path,
+    new: &NewFile,
+    names: &BTreeMap<usize, String>,
+) -> Result<()> {
+    let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
+    let after = preview(path, new)
+        .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
+    if after.format() != model.format() || after.tensor_count() != model.tensor_count() {
+        return Err(not_editable("it would not hold the same tensors after that".to_owned()));
+    }
+    for (position, info) in model.tensors().enumerate() {
+        let name = names.get(&position).map_or(info.name, String::as_str);
+        let is_same = (|| {
+            let found = after.container().find(name)?;
+            let other = after.container().info(found)?;
+            let place = |model: &Model, position| model.container().location(position).ok();
+            let (old, moved) = (place(model, position)?, place(&after, found)?);
+            let is_kept = match (old.offset, moved.offset) {
+                (Some(old), Some(at)) => info.nbytes == 0 || new.origin(at) == Some(old),
+                (old, at) => old == at,
+            };
+            let same = (info.dtype, info.shape, info.has_data) == (other.dtype, other.shape, other.has_data)
+                && (old.stored_nbytes, old.encoding) == (moved.stored_nbytes, moved.encoding);
+            Some(is_kept && same)
+        })();
+        if is_same != Some(true) {
+            let why = AnyError::NotFound { name: name.to_owned() };
+            let why = format!(
+                "a tensor would not be what it was after that ({why}); metadata that say what values are cannot be edited"
+            );
+            return Err(not_editable(why));
+        }
+    }
+    Ok(())
+}

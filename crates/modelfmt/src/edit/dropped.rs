@@ -1,0 +1,55 @@
+//! An edit that takes tensors away: the file is converted into its own format.
+
+use std::path::Path;
+
+use modelfmt_core::Execution;
+use modelfmt_core::write::{AtomicFile, Output, Overwrite};
+
+use super::{Edit, Edited, How, check};
+use crate::convert::{Conversion, ConvertOptions};
+use crate::error::{Error, Result};
+use crate::globs::escaped;
+use crate::words::Note;
+
+impl Edit {
+    /// Writes the file, with what else changes, without the tensors that go.
+    pub(super) fn write_without(
+        self,
+        out: &Path,
+        overwrite: Overwrite,
+        work: &Execution<'_>,
+    ) -> Result<Edited> {
+        let model = check::preview(&self.path, &self.new)?;
+        let exclude = self.drop.iter().map(|name| escaped(name)).collect();
+        let mut options = ConvertOptions { exclude, ..ConvertOptions::default() };
+        if let Some(same) = self.format.driver().and_then(|driver| driver.same) {
+            same(model.opened(), &mut options);
+        }
+        let conversion = Conversion::new(&model, self.format, &options)?;
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
+            _ => Error::Write { path: out.to_owned(), source },
+        };
+        let is_same = modelfmt_core::write::InputFiles::new([&self.path]).contains(out);
+        let resolved = if is_same { std::fs::canonicalize(out).map_err(failed)? } else { out.to_owned() };
+        let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
+        let converted = conversion.write_to_sink(&file, work)?;
+        drop(model);
+        file.commit().map_err(failed)?;
+        let nbytes = std::fs::metadata(out).map_err(failed)?.len();
+        let dropped = self.drop.len();
+        let mut notes: Vec<Note> = self.notes.into_iter().chain(converted.notes).collect();
+        notes.extend(crate::outboard::of_before(out).map(Note::from));
+        Ok(Edited {
+            path: out.to_owned(),
+            how: How::Written,
+            nbytes,
+            changed_nbytes: nbytes,
+            set: self.set,
+            unset: self.unset,
+            renamed: self.renamed,
+            dropped,
+            notes,
+        })
+    }
+}

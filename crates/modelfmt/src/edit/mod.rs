@@ -1,0 +1,264 @@
+//! Other metadata and other names for the tensors of a file, without touching the values.
+//!
+//! [`Edit::new`] works everything out and checks it, and writes nothing. [`Edit::write`] changes the file:
+//!
+//! - in place, where the values stay at their places. What is more than one write of a page is guarded by a journal beside the file,
+//!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened
+//!   ([`Error::Interrupted`]).
+//! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
+//!
+//! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are true afterwards; of values that are
+//! damaged they say so as before.
+//!
+//! ```
+//! use modelfmt::edit::{EditOptions, NewValue};
+//! use modelfmt::{Execution, Model, Object, View};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.safetensors");
+//! let w = View::new(&[1.0f32, 2.0], [2])?;
+//! modelfmt::save(&path, [("w", w)], &Object::from_iter([("license", "MIT")]))?;
+//!
+//! let mut options = EditOptions::default();
+//! options.set.push(("author".to_owned(), NewValue::Text("me".to_owned())));
+//! options.unset.push("license".to_owned());
+//! options.rename.push("w=weight".parse()?);
+//! let edited = modelfmt::edit(&path, &options, &Execution::default())?;
+//! assert!(edited.renamed == 1);
+//! assert_eq!(Model::open(&path)?.tensor("weight")?.to_vec::<f32>()?, [1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod dropped;
+mod plan;
+
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::edit::{NewFile, Recovered};
+use modelfmt_core::value::Object;
+use modelfmt_core::write::Overwrite;
+use modelfmt_core::{AnyError, Execution};
+
+pub use crate::formats::change::NewValue;
+
+use crate::convert::RenameRule;
+use crate::error::{Error, Result};
+use crate::formats::Format;
+use crate::words::Note;
+
+/// What an edit changes. The default changes nothing.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct EditOptions {
+    /// Metadata whose top-level keys replace those of the file, as [`ConvertOptions::metadata`](crate::ConvertOptions::metadata).
+    pub metadata: Option<Object>,
+    /// Keys of the metadata and their values; they count more than `metadata`, and of several for a key the last one counts.
+    pub set: Vec<(String, NewValue)>,
+    /// Keys of the metadata that go.
+    pub unset: Vec<String>,
+    /// New names of tensors; of several rules for one the last one counts.
+    pub rename: Vec<RenameRule>,
+    /// Globs of the names of tensors that go. Then the file is written anew, its values are checked by what it says of them, and all
+    /// its hashes are made again.
+    pub drop: Vec<String>,
+}
+
+impl EditOptions {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { metadata, set, unset, rename, drop } = self;
+        metadata.as_ref().is_none_or(Object::is_empty)
+            && set.is_empty()
+            && unset.is_empty()
+            && rename.is_empty()
+            && drop.is_empty()
+    }
+}
+
+/// How a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum How {
+    /// It has all that already.
+    Unchanged,
+    /// Where it is; no value moves.
+    InPlace,
+    /// By a new file, into which the system copies the values.
+    NewFile,
+    /// By a new file, into which the values are read and written.
+    Written,
+}
+
+/// What an edit did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The file that was written, or changed.
+    pub path: PathBuf,
+    /// How.
+    pub how: How,
+    /// Its length in bytes.
+    pub nbytes: u64,
+    /// How many bytes were written that are not values: those that differ.
+    pub changed_nbytes: u64,
+    /// The number of keys of the metadata that were given.
+    pub set: usize,
+    /// The number of those that went.
+    pub unset: usize,
+    /// The number of tensors that have another name.
+    pub renamed: usize,
+    /// The number of tensors that went.
+    pub dropped: usize,
+    /// What there is to know besides: for standard error.
+    pub notes: Vec<Note>,
+}
+
+/// Changes the metadata and the names of the tensors of a file. An edit of the file that was interrupted is undone first.
+///
+/// # Errors
+/// As [`Edit::new`] and [`Edit::write`].
+pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
+    Edit::new(path, options)?.write(work)
+}
+
+/// Undoes an edit of a file that was interrupted, and says whether there was one.
+///
+/// # Errors
+/// [`Error::Write`] if that cannot be done.
+pub fn recover(path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
+    let recovered = modelfmt_core::edit::recover(path);
+    let recovered = recovered.map_err(|source| Error::Write { path: path.to_owned(), source })?;
+    Ok(recovered != Recovered::Nothing)
+}
+
+/// An edit that can be done: everything is checked, and nothing is written.
+#[derive(Debug)]
+pub struct Edit {
+    path: PathBuf,
+    format: Format,
+    new: NewFile,
+    how: How,
+    /// Tensors that go, by the names that they would have.
+    drop: Vec<String>,
+    set: usize,
+    unset: usize,
+    renamed: usize,
+    notes: Vec<Note>,
+}
+
+impl Edit {
+    /// How the file will be changed.
+    #[must_use]
+    pub const fn how(&self) -> How {
+        self.how
+    }
+
+    /// The format of the file.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The file that will be changed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes that a progress bar counts to.
+    #[must_use]
+    pub const fn nbytes(&self) -> u64 {
+        self.new.len()
+    }
+
+    /// The number of tensors that get another name.
+    #[must_use]
+    pub const fn renamed(&self) -> usize {
+        self.renamed
+    }
+
+    /// The number of tensors that go.
+    #[must_use]
+    pub const fn dropped(&self) -> usize {
+        self.drop.len()
+    }
+
+    /// Changes the file.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::File`] with
+    /// [`AnyError::Changed`] if it is no longer the file that the edit was made for. Of tensors that go also as
+    /// [`convert`](fn@crate::convert).
+    pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
+        let path = self.path.clone();
+        let failed = |source| Error::Write { path: path.clone(), source };
+        if !self.drop.is_empty() {
+            return self.write_without(&path, Overwrite::Replace, work);
+        }
+        let changed = match self.how {
+            How::Unchanged => 0,
+            How::InPlace => modelfmt_core::edit::patch(&path, &self.new).map_err(failed)?,
+            How::NewFile | How::Written => self.copy_to(&path, Overwrite::Replace, work)?,
+        };
+        Ok(self.done(path, changed))
+    }
+
+    /// Writes the changed file to `out`, and leaves the old one alone.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`Error::Exists`] if there is such a file and `overwrite` does not allow to replace it.
+    pub fn write_to(
+        mut self,
+        out: impl AsRef<Path>,
+        overwrite: Overwrite,
+        work: &Execution<'_>,
+    ) -> Result<Edited> {
+        let out = out.as_ref().to_owned();
+        if modelfmt_core::write::InputFiles::new([&self.path]).contains(&out) {
+            let why = "it is the file that is edited; leave the output out to change it";
+            return Err(Error::usage(crate::choice::Choice::Output, why));
+        }
+        if !self.drop.is_empty() {
+            return self.write_without(&out, overwrite, work);
+        }
+        let changed = self.copy_to(&out, overwrite, work)?;
+        self.how = How::NewFile;
+        Ok(self.done(out, changed))
+    }
+
+    fn copy_to(&self, out: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<u64> {
+        let is_cancelled = std::cell::Cell::new(false);
+        let go_on = |nbytes| {
+            is_cancelled.set(work.advance(nbytes).is_break());
+            !is_cancelled.get()
+        };
+        let copied = modelfmt_core::edit::replace(&self.path, &self.new, out, overwrite, &go_on);
+        copied.map_err(|source| match source.kind() {
+            _ if is_cancelled.get() => Error::file(self.path.clone(), AnyError::Cancelled),
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
+            _ => Error::Write { path: out.to_owned(), source },
+        })?;
+        Ok(self.new.new_nbytes())
+    }
+
+    fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
+        let mut notes = self.notes;
+        if self.how != How::Unchanged {
+            notes.extend(crate::outboard::of_before(&path).map(Note::from));
+        }
+        Edited {
+            how: self.how,
+            nbytes: self.new.len(),
+            changed_nbytes,
+            set: self.set,
+            unset: self.unset,
+            renamed: self.renamed,
+            dropped: 0,
+            notes,
+            path,
+        }
+    }
+}
