@@ -92,6 +92,7 @@ impl FromStr for RenameRule {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Renamed(HashMap<usize, String>);
 
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 impl Renamed {
     /// Applies rules to tensors, each with its position and its name in the file. Each rule looks at these names, and of several that are for a
     /// tensor the last one counts, so that two tensors can change names with each other.

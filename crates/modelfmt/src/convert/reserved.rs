@@ -328,6 +328,7 @@ impl Reserved {
 
 /// Has the reserved key among the metadata of a file follow an edit: keys that are given or taken away are the user's own from then on, and
 /// tensors have other names. `sorts` says whether the format sorts its tensors by name.
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 pub(crate) fn follow_edit<'k>(
     keys: &mut Object,
     edited: impl IntoIterator<Item = &'k str>,

@@ -16,6 +16,7 @@ pub enum NewValue {
     Value(Value),
 }
 
+#[allow(dead_code, reason = "with no format switched on nothing is edited")]
 impl NewValue {
     /// The value, for a format that holds more than text.
     pub(crate) fn to_value(&self) -> Value {
@@ -36,7 +37,7 @@ impl NewValue {
 
 /// What an edit changes in one file.
 #[derive(Clone, Debug)]
-#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+#[allow(dead_code, reason = "without files to edit, or with no format switched on, not all of it is used")]
 pub(crate) struct Change<'a> {
     /// Keys of the metadata and their new values, each once.
     set: Vec<(&'a str, &'a NewValue)>,
@@ -91,8 +92,7 @@ impl EditFault {
     }
 }
 
-#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
-#[allow(dead_code, reason = "with few formats switched on not all of it is used")]
+#[allow(dead_code, reason = "without files to edit, or with few formats switched on, not all of it is used")]
 impl<'a> Change<'a> {
     /// Keys with their new values, of which the last one counts for each, keys that go, and new names by position.
     pub(crate) fn new(
