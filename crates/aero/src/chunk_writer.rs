@@ -129,6 +129,11 @@ impl Layout {
         self.chunks.get(number).ok_or(WriteError::Unsupported { part, fault: Fault::NoChunk })
     }
 
+    /// Leaves bytes free before what is placed next.
+    pub(crate) const fn skip(&mut self, nbytes: u64) {
+        self.end = self.end.saturating_add(nbytes);
+    }
+
     /// Gives a chunk the next place in the file and returns its offset.
     pub(crate) fn place(&mut self, number: usize, length: u64, ulen: u64) -> Result<u64, WriteError> {
         let chunk = self.chunk(number)?;

@@ -144,6 +144,7 @@ impl Plan {
             plan.put(chunks.tidx, plan.index_bytes(parts.hashes))?;
         }
         if parts.holds_shards {
+            plan.layout.skip(options.reserve);
             plan.place_shards()?;
         }
         for (chunk, (_, content)) in (chunks.first_own..).zip(&options.chunks) {

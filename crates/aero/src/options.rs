@@ -22,6 +22,7 @@ pub struct WriteOptions {
     pub(crate) part_size: Option<u64>,
     #[cfg(feature = "set")]
     pub(crate) shards_per_part: u64,
+    pub(crate) reserve: u64,
     pub(crate) control_hash: bool,
     pub(crate) page_hashes: Option<u64>,
     pub(crate) tensor_hashes: bool,
@@ -58,6 +59,7 @@ impl Default for WriteOptions {
             part_size: None,
             #[cfg(feature = "set")]
             shards_per_part: crate::set::DEFAULT_SHARDS_PER_PART,
+            reserve: 0,
             control_hash: false,
             page_hashes: None,
             tensor_hashes: false,
@@ -101,6 +103,13 @@ impl WriteOptions {
     #[must_use]
     pub const fn shards_per_part(mut self, shards: u64) -> Self {
         self.shards_per_part = shards;
+        self
+    }
+
+    /// Leaves that many bytes before the first shard of each file, for edits in place ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
         self
     }
 

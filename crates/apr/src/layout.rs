@@ -15,6 +15,7 @@ use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header,
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     flags: Flags,
+    reserve: u64,
 }
 
 impl WriteOptions {
@@ -22,6 +23,14 @@ impl WriteOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Leaves room for that many bytes behind the metadata, as spaces, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
+        self
     }
 
     /// Sets those of these flags that say something of the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
@@ -70,7 +79,12 @@ impl Plan {
         }
         metadata.check()?;
         let refuse = |text: String| unfit(Part::new("metadata"), CommonFault::Metadata(text));
-        let text = json::to_string(metadata.object()).map_err(|error| refuse(error.to_string()))?;
+        let mut text = json::to_string(metadata.object()).map_err(|error| refuse(error.to_string()))?;
+        // Readers skip white space behind JSON.
+        let len = (text.len() as u64).saturating_add(options.reserve);
+        let len = usize::try_from(len).ok().filter(|&len| u32::try_from(len).is_ok());
+        let len = len.ok_or_else(|| unfit(Part::new("metadata"), Fault::TooLong))?;
+        text.extend(std::iter::repeat_n(' ', len - text.len()));
         let index_offset = (HEADER_LEN + text.len() as u64).next_multiple_of(ALIGNMENT); // it is in memory
         let data_offset = index_offset.checked_add(index_len).and_then(|end| align_up(end, ALIGNMENT));
         let data_offset = data_offset

@@ -53,6 +53,7 @@ pub struct WriteOptions {
     pub(crate) streaming: bool,
     pub(crate) sharded: bool,
     pub(crate) shard_size: u64,
+    pub(crate) reserve: u64,
 }
 
 impl Default for WriteOptions {
@@ -63,6 +64,7 @@ impl Default for WriteOptions {
             streaming: false,
             sharded: false,
             shard_size: DEFAULT_SHARD_SIZE,
+            reserve: 0,
         }
     }
 }
@@ -104,6 +106,14 @@ impl WriteOptions {
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
+        self
+    }
+
+    /// Leaves room for that many bytes behind the metadata of each file, as spaces, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
         self
     }
 
@@ -149,7 +159,11 @@ impl Plan {
         for (number, spec) in specs.into_iter().enumerate() {
             index_len = index_len.saturating_add(list(&mut table, number, &spec)?);
         }
-        let metadata = encode(metadata)?;
+        let mut metadata = encode(metadata)?;
+        // Readers skip white space behind JSON.
+        let len = (metadata.len() as u64).saturating_add(options.reserve);
+        let len = section_len("metadata", len)?;
+        metadata.resize(usize::try_from(len).unwrap_or(metadata.len()), b' ');
         let mut plan = Self {
             options: *options,
             table,

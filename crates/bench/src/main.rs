@@ -10,6 +10,7 @@
 
 mod checked;
 mod convert;
+mod edit;
 mod load;
 mod lookup;
 mod map;
@@ -244,6 +245,7 @@ fn run(args: &Args) -> Result {
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;
     checked::run(&mut bench)?;
+    edit::run(&mut bench)?;
     quant::run(&mut bench)?;
     stats::run(&mut bench)?;
     memory::run(&mut bench)?;

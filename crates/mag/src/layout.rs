@@ -48,7 +48,7 @@ impl Plan {
                 .map_err(|fault| WriteError::Unsupported { part: Part::named("metadata key", key), fault })?;
         }
         let numbers = Numbers::of(metadata)?;
-        let begin = v1::records::len(&tensors, &numbers);
+        let begin = v1::records::len(&tensors, &numbers).saturating_add(options.reserve);
         let (segments, file_len) = place(&mut tensors, begin, v1::wire::ALIGNMENT, Empty::Aligned)?;
         let head = v1::records::encode(&tensors, &numbers, options.checksum)?;
         Ok(Self { tensors, head, segments, fill: v1::wire::FILL, file_len })

@@ -6,6 +6,7 @@ use crate::checksum::Checksum;
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub(crate) checksum: Checksum,
+    pub(crate) reserve: u64,
 }
 
 impl WriteOptions {
@@ -13,6 +14,13 @@ impl WriteOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Leaves that many bytes between the records and the first buffer, for edits in place ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
+        self
     }
 
     /// Which checksum to write; [`Checksum::Crc32c`] for magnetron up to 0.1.2.
@@ -32,12 +40,17 @@ impl WriteOptions {
 pub struct ManifestOptions {
     pub(crate) timestamp: String,
     pub(crate) magnetron_version: String,
+    pub(crate) reserve: u64,
 }
 
 #[cfg(feature = "v0_3")]
 impl Default for ManifestOptions {
     fn default() -> Self {
-        Self { timestamp: "1970-01-01T00:00:00+00:00".to_owned(), magnetron_version: "0.2.2".to_owned() }
+        Self {
+            timestamp: "1970-01-01T00:00:00+00:00".to_owned(),
+            magnetron_version: "0.2.2".to_owned(),
+            reserve: 0,
+        }
     }
 }
 
@@ -47,6 +60,13 @@ impl ManifestOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Leaves that many bytes between the manifest and the values, for edits in place ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
+        self
     }
 
     /// When the file is written, in ISO 8601 with a zone, such as `2026-01-31T12:00:00+00:00`.

@@ -64,6 +64,8 @@ pub enum Choice {
     ExtendedTypes,
     /// [`ConvertOptions::outboard`](crate::ConvertOptions::outboard).
     Outboard,
+    /// [`ConvertOptions::reserve`](crate::ConvertOptions::reserve).
+    Reserve,
     /// New names of tensors: [`RenameRule`](crate::convert::RenameRule).
     Rename,
     /// Metadata that an edit sets: [`EditOptions::set`](crate::edit::EditOptions::set).
@@ -108,6 +110,7 @@ impl Choice {
             Self::Checksum => "checksum",
             Self::ExtendedTypes => "allow_extended_types",
             Self::Outboard => "outboard",
+            Self::Reserve => "reserve",
             Self::Rename => "rename",
             Self::Set => "set",
             Self::Unset => "unset",

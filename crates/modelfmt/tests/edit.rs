@@ -386,3 +386,37 @@ fn a_model_comes_back_with_what_was_edited() {
         assert_eq!(metadata(&back).get(key), Some(value), "{key}");
     }
 }
+
+/// Room that was left is used: every edit is in place, until it is full.
+#[test]
+fn room_that_was_left_is_used() {
+    for format in FORMATS {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, roomy) = (one(format, folder.path()), folder.path().join("roomy"));
+        let mut options = modelfmt::ConvertOptions::default();
+        options.reserve = Some(2000);
+        let model = Model::open(&path).unwrap();
+        let converted = modelfmt::convert(&model, format, &roomy, &options, &Execution::default());
+        if format == Format::Oinf {
+            assert!(converted.unwrap_err().is_usage());
+            continue;
+        }
+        converted.unwrap();
+        let values = content(&path).0;
+        assert_eq!((content(&roomy).0, content(&roomy).1), (values.clone(), Vec::new()), "{format}");
+        let len = fs::metadata(&roomy).unwrap().len();
+        for (round, how) in [(20, How::InPlace), (40, How::InPlace), (10, How::InPlace), (2000, How::NewFile)]
+        {
+            let mut options = EditOptions::default();
+            for number in 0..round {
+                let key = if format == Format::Mag { format!("k.{number}") } else { format!("k{number}") };
+                options.set.push((key, NewValue::Value(held(format, 7))));
+            }
+            let edited = run(&roomy, &options).unwrap();
+            let is_known = edited.how == how || (round == 10 && edited.how == How::Unchanged);
+            assert!(is_known, "{format} {round}: {:?}", edited.how);
+            assert_eq!((content(&roomy).0, content(&roomy).1), (values.clone(), Vec::new()), "{format}");
+            assert!(edited.how == How::NewFile || fs::metadata(&roomy).unwrap().len() == len, "{format}");
+        }
+    }
+}

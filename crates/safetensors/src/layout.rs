@@ -16,6 +16,7 @@ pub struct WriteOptions {
     pub(crate) max_header_len: u64,
     pub(crate) shard_size: u64,
     pub(crate) file_metadata: Object,
+    pub(crate) reserve: u64,
 }
 
 impl Default for WriteOptions {
@@ -28,7 +29,7 @@ impl WriteOptions {
     /// Headers of at most [`MAX_HEADER_LEN`] bytes, files of a set of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30, file_metadata: Object::new() }
+        Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30, file_metadata: Object::new(), reserve: 0 }
     }
 
     /// Allows headers of that many bytes; beyond [`MAX_HEADER_LEN`] most readers refuse them.
@@ -42,6 +43,14 @@ impl WriteOptions {
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
+        self
+    }
+
+    /// Leaves room for that many bytes in the header of each file, as spaces, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
+    #[must_use]
+    pub const fn reserve(mut self, nbytes: u64) -> Self {
+        self.reserve = nbytes;
         self
     }
 
@@ -171,7 +180,8 @@ impl Draft {
     pub(crate) fn finish(self, options: &WriteOptions) -> Result<Plan, WriteError> {
         let Self { mut tensors, mut json, data_len, .. } = self;
         json.push(b'}');
-        let len = wire::padded_len(json.len() as u64).unwrap_or(u64::MAX);
+        let len = (json.len() as u64).checked_add(options.reserve).and_then(wire::padded_len);
+        let len = len.unwrap_or(u64::MAX);
         let max = options.max_header_len;
         let too_long = || WriteError::Unsupported {
             part: Part::new("header"),

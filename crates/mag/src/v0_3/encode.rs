@@ -54,7 +54,8 @@ pub(crate) fn encode(
     let place = |begin, len| Extent::new(begin, len, MAX_DIM);
     let manifest = place(HEADER_LEN, text.len() as u64);
     let values = manifest.and_then(|manifest| {
-        let begin = align_up(manifest.end().max(at_least), PAGE).unwrap_or(u64::MAX);
+        let begin =
+            align_up(manifest.end().saturating_add(options.reserve).max(at_least), PAGE).unwrap_or(u64::MAX);
         Ok((manifest, place(begin, values_len)?))
     });
     let (manifest, values) = values.map_err(|fault| unsupported(Part::new("the model"), fault.into()))?;

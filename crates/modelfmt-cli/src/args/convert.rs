@@ -126,6 +126,9 @@ pub(crate) struct Convert {
     /// 2GiB or 500MB
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
+    /// Leave so much room in the header that later edits can be made in place; not in OINF
+    #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
+    pub(crate) reserve: Option<u64>,
     /// AERO: add the hash of header, table of contents and names (IHSH)
     #[arg(long, help_heading = "Layout")]
     pub(crate) control_hash: bool,

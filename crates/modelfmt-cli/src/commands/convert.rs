@@ -153,6 +153,7 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.rename.clone_from(&args.rename);
     options.dedupe = args.dedupe;
     options.shard_size = args.shard_size;
+    options.reserve = args.reserve;
     options.control_hash = args.control_hash;
     options.page_hashes = args.page_hashes;
     options.tensor_hashes = args.tensor_hashes;

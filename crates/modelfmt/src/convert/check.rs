@@ -32,6 +32,10 @@ impl ConvertOptions {
         if self.shard_size == Some(0) {
             return Err(Error::usage(Choice::ShardSize, "is 0; give a number of bytes, such as 2GiB"));
         }
+        const MAX_RESERVE: u64 = 1 << 30;
+        if self.reserve.is_some_and(|nbytes| nbytes > MAX_RESERVE) {
+            return Err(Error::usage(Choice::Reserve, "a header has room for at most 1GiB"));
+        }
         if self.page_hashes == Some(0) {
             return Err(Error::usage(Choice::PageHashes, "pages have 1 byte or more; 4MiB is usual"));
         }

@@ -74,6 +74,9 @@ pub struct ConvertOptions {
     pub dedupe: bool,
     /// In bytes. AERO: cap of a weight shard. AEROSET, APR2, safetensors and GGUF: cap of a file, and the last three become sets by it.
     pub shard_size: Option<u64>,
+    /// Leaves that many bytes free in the header, so that later edits of metadata and names can be made in place; at most
+    /// 1 GiB. Each file of a set has them. OINF has no room.
+    pub reserve: Option<u64>,
     /// AERO: an IHSH chunk, the hash of header, table of contents and names.
     pub control_hash: bool,
     /// AERO: a PHSH chunk for each shard, with the hashes of its pages of so many bytes ([`PAGE_SIZE`] is usual).
@@ -249,6 +252,7 @@ impl ConvertOptions {
             (Choice::ModelType, self.model_type.is_some()),
             (Choice::Stringify, self.stringify),
             (Choice::ShardSize, self.shard_size.is_some()),
+            (Choice::Reserve, self.reserve.is_some()),
             (Choice::ControlHash, self.control_hash),
             (Choice::PageHashes, self.page_hashes.is_some()),
             (Choice::TensorHashes, self.tensor_hashes),

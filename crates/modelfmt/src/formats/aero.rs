@@ -70,6 +70,7 @@ const CHOICES: &[Choice] = &[
     Choice::Architecture,
     Choice::ModelType,
     Choice::ShardSize,
+    Choice::Reserve,
     Choice::ControlHash,
     Choice::PageHashes,
     Choice::TensorHashes,
@@ -252,6 +253,7 @@ mod on {
             .control_hash(asked.control_hash)
             .page_hashes(asked.page_hashes)
             .tensor_hashes(asked.tensor_hashes)
+            .reserve(asked.reserve.unwrap_or_default())
             // For a model that came from APR2, where `architecture` is an object.
             .model(&job.metadata.name, &job.metadata.architecture);
         if let Some(uuid) = asked.uuid {

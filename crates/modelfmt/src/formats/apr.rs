@@ -29,7 +29,7 @@ pub(super) static APR: Entry = Entry {
         metadata: Metadata::Json,
         access: Access::ReadWrite,
     },
-    choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType],
+    choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType, Choice::Reserve],
     driver: driver!(
         "apr",
         on::open,
@@ -114,7 +114,8 @@ mod on {
     /// A file keeps the flags that say what is in it.
     fn options(job: &Job<'_>) -> WriteOptions {
         let reader = reader_of::<apr::Reader<BoxSource>>(job.source);
-        WriteOptions::new().flags(reader.map_or(Flags::empty(), |reader| reader.index().flags()))
+        let flags = reader.map_or(Flags::empty(), |reader| reader.index().flags());
+        WriteOptions::new().flags(flags).reserve(job.options.reserve.unwrap_or_default())
     }
 
     /// The keys with which aprender's tools would read nothing of the metadata.

@@ -80,6 +80,7 @@ const CHOICES: &[Choice] = &[
     Choice::ShardSize,
     Choice::Compress,
     Choice::Align,
+    Choice::Reserve,
 ];
 
 #[cfg(feature = "apr2")]
@@ -147,7 +148,12 @@ mod on {
         // A file that was made to be streamed stays one.
         let flags = reader_of::<apr2::Reader<BoxSource>>(job.source).map(|reader| reader.index().flags());
         let streaming = flags.is_some_and(|flags| flags.contains(Flags::STREAMING));
-        WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
+        let reserve = job.options.reserve.unwrap_or_default();
+        WriteOptions::new()
+            .alignment(alignment)
+            .compression(compression)
+            .streaming(streaming)
+            .reserve(reserve)
     }
 
     /// What becomes of a file with other metadata and names.

@@ -109,8 +109,10 @@ pub(crate) struct Driver {
     /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
     pub(crate) unreadable: Option<Unreadable>,
     /// What becomes of a file with other metadata and names.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) edit: Option<EditFile>,
     /// What a conversion of a file into its own format has to be asked for, so that it is of the same version and has the same hashes.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) same: Option<Same>,
 }
 

@@ -16,7 +16,7 @@ pub(super) static GGUF: Entry = Entry {
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
+    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
     driver: driver!("gguf", on::open, found: Some(on::found), write: super::entry::Write::File(on::write), losses: Some(on::losses), value: Some(on::value), edit: Some(on::edit)),
 };
 
@@ -30,7 +30,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     is_set: true,
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
-    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify],
+    choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
     driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::write_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value)),
 };
 
@@ -59,7 +59,8 @@ mod on {
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::now};
     use modelfmt_gguf::{
-        Index, MetaValue, Metadata, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError, WriteOptions,
+        Index, MetaValue, Metadata, PADDING, Plan, Reader, SetIndex, SetPlan, SetReader, WriteError,
+        WriteOptions,
     };
 
     use crate::convert::Unsupported;
@@ -150,6 +151,11 @@ mod on {
                 let fault = CommonFault::Metadata(error.to_string());
                 WriteError::unsupported(Part::named("metadata key", key), fault)
             })?;
+        }
+        if let Some(nbytes) = job.options.reserve.filter(|_| metadata.get(PADDING).is_none()) {
+            let spaces = " ".repeat(usize::try_from(nbytes).unwrap_or_default());
+            let pushed = metadata.push(PADDING, MetaValue::String(&spaces));
+            pushed.map_err(|fault| WriteError::unsupported(Part::named("metadata key", PADDING), fault))?;
         }
         Ok(metadata)
     }

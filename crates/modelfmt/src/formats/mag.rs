@@ -29,7 +29,7 @@ pub(super) static MAG: Entry = Entry {
         metadata: Metadata::Numbers,
         access: Access::ReadWrite,
     },
-    choices: &[Choice::Checksum],
+    choices: &[Choice::Checksum, Choice::Reserve],
     driver: driver!("mag", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
 };
 
@@ -83,15 +83,20 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
+        let reserve = job.options.reserve.unwrap_or_default();
         if job.options.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
-            let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &ManifestOptions::new());
+            let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &ManifestOptions::new().reserve(reserve));
             return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
         }
         let checksum = match job.options.checksum {
             Some(MagChecksum::Crc32c) => Checksum::Crc32c,
             Some(MagChecksum::Crc32) | None => Checksum::Crc32,
         };
-        let plan = Plan::new(job.specs(), &job.metadata.keys, &WriteOptions::new().checksum(checksum));
+        let plan = Plan::new(
+            job.specs(),
+            &job.metadata.keys,
+            &WriteOptions::new().checksum(checksum).reserve(reserve),
+        );
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 

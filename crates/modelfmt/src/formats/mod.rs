@@ -7,7 +7,7 @@ mod aero;
 mod apr;
 mod apr2;
 pub(crate) mod capabilities;
-#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
 pub(crate) mod change;
 mod detect;
 pub(crate) mod entry;

@@ -16,7 +16,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     is_set: false,
     versions: &[],
     capabilities: CAPABILITIES,
-    choices: &[Choice::ShardSize, Choice::Stringify],
+    choices: &[Choice::ShardSize, Choice::Stringify, Choice::Reserve],
     driver: driver!("safetensors", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit)),
 };
 
@@ -33,7 +33,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         metadata: Metadata::Index,
         ..CAPABILITIES
     },
-    choices: &[Choice::ShardSize],
+    choices: &[Choice::ShardSize, Choice::Reserve],
     driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::write_set)),
 };
 
@@ -113,7 +113,7 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
-        let plan = Plan::new(job.specs(), metadata(job), &WriteOptions::new());
+        let plan = Plan::new(job.specs(), metadata(job), &options(job));
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
@@ -124,7 +124,7 @@ mod on {
         files: &dyn AnyNewFiles,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
-        let options = WriteOptions::new().file_metadata(job.metadata.files.clone());
+        let options = options(job).file_metadata(job.metadata.files.clone());
         let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
@@ -132,6 +132,10 @@ mod on {
         let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
         let plan = SetPlan::new(stem, job.specs(), metadata(job), &options);
         Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
+    }
+
+    fn options(job: &Job<'_>) -> WriteOptions {
+        WriteOptions::new().reserve(job.options.reserve.unwrap_or_default())
     }
 
     /// No `__metadata__` rather than an empty one.
