@@ -58,7 +58,7 @@ impl Index {
             changed.insert(position, self.stored(position, renamed)?);
         }
         let mut control = read(source, 0..start)?;
-        let file = self.assemble(&mut control, &changed);
+        let file = self.assemble(source, &mut control, &changed)?;
         let hashes: Vec<_> =
             self.chunks().enumerate().filter(|(_, chunk)| chunk.fourcc == FourCC::IHSH).collect();
         if hashes.is_empty() {
@@ -73,7 +73,7 @@ impl Index {
             })?;
             changed.insert(position, stored);
         }
-        Ok(self.assemble(&mut control, &changed))
+        self.assemble(source, &mut control, &changed)
     }
 
     /// A control hash over another file, in the form that `content` has it.
@@ -151,25 +151,35 @@ impl Index {
     }
 
     /// The file with these chunks; their places, lengths and hashes go into `control`, the bytes before all chunks.
-    fn assemble(&self, control: &mut [u8], changed: &BTreeMap<usize, Stored>) -> NewFile {
+    fn assemble(
+        &self,
+        source: &impl Source,
+        control: &mut [u8],
+        changed: &BTreeMap<usize, Stored>,
+    ) -> Result<NewFile, EditError> {
         let places = self.places(control.len() as u64, changed);
         for place in &places {
             put_entry(control, self.header.toc_offset, place, changed.get(&place.position));
         }
         let mut file = NewFile::new();
         file.push(&*control);
-        let mut old_end = control.len() as u64;
+        let (mut old_end, mut room) = (control.len() as u64, MAX_MOVED);
         for place in places {
             file.push(vec![0; usize::try_from(place.zeros).unwrap_or(0)]);
             file.keep(place.gap);
+            // What is not weights can make room for what has grown, in place too.
+            let is_light = self.chunk(place.position).is_some_and(|chunk| chunk.fourcc != FourCC::WTSH);
+            let moves = place.offset != place.old.start && is_light && place.length <= room;
+            room = if moves { room - place.length } else { room };
             match changed.get(&place.position) {
                 Some(stored) => file.push(&*stored.bytes),
+                None if moves => file.push(read(source, place.old.clone())?),
                 None => file.keep(place.old.clone()),
             }
             old_end = old_end.max(place.old.end);
         }
         file.keep(old_end..self.file_len.max(old_end));
-        file
+        Ok(file)
     }
 
     /// Where the chunks go, in the order of the file: each stays at its place if those before it leave that.
@@ -203,6 +213,9 @@ impl Index {
         if self.chunk(position).is_some_and(is_mapped) { WEIGHT_ALIGNMENT } else { METADATA_ALIGNMENT }
     }
 }
+
+/// So many bytes of chunks are moved within a file; they are in memory meanwhile.
+const MAX_MOVED: u64 = 64 << 20;
 
 /// Where a chunk goes.
 struct Place {

@@ -101,7 +101,7 @@ fn every_file_can_be_edited_or_says_why_not() {
                     "no tensors",
                     "list of tensors",
                     "one of gguf",
-                    "one by one",
+                    "several files",
                     "MJSN",
                 ];
                 assert!(known.iter().any(|known| text.contains(known)), "{}: {text}", source.display());
@@ -419,4 +419,16 @@ fn room_that_was_left_is_used() {
             assert!(edited.how == How::NewFile || fs::metadata(&roomy).unwrap().len() == len, "{format}");
         }
     }
+}
+
+#[test]
+fn a_model_of_several_files_is_refused_and_stays() {
+    let path = testkit::testdata("reference/gguf/split-00001-of-00003.gguf");
+    let mut options = EditOptions::default();
+    options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
+    let error = Edit::new(path, &options).unwrap_err();
+    assert!(
+        matches!(&error, Error::NotEditable { .. }) && error.to_string().contains("several files"),
+        "{error}"
+    );
 }

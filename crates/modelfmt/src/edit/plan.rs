@@ -36,7 +36,7 @@ impl Edit {
         let format = model.format();
         if format.is_set() {
             let why = format!(
-                "it is one of {format}, whose files are edited one by one; name one of them, or convert it"
+                "{format} is several files that know of each other, which are not edited; convert it with other metadata instead"
             );
             return Err(not_editable(why));
         }
