@@ -34,8 +34,9 @@ impl Index {
             return Err(unchangeable("it is APR1, which is only read").into());
         }
         // A signature covers what an edit changes.
-        if self.flags.contains(Flags::SIGNED) {
-            return Err(unchangeable("it is signed").into());
+        if self.is_sealed() || [Flags::SIGNED, Flags::ENCRYPTED].iter().any(|&flag| self.flags.contains(flag))
+        {
+            return Err(unchangeable("it is signed or encrypted").into());
         }
         for (position, name) in names {
             let refuse = |fault: Fault| unfit(Part::entry("tensor", *position as u64).with_name(name), fault);

@@ -84,9 +84,16 @@ impl Index {
         for key in metadata.keys().filter(|key| self.metadata().get(key).is_none()) {
             wire::check_key(key).map_err(|fault| unfit_key(key, fault))?;
         }
-        let states = |metadata: &Metadata, key| metadata.get(key).map(|value| value.to_value());
+        let value = |metadata: &Metadata, key: &str| metadata.get(key).map(|value| value.to_value());
+        let mut replaced = self.metadata().replaced_text();
+        // It would be written as it is read, with U+FFFD.
+        if let Some(key) = replaced.find(|key| value(metadata, key) == value(self.metadata(), key)) {
+            return Err(
+                unfit_key(key, CommonFault::Unchangeable("it has text that is not UTF-8").into()).into()
+            );
+        }
         for key in wire::SPLIT.into_iter().chain([wire::ALIGNMENT]) {
-            if states(metadata, key) != states(self.metadata(), key) {
+            if value(metadata, key) != value(self.metadata(), key) {
                 let why = "it says where values are";
                 return Err(unfit_key(key, CommonFault::Unchangeable(why).into()).into());
             }

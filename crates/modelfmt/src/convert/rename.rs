@@ -130,6 +130,11 @@ impl Renamed {
         self.0.get(&position).map(String::as_str)
     }
 
+    /// The number of tensors that get another name.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The new names by position.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn into_names(self) -> std::collections::BTreeMap<usize, String> {

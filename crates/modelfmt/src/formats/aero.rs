@@ -368,7 +368,7 @@ mod on {
 
     /// What makes a conversion of a file into its own format alike.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
-        let Some(reader) = file(Some(opened)) else { return };
+        let Some(reader) = file(opened) else { return };
         let index = reader.index();
         let has = |fourcc| index.chunks().any(|chunk| chunk.fourcc == fourcc);
         options.uuid = Some(index.uuid());
