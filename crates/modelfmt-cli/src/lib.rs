@@ -9,6 +9,7 @@ mod failure;
 mod flags;
 mod formats;
 mod json;
+mod keys;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
@@ -47,6 +48,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Edit(args) => commands::edit::run(&args, quiet),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Outboard(args) => commands::outboard::run(&args, quiet),
+        Command::Sign(args) => commands::sign::run(&args, quiet),
+        Command::Keygen(args) => commands::keygen::run(&args, quiet),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(_) => commands::completions::man(),
     };

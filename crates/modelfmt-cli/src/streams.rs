@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::path::Path;
 
+use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
+use modelfmt::oms::VerifyOptions;
 use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
 use modelfmt_remote::Location;
@@ -99,6 +101,23 @@ pub(crate) fn verify(
             options.verify_source(&name, source, Some(files), level, work)
         }
     })
+}
+
+/// Verifies a model as [`verify`], and the signature beside it.
+pub(crate) fn verify_signed(
+    path: &Path,
+    level: VerifyLevel,
+    open: &OpenArgs,
+    (keys, signatures): (&[PublicKey], &VerifyOptions),
+    work: &Execution<'_>,
+) -> Result<FileReport> {
+    match place(path, open)? {
+        Place::Path(path) => Ok(open.options().verify_signed(path, level, keys, signatures, work)),
+        _ => {
+            let why = "a signature is looked for beside a file of this machine; download both first";
+            Err(Failure::Usage(format!("--key: {}: {why}", path.display())))
+        }
+    }
 }
 
 /// Where a model is read from.

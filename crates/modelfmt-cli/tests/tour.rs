@@ -1,4 +1,4 @@
-//! The terminal sessions in README.md, docs/TOUR.md, docs/COOKBOOK.md, docs/EDIT.md and docs/JSON.md are what the program really prints.
+//! The terminal sessions in README.md, docs/TOUR.md, docs/TRUST.md, docs/COOKBOOK.md, docs/EDIT.md and docs/JSON.md are what the program really prints.
 //!
 //! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
 //! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
@@ -100,6 +100,11 @@ fn the_tour_is_true() {
 #[test]
 fn the_page_about_edits_is_true() {
     check("docs/EDIT.md");
+}
+
+#[test]
+fn the_page_about_trust_is_true() {
+    check("docs/TRUST.md");
 }
 
 #[test]

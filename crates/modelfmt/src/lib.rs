@@ -215,6 +215,8 @@ mod quant;
 mod quantized;
 mod readers;
 mod show;
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+mod signed;
 mod ties;
 mod unrecognized;
 mod values;
@@ -263,6 +265,12 @@ pub use modelfmt_core::{
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
+#[cfg(feature = "sign")]
+#[doc(no_inline)]
+pub use modelfmt_keys as keys;
+#[cfg(feature = "sign")]
+#[doc(no_inline)]
+pub use modelfmt_oms as oms;
 #[cfg(feature = "safetensors")]
 #[doc(no_inline)]
 pub use modelfmt_safetensors as safetensors;
@@ -276,6 +284,8 @@ pub use pin::{Pin, UnknownPin};
 pub use printable::Printable;
 pub use quant::Quant;
 pub use show::{show, show_tensors, stats};
+#[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+pub use signed::{DetachedSignature, detached_signature};
 #[cfg(not(target_arch = "wasm32"))]
 pub use verify::verify;
 pub use verify::{FileReport, verify_source};

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use modelfmt::Sort;
 
-use super::OpenArgs;
+use super::{KeyArgs, OpenArgs};
 
 /// List what is in a file: format, metadata, tensors, totals
 #[derive(Debug, Args)]
@@ -39,6 +39,8 @@ pub(crate) struct Inspect {
     /// Only format, size, and sums over the tensors
     #[arg(long, conflicts_with = "tree")]
     pub(crate) summary: bool,
+    #[command(flatten)]
+    pub(crate) signers: KeyArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }

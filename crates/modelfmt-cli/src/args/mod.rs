@@ -8,11 +8,14 @@ mod diff;
 mod edit;
 mod extract;
 mod inspect;
+mod keygen;
+mod keys;
 mod open;
 mod outboard;
 mod plan;
 mod remote;
 mod show;
+mod sign;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -24,11 +27,14 @@ pub(crate) use diff::Diff;
 pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 pub(crate) use inspect::Inspect;
+pub(crate) use keygen::Keygen;
+pub(crate) use keys::KeyArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use show::Show;
+pub(crate) use sign::Sign;
 pub(crate) use verify::Verify;
 
 use crate::formats;
@@ -79,6 +85,8 @@ pub(crate) enum Command {
     Edit(Edit),
     Outboard(Outboard),
     Plan(Plan),
+    Sign(Sign),
+    Keygen(Keygen),
     Completions(Completions),
     Man(Man),
 }
@@ -97,6 +105,8 @@ impl Command {
             | Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)
+            | Self::Sign(_)
+            | Self::Keygen(_)
             | Self::Completions(_)
             | Self::Man(_) => false,
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use modelfmt::VerifyLevel;
 
-use super::OpenArgs;
+use super::{KeyArgs, OpenArgs};
 
 /// Check files: structure, checksums, hashes, and every rule of their formats
 #[derive(Debug, Args)]
@@ -15,6 +15,7 @@ use super::OpenArgs;
   modelfmt verify --json model.apr part.apr
   modelfmt verify -r models/
   modelfmt verify --pin b3:5f2e… model.gguf
+  modelfmt verify --key publisher.pub model/
 
 Each file has a line with the checks that its format has at this level; a `!`
 marks those that failed, and every finding follows.
@@ -22,8 +23,11 @@ Only AERO, APR2 and APR have hashes or checksums of the values. MAG 1 has a
 checksum of its metadata and of the names, types and shapes; OINF, safetensors
 and GGUF have none. Without one of the values, `ok` means that the file is
 well-formed, not that no value has changed: compare it with a good copy by
-`diff`, or say by `--pin` what the file must be. Without a pin all checks are
-those of the file against itself.")]
+`diff`, or say by `--pin` what the file must be, or by `--key` who must have
+signed it. Without a pin and a key all checks are those of the file against
+itself.
+With `--key`, FOLDER is verified by its model.sig, whatever is in it, and FILE by
+FILE.sig, beside the checks of its format.")]
 pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
@@ -38,6 +42,8 @@ pub(crate) struct Verify {
     /// Print one JSON object per file, one per line
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) signers: KeyArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }

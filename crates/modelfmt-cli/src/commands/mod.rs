@@ -9,9 +9,11 @@ pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod extract;
 pub(crate) mod inspect;
+pub(crate) mod keygen;
 pub(crate) mod outboard;
 pub(crate) mod plan;
 pub(crate) mod show;
+pub(crate) mod sign;
 pub(crate) mod verify;
 
 use std::io::{self, BufWriter, Write};

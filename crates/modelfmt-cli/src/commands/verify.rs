@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use modelfmt::keys::PublicKey;
 use modelfmt::{FileReport, Printable, Status};
 
 use super::{files, verdict};
@@ -18,11 +19,16 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
     }
+    let keys = args.signers.read()?;
     let (mut tally, mut others) = (Tally::default(), 0);
     for path in &args.files {
-        if !(args.recursive && path.is_dir()) {
-            verify(path, args, quiet, &mut tally)?;
-            continue;
+        // A signature covers its folder whole: what is in it is checked by that first.
+        let is_folder = path.is_dir();
+        if !args.recursive || !is_folder || !keys.is_empty() {
+            verify(path, args, &keys, quiet, &mut tally)?;
+            if !args.recursive || !is_folder {
+                continue;
+            }
         }
         let found = walk(path);
         for (path, hint) in found.foreign.iter().filter(|_| !quiet) {
@@ -37,7 +43,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             tally.unread += 1;
         }
         for path in &found.models {
-            verify(path, args, quiet, &mut tally)?;
+            verify(path, args, &[], quiet, &mut tally)?;
         }
         others += found.others + found.foreign.len();
     }
@@ -62,15 +68,20 @@ struct Tally {
     unread: usize,
 }
 
-fn verify(path: &Path, args: &Verify, quiet: bool, tally: &mut Tally) -> Result {
+fn verify(path: &Path, args: &Verify, keys: &[PublicKey], quiet: bool, tally: &mut Tally) -> Result {
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::new("verifying", size, quiet || args.json);
-    let report = bar.run(|work| streams::verify(path, args.level.into(), &args.open, work));
+    let report = bar.run(|work| match keys {
+        [] => streams::verify(path, args.level.into(), &args.open, work),
+        keys => {
+            streams::verify_signed(path, args.level.into(), &args.open, (keys, &args.signers.options()), work)
+        }
+    });
     if stop::is_asked() {
         return Err(Failure::Checked);
     }
     let report = report?;
-    if !args.recursive && !quiet && path.is_dir() && report.format.is_none() {
+    if !args.recursive && !quiet && path.is_dir() && report.format.is_none() && keys.is_empty() {
         say("note: `verify -r` takes every model below a folder");
     }
     tally.verified += 1;
@@ -107,7 +118,9 @@ fn json(report: &FileReport, out: &mut dyn Write) -> Result {
 /// A line for the file, and one for each finding and for each check that could not look at everything.
 fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     let path = report.path.display().to_string();
-    let format = report.format.map_or("unknown format", |format| format.name());
+    let format = report
+        .format
+        .map_or(if report.path.is_dir() { "folder" } else { "unknown format" }, |format| format.name());
     write!(out, "{} {} ({format}", verdict(report.is_ok()), Printable(&path))?;
     let done = report.report.checks.iter().filter(|check| check.status != Status::Absent);
     for (i, check) in done.enumerate() {

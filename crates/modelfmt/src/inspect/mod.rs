@@ -108,6 +108,9 @@ pub struct Inspection<'a> {
     pub details: Value,
     /// What the file can be pinned by: see [`Model::pins`].
     pub pins: Vec<Pin>,
+    /// The signature beside it, which the caller has looked for: see [`detached_signature`](crate::detached_signature).
+    #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+    pub signature: Option<crate::signed::DetachedSignature>,
     hash: bool,
     extent: Extent,
 }
@@ -177,6 +180,8 @@ impl Model {
             tensors,
             details: self.details()?,
             pins: self.pins()?,
+            #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+            signature: None,
             hash: options.hash,
             extent: options.extent,
         })
@@ -230,6 +235,10 @@ impl Serialize for Inspection<'_> {
             map.serialize_entry("tree", &self.tree())?;
         }
         map.serialize_entry("pins", &self.pins.iter().map(Pin::to_string).collect::<Vec<_>>())?;
+        #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
+        if let Some(signature) = &self.signature {
+            map.serialize_entry("signature", signature)?;
+        }
         map.end()
     }
 }

@@ -1,6 +1,7 @@
 //! `modelfmt inspect`
 
 mod metadata;
+mod signature;
 mod tensors;
 
 use std::io::Write;
@@ -63,7 +64,8 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
     let model = streams::open(path, &args.open)?;
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::new("hashing", total, quiet || !args.hash);
-    let inspection = bar.run(|work| model.inspect(options, work))?;
+    let mut inspection = bar.run(|work| model.inspect(options, work))?;
+    inspection.signature = signature::look(path, model.format(), args, quiet)?;
     super::print(|out| {
         if !args.json {
             write!(out, "{before}")?;
@@ -90,6 +92,9 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     let version = container.version().map_or_else(String::new, |version| format!(" {version}"));
     let (format, bytes) = (inspection.model.format(), size(container.file_size()));
     writeln!(out, "{}: {format}{version}, {bytes}", Printable(&path))?;
+    if let Some(signature) = &inspection.signature {
+        writeln!(out, "{}", signature::line(signature))?;
+    }
     if !args.summary {
         metadata::tree("metadata", &inspection.metadata, out)?;
         metadata::tree("details", &inspection.details, out)?;

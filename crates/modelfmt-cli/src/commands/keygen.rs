@@ -1,0 +1,23 @@
+//! `modelfmt keygen`
+
+use modelfmt::Printable;
+use modelfmt::keys::{PrivateKey, write_pair};
+
+use crate::args::Keygen;
+use crate::failure::{Result, say};
+use crate::keys::failed;
+
+pub(crate) fn run(args: &Keygen, quiet: bool) -> Result {
+    let key = PrivateKey::generate(args.key_type).map_err(|error| failed(&error))?;
+    let public = write_pair(&args.output, &key).map_err(|error| failed(&error))?;
+    super::print(|out| Ok(writeln!(out, "{}", key.public().id())?))?;
+    if !quiet {
+        let (private, public) = (args.output.display().to_string(), public.display().to_string());
+        say(format_args!(
+            "wrote {}, which only you may have, and {}",
+            Printable(&private),
+            Printable(&public)
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! What is said of keys that cannot be used. Nothing that was read from them is in it.
+
+use modelfmt::keys::Error;
+use modelfmt::modelfmt_core::author::with_causes;
+
+use crate::failure::Failure;
+
+pub(crate) fn failed(error: &Error) -> Failure {
+    Failure::Input(with_causes(error))
+}

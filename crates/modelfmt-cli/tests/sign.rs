@@ -1,0 +1,224 @@
+//! `keygen`, `sign` and `verify --key`.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program in a folder of its own, which has a model in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(place.path().join("m")).unwrap();
+        let golden = testkit::testdata("mag/dtypes-crc32.mag");
+        fs::copy(golden, place.path().join("m/model.mag")).unwrap();
+        fs::write(place.path().join("m/config.json"), "{}").unwrap();
+        place
+    }
+
+    fn with_key() -> Self {
+        let place = Self::new();
+        for name in ["k", "other"] {
+            place.ok(&["keygen", "--type", "p256", "-o", name]);
+        }
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_modelfmt")).current_dir(self.path()).args(args).output().unwrap()
+    }
+
+    /// Standard output of a run that goes well.
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Both streams of a run that ends with this status.
+    fn fails(&self, status: i32, args: &[&str]) -> String {
+        let output = self.run(args);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        said
+    }
+}
+
+#[test]
+fn a_key_is_made_once_and_only_for_its_owner() {
+    let place = Place::new();
+    for key_type in ["ed25519", "x25519", "p256", "p384", "p521"] {
+        let id = place.ok(&["keygen", "--type", key_type, "-o", key_type]);
+        assert!(id.len() == 65 && id.trim_end().bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
+        let private = fs::read_to_string(place.path().join(key_type)).unwrap();
+        assert!(private.starts_with("-----BEGIN PRIVATE KEY-----\n"));
+        let public = fs::read_to_string(place.path().join(format!("{key_type}.pub"))).unwrap();
+        assert!(public.starts_with("-----BEGIN PUBLIC KEY-----\n"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(place.path().join(key_type)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+    assert!(place.fails(1, &["keygen", "--type", "p256", "-o", "p256"]).contains("p256.pub: exists"));
+    fs::remove_file(place.path().join("p256.pub")).unwrap();
+    assert!(place.fails(1, &["keygen", "--type", "p256", "-o", "p256"]).contains("p256: exists"));
+    assert!(!place.path().join("p256.pub").exists());
+    assert!(place.fails(2, &["keygen", "--type", "rsa", "-o", "rsa"]).contains("ed25519, x25519, p256"));
+}
+
+#[test]
+fn folders_are_signed_and_verified() {
+    let place = Place::with_key();
+    let said = place.fails(0, &["sign", "m", "--key", "k"]);
+    assert!(said.contains("m/model.sig: 2 files"), "{said}");
+    let said = place.ok(&["verify", "m", "--key", "k.pub", "--key", "other.pub"]);
+    assert!(said.contains("ok m (folder: signature, digests)"), "{said}");
+    assert!(place.ok(&["verify", "-r", "m", "--key", "k.pub"]).contains("2 files: 2 ok"));
+    let said = place.fails(1, &["verify", "m", "--key", "other.pub"]);
+    assert!(said.contains("none of those that were named"), "{said}");
+    assert!(place.fails(1, &["sign", "m", "--key", "other"]).contains("--force replaces it"));
+    place.ok(&["sign", "m", "--key", "other", "--force", "-q"]);
+    place.ok(&["verify", "m", "--key", "other.pub"]);
+
+    fs::write(place.path().join("m/config.json"), "[]").unwrap();
+    fs::write(place.path().join("m/extra.py"), "").unwrap();
+    let said = place.fails(1, &["verify", "m", "--key", "other.pub"]);
+    assert!(said.contains("FAILED m (folder: signature, digests!)"), "{said}");
+    assert!(
+        said.contains("\"config.json\" is not what was signed") && said.contains("\"extra.py\" is there"),
+        "{said}"
+    );
+    let json = place.fails(1, &["verify", "--json", "m", "--key", "other.pub"]);
+    assert!(json.contains(r#""name":"signature","status":"ok""#) && json.contains(r#""ok":false"#), "{json}");
+}
+
+#[test]
+fn files_are_signed_and_verified_beside_their_formats_checks() {
+    let place = Place::with_key();
+    assert!(place.fails(1, &["verify", "m/model.mag", "--key", "k.pub"]).contains("there is no signature"));
+    place.ok(&["sign", "m/model.mag", "--key", "k"]);
+    let said = place.ok(&["verify", "m/model.mag", "--key", "k.pub"]);
+    assert!(said.contains("(mag: structure") && said.contains("signature, digests)"), "{said}");
+    place.ok(&["sign", "m/config.json", "--key", "k"]);
+    let said = place.ok(&["verify", "m/config.json", "--key", "k.pub"]);
+    assert!(said.contains("(unknown format: signature, digests)"), "a file of any kind: {said}");
+    let mut bytes = fs::read(place.path().join("m/model.mag")).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(place.path().join("m/model.mag"), bytes).unwrap();
+    assert!(place.fails(1, &["verify", "m/model.mag", "--key", "k.pub"]).contains("is not what was signed"));
+}
+
+#[test]
+fn the_index_of_a_set_is_signed_by_its_folder() {
+    let place = Place::with_key();
+    let sharded = testkit::testdata("safetensors");
+    let index = fs::read_dir(&sharded).unwrap().map(|entry| entry.unwrap().path());
+    let index = index.into_iter().find(|path| path.to_string_lossy().ends_with(".index.json")).unwrap();
+    let copy = place.path().join("x.safetensors.index.json");
+    fs::copy(index, &copy).unwrap();
+    let said = place.fails(1, &["sign", "x.safetensors.index.json", "--key", "k"]);
+    assert!(said.contains("sign the folder"), "{said}");
+    fs::write(place.path().join("x.safetensors.index.json.sig"), "{}").unwrap();
+    let said = place.fails(1, &["verify", "x.safetensors.index.json", "--key", "k.pub"]);
+    assert!(said.contains("which its own signature does not cover"), "{said}");
+}
+
+#[test]
+fn inspect_shows_who_signed_and_trusts_only_a_named_key() {
+    let place = Place::with_key();
+    assert!(!place.ok(&["inspect", "m/model.mag"]).contains("signature"));
+    assert!(place.fails(1, &["inspect", "m/model.mag", "--key", "k.pub"]).contains("no signature beside it"));
+    place.ok(&["sign", "m", "--key", "k"]);
+    let id = place.ok(&["keygen", "--type", "p384", "-o", "third"]);
+    for path in ["m", "m/model.mag"] {
+        let said = place.ok(&["inspect", path]);
+        assert!(said.contains("says that it is by the key") && said.contains("not checked"), "{said}");
+        assert!(!said.contains("trusted"), "{said}");
+        let json = place.ok(&["inspect", "--json", path]);
+        assert!(json.contains("\"trusted\": null") && !json.contains(id.trim_end()), "{json}");
+        assert!(place.ok(&["inspect", "--json", path, "--key", "k.pub"]).contains("\"trusted\": true"));
+        let said = place.ok(&["inspect", path, "--key", "k.pub"]);
+        assert!(said.contains("which was named"), "{said}");
+        assert!(place.fails(1, &["inspect", path, "--key", "third.pub"]).contains("none of those"));
+    }
+    fs::write(place.path().join("m/config.json"), "[]").unwrap();
+    assert!(place.fails(1, &["inspect", "m", "--key", "k.pub"]).contains("is not what was signed"));
+}
+
+#[test]
+fn signing_again_reads_only_what_changed_where_that_is_asked_for() {
+    let place = Place::with_key();
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for name in ["m/model.mag", "m/config.json"] {
+        let file = fs::File::options().write(true).open(place.path().join(name)).unwrap();
+        file.set_modified(past).unwrap();
+    }
+    let again = ["sign", "m", "--key", "k", "--trust-mtime"];
+    assert!(!place.fails(0, &again).contains("not read again"));
+    assert!(place.fails(0, &again).contains("2 not read again"));
+    place.ok(&["verify", "m", "--key", "k.pub"]);
+}
+
+/// Whatever is done with a private key, and however it is mistaken for something else, no line of it is printed.
+#[test]
+fn nothing_secret_is_printed() {
+    let place = Place::with_key();
+    for key_type in ["ed25519", "x25519", "p521"] {
+        place.ok(&["keygen", "--type", key_type, "-o", key_type]);
+    }
+    let mut damaged = fs::read_to_string(place.path().join("k")).unwrap();
+    damaged.insert(60, '!');
+    fs::write(place.path().join("damaged"), damaged).unwrap();
+    let mut swapped = fs::read_to_string(place.path().join("k")).unwrap().into_bytes();
+    swapped.swap(70, 90);
+    fs::write(place.path().join("swapped"), swapped).unwrap();
+    let keys = ["k", "other", "ed25519", "x25519", "p521", "damaged", "swapped"];
+    let mut secrets = Vec::new();
+    for key in keys {
+        let pem = fs::read_to_string(place.path().join(key)).unwrap();
+        let lines = pem.lines().filter(|line| !line.starts_with('-'));
+        secrets.extend(lines.map(|line| line[line.len().saturating_sub(24)..].to_owned()));
+    }
+    for key in ["k", "x25519", "p521", "damaged"] {
+        let runs: [&[&str]; 9] = [
+            &["sign", "m", "--key", key, "--force"],
+            &["sign", "m", "--key", key, "--key", "k"],
+            &["sign", key, "--key", key, "--force"],
+            &["verify", "m", "--key", key],
+            &["verify", key, "--key", "k.pub"],
+            &["verify", "--json", key],
+            &["inspect", "m", "--key", key],
+            &["keygen", "--type", "p256", "-o", key],
+            &["convert", key, "out.mag"],
+        ];
+        for args in runs {
+            let output = place.run(args);
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            assert!(!said.contains("panicked"), "{args:?}: {said}");
+            assert!(
+                secrets
+                    .iter()
+                    .filter(|secret| secret.len() > 7)
+                    .all(|secret| !said.contains(secret.as_str())),
+                "{args:?}: {said}"
+            );
+        }
+    }
+    // No option takes a secret itself.
+    for command in ["sign", "keygen", "verify", "inspect"] {
+        let help = place.ok(&[command, "--help"]);
+        assert!(!help.contains("--password") && !help.contains("--passphrase "), "{command}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Signatures beside files: OpenSSF Model Signing.
+
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::author::with_causes;
+use modelfmt_core::{Execution, Report, VerifyLevel};
+use modelfmt_keys::PublicKey;
+use modelfmt_oms::{Bundle, Error, Verified, VerifyOptions, signature_path};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::formats::Format;
+use crate::open::OpenOptions;
+use crate::verify::FileReport;
+
+/// The most names of files that a line says.
+const NAMES: usize = 5;
+
+/// The signature beside a model, as far as it has been looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DetachedSignature {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it covers: the file, or the folder with all that is in it.
+    pub of: PathBuf,
+    /// The id of the key that it says it is by. Without a trusted key that is only what it says.
+    pub key_id: Option<String>,
+    /// Whether a key that the caller trusts made it, and every file is what was signed. `None` if no key was named.
+    pub is_trusted: Option<bool>,
+    /// Why it cannot be read, or does not hold.
+    pub problem: Option<String>,
+}
+
+impl Serialize for DetachedSignature {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(5))?;
+        map.serialize_entry("path", &self.path.display().to_string())?;
+        map.serialize_entry("of", &self.of.display().to_string())?;
+        map.serialize_entry("key_id", &self.key_id)?;
+        map.serialize_entry("trusted", &self.is_trusted)?;
+        map.serialize_entry("problem", &self.problem)?;
+        map.end()
+    }
+}
+
+/// Looks for the signature that covers a model which was opened by `path`: beside its file (`FILE.sig`), in its folder (`FOLDER/model.sig`).
+/// With keys it is verified, which reads every file that it covers.
+#[must_use]
+pub fn detached_signature(
+    path: &Path,
+    format: Format,
+    keys: &[PublicKey],
+    options: &VerifyOptions,
+    work: &Execution<'_>,
+) -> Option<DetachedSignature> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The signature of an index covers none of the files that it names.
+    let covering = [path, folder].into_iter().filter(|of| of.is_dir() || !format.is_set());
+    let (of, path) = covering.map(|of| (of, signature_path(of))).find(|(_, path)| path.is_file())?;
+    let mut found =
+        DetachedSignature { path, of: of.to_owned(), key_id: None, is_trusted: None, problem: None };
+    let problem = match Bundle::read(&found.path) {
+        Ok(bundle) => {
+            found.key_id = bundle.hint().map(str::to_owned);
+            None
+        }
+        Err(error) => Some(with_causes(&error)),
+    };
+    if keys.is_empty() {
+        return Some(DetachedSignature { problem, ..found });
+    }
+    let verified = modelfmt_oms::verify(of, keys, options, work);
+    let problem = match verified {
+        Ok(verified) if verified.is_ok() => None,
+        Ok(verified) => verified.findings().into_iter().next(),
+        Err(error) => Some(with_causes(&error)),
+    };
+    Some(DetachedSignature { is_trusted: Some(problem.is_none()), problem, ..found })
+}
+
+impl OpenOptions {
+    /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig`
+    /// (OpenSSF Model Signing). The report has the checks `signature` and `digests`. A folder is checked by its signature alone, and so
+    /// is a file that is no model. The index of a set is refused, because the signature of that one file covers no other.
+    #[must_use]
+    pub fn verify_signed(
+        &self,
+        path: impl AsRef<Path>,
+        level: VerifyLevel,
+        keys: &[PublicKey],
+        options: &VerifyOptions,
+        work: &Execution<'_>,
+    ) -> FileReport {
+        let path = path.as_ref();
+        let mut report = if path.is_dir() {
+            FileReport { path: path.to_owned(), format: None, pin: self.pin, report: Report::new(level) }
+        } else {
+            self.verify(path, level, work)
+        };
+        if report.format.is_some_and(Format::is_set) && !path.is_dir() {
+            let why = "it names other files, which its own signature does not cover; sign its folder, and verify that";
+            report.report.add("signature", vec![why.to_owned()], "");
+            return report;
+        }
+        let verified = modelfmt_oms::verify(path, keys, options, work);
+        if report.format.is_none() && verified.is_ok() && path.is_file() {
+            report.report = Report::new(level); // it need not be a model
+        }
+        add(&mut report.report, verified);
+        report
+    }
+}
+
+fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>) {
+    match verified {
+        Ok(verified) => {
+            let by = format!("by the key {}, which was named", verified.key_id);
+            report.add("signature", Vec::new(), by);
+            let files = format!("{} file{}", verified.files, if verified.files == 1 { "" } else { "s" });
+            if verified.ignored.is_empty() {
+                report.add("digests", verified.findings(), files);
+            } else {
+                let left_out = some(&verified.ignored);
+                let looked_at = format!("{files}; the signer left out {left_out}, which could be anything");
+                report.add_partial("digests", verified.findings(), looked_at);
+            }
+        }
+        Err(
+            error @ (Error::Read { .. } | Error::Unsignable { .. } | Error::Changed { .. } | Error::Stopped),
+        ) => {
+            report.add("digests", vec![with_causes(&error)], "");
+        }
+        Err(error) => report.add("signature", vec![with_causes(&error)], ""),
+    }
+}
+
+/// The first names, and how many more there are.
+fn some(names: &[String]) -> String {
+    let first: Vec<_> = names.iter().take(NAMES).map(|name| format!("{name:?}")).collect();
+    let more = names.len().saturating_sub(NAMES);
+    if more == 0 { first.join(", ") } else { format!("{} and {more} more", first.join(", ")) }
+}
