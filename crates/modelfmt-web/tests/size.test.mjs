@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { brotliCompressSync, constants } from "node:zlib";
 
 // In bytes, compressed with brotli. The page must not grow unseen; what is below has been measured.
-const MOST = 920 * 1024;
+const MOST = 1024 * 1024;
 
 test("the page and its code stay small", () => {
   const folder = process.env.MODELFMT_PAGE;
