@@ -88,6 +88,7 @@ impl Message {
     fn of(error: &modelfmt::Error) -> Self {
         let message = |text, causes| Self { code: error.code(), text, hint: "", causes };
         if let modelfmt::Error::Write { path, .. } = error
+            && !path.to_string_lossy().contains("://")
             && is_without_folder(path)
         {
             // The cause says "no such file", which it was not to be.

@@ -4,6 +4,8 @@
 //! what the program prints is the interface.
 
 mod args;
+#[cfg(feature = "remote")]
+mod bucket;
 mod commands;
 mod failure;
 mod flags;

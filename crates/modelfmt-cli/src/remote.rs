@@ -42,7 +42,7 @@ pub(crate) fn open(place: &Location, args: &OpenArgs) -> Result<Remote> {
 }
 
 /// One store for the whole run: connections are kept, and limits hold for all files together.
-fn store(args: &OpenArgs) -> io::Result<Store> {
+pub(crate) fn store(args: &OpenArgs) -> io::Result<Store> {
     static STORE: OnceLock<Store> = OnceLock::new();
     if let Some(store) = STORE.get() {
         return Ok(store.clone());

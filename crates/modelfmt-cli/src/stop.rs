@@ -44,6 +44,8 @@ fn on_signal(status: u8) {
 
 /// Ends the process wherever its other threads are: in a read that the system does not come back from, perhaps.
 fn end(status: u8) -> ! {
+    #[cfg(feature = "remote")]
+    modelfmt_remote::abort_uploads(GRACE);
     let _halted = remove_unfinished();
     std::process::exit(status.into())
 }

@@ -145,3 +145,59 @@ fn errors_name_the_file_and_no_secret() {
     assert!(lines[0].contains("\"ok\":false") && lines[0].contains("the server says 404"), "{}", lines[0]);
     assert!(lines[1].contains("\"ok\":true"), "{}", lines[1]);
 }
+
+/// Runs the program with a bucket of a real server.
+fn with_bucket(s3: &testkit::servers::S3, args: &[&str]) -> Run {
+    let mut command = Command::new(program());
+    command.envs(s3.environment()).args(args);
+    common::run(&mut command)
+}
+
+#[test]
+fn a_model_is_converted_into_a_bucket_and_read_from_there() {
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("models");
+    let local = common::testdata("safetensors/dtypes.safetensors");
+    let local = local.to_str().unwrap();
+    let convert = |extra: &[&str], out: &str| {
+        let args = ["convert", local, out, "--include", "f32.x", "--tensor-hashes", "--model-name", "m"];
+        with_bucket(
+            &s3,
+            &[
+                &args[..],
+                &["--architecture", "a", "--lossy", "--include", "bf16.x", "--include", "f16.x"],
+                extra,
+            ]
+            .concat(),
+        )
+    };
+    let out = "s3://models/a/m.aero";
+    let said = convert(&[], out).ok();
+    assert!(said.is_empty(), "{said}");
+    with_bucket(&s3, &["verify", out]).ok();
+    let refused = convert(&[], out);
+    assert_eq!(
+        (refused.status, refused.stderr.contains("s3://models/a/m.aero")),
+        (1, true),
+        "{}",
+        refused.stderr
+    );
+    convert(&["--force"], out).ok();
+
+    let set = "s3://models/set/m.aeroset.json";
+    convert(&["--shard-size", "64"], set).ok();
+    with_bucket(&s3, &["verify", set]).ok();
+    with_bucket(&s3, &["diff", out, set]).ok();
+    assert!(s3.keys("models").len() > 3 && s3.unfinished_uploads("models").is_empty());
+
+    for (out, status, says) in [
+        ("https://127.0.0.1/m.aero", 1, "only buckets are written to"),
+        ("s3://models/x.unknown", 2, "the ending does not say"),
+        ("s3://none/m.aero", 1, "s3://none/m.aero"),
+    ] {
+        let refused = convert(&[], out);
+        assert!(refused.status == status && refused.stderr.contains(says), "{out}: {}", refused.stderr);
+    }
+    let same = with_bucket(&s3, &["convert", out, out, "--force"]);
+    assert!(same.status == 1 && same.stderr.contains("file of the input"), "{}", same.stderr);
+}

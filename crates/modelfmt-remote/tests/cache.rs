@@ -149,7 +149,8 @@ fn threads_that_want_the_same_fetch_it_once() {
     thread::scope(|scope| {
         for store in &stores {
             scope.spawn(|| {
-                assert!(read(&open(store, &site.url()), 1 << 20, 1 << 20) == bytes[1 << 20..2 << 20])
+                let part = read(&open(store, &site.url()), 1 << 20, 1 << 20);
+                assert!(part == bytes[1 << 20..2 << 20]);
             });
         }
     });

@@ -26,6 +26,8 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     if args.json && !args.dry_run && streams::is_dash(&args.output) {
         return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
     }
+    #[cfg(feature = "remote")]
+    bucket(args)?;
     if args.recursive {
         return super::batch::run(args, target, &options, quiet);
     }
@@ -34,10 +36,27 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
     let bar =
         if args.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
     let output = &args.output;
-    let converted = bar.run(|work| convert(output, args.dry_run, &model, target, &options, work))?;
+    let converted = bar.run(|work| {
+        #[cfg(feature = "remote")]
+        if let Some(place) = bucket(args)? {
+            return crate::bucket::convert(&place, &args.open, &model, target, &options, work);
+        }
+        convert(output, args.dry_run, &model, target, &options, work)
+    })?;
     let notes = notes(args, target, &converted);
     let done = Done { output, converted: &converted, notes, is_dry: args.dry_run, begun };
     if args.json { done.print_json() } else { done.say(quiet) }
+}
+
+/// The URL that is to be written to, if it is one.
+#[cfg(feature = "remote")]
+fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
+    let Some(place) = crate::remote::location(&args.output)? else { return Ok(None) };
+    if args.dry_run || args.recursive {
+        let text = format!("{place}: --dry-run and -r are for files of this machine; name one, or a folder");
+        return Err(Failure::Usage(text));
+    }
+    Ok(Some(place))
 }
 
 /// Converts, or rehearses it.

@@ -81,11 +81,11 @@ impl Pages {
     /// Keeps the pages that lie within `bytes`, which begin at `offset`.
     pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
-        for number in offset.div_ceil(PAGE).. {
+        let first = offset.div_ceil(PAGE);
+        let after = if end >= self.size { self.size.div_ceil(PAGE) } else { end / PAGE };
+        // The first comes last: whoever sees it sees all, and whoever does not waits for the lock.
+        for number in (first..after).rev() {
             let range = self.bytes_of(&(number..number + 1));
-            if range.is_empty() || range.end > end {
-                return;
-            }
             let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
             if let Some(page) = bytes.get(index(range.start)..index(range.end)) {
                 self.cache.keep(&self.key, number, page);

@@ -27,6 +27,9 @@ struct Bucketful {
     aborted: AtomicUsize,
     /// The number of the part from which on all are refused.
     refuses_from: Option<usize>,
+    /// How long it takes to take parts back.
+    aborts_after: std::time::Duration,
+    is_aborted: std::sync::atomic::AtomicBool,
 }
 
 impl std::fmt::Display for Bucketful {
@@ -101,6 +104,8 @@ impl MultipartStore for Bucketful {
     }
     async fn abort_multipart(&self, at: &Path, id: &MultipartId) -> StoreResult<()> {
         self.aborted.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.aborts_after).await;
+        self.is_aborted.store(true, Ordering::Relaxed);
         self.inner.abort_multipart(at, id).await
     }
 }
@@ -208,6 +213,22 @@ fn what_is_given_up_leaves_nothing() {
     upload.write_at(0, b"abc").unwrap();
     drop(upload);
     assert_eq!((files.counted()[3], files.get("k")), (1, None));
+}
+
+#[test]
+fn a_program_that_ends_waits_for_what_is_being_taken_back() {
+    let mut files = Files::new(4);
+    Arc::get_mut(&mut files.store).unwrap().aborts_after = std::time::Duration::from_millis(300);
+    let upload = files.create("k").unwrap();
+    upload.write_at(0, &[1; 40]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(upload));
+        while files.counted()[3] == 0 {
+            std::thread::yield_now();
+        }
+        abort_uploads(std::time::Duration::from_secs(5));
+        assert!(files.store.is_aborted.load(Ordering::Relaxed));
+    });
 }
 
 #[test]

@@ -59,6 +59,8 @@ struct State {
     error: Option<io::Error>,
     /// Whether nothing more is to be sent: it is complete, or given up.
     is_over: bool,
+    /// Whether nothing of it is left to be taken back.
+    is_settled: bool,
 }
 
 impl Shared {
@@ -132,13 +134,15 @@ impl Unfinished for Shared {
     fn abort(self: Arc<Self>, at_most: Duration) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_over, true) {
+            // Another thread takes it back, and the process is not to end before that is done.
+            let _ = self.changed.wait_timeout_while(state, at_most, |state| !state.is_settled);
             return;
         }
         let tasks = std::mem::take(&mut state.in_flight);
         state.error.get_or_insert_with(given_up);
         drop(state);
         self.changed.notify_all();
-        let shared = self;
+        let (shared, over) = (Arc::clone(&self), self);
         // A part that arrives after its upload was taken back would stay, so they end first; and as long as nobody knows what the
         // upload is called, it cannot be taken back.
         let take_back = async move {
@@ -154,6 +158,8 @@ impl Unfinished for Shared {
         };
         // What stays all the same, a rule of the bucket may remove; nothing can be read of it.
         let _ = background::wait(take_back, Some(at_most));
+        over.state().is_settled = true;
+        over.changed.notify_all();
     }
 }
 
@@ -187,6 +193,7 @@ impl Upload {
             running: 0,
             error: None,
             is_over: false,
+            is_settled: false,
         };
         let (id, state, changed) = (OnceCell::new(), Mutex::new(state), Condvar::new());
         let shared = Arc::new(Shared { target, id, state, changed });
@@ -325,7 +332,9 @@ impl Output for Upload {
             Some(id) => self.complete(id)?,
             None => self.put()?,
         }
-        self.shared.state().is_over = true;
+        let mut state = self.shared.state();
+        (state.is_over, state.is_settled) = (true, true);
+        drop(state);
         Ok(())
     }
 }
