@@ -38,13 +38,12 @@ fn measure(bench: &mut Bench, id: &str, case: &str, value_len: usize, target: Ta
         let value = digit.to_string().repeat(value_len);
         options.set.push(("k".to_owned(), NewValue::Text(value)));
         let edited = modelfmt::edit(&path, &options, &Execution::sequential())?;
-        ensure(edited.how == How::InPlace, || format!("the edit was made {:?}", edited.how))
+        let how = edited.how;
+        ensure(how == How::InPlace, || format!("the edit was made {how:?}"))
     };
     edit()?;
     let model = Model::open(&path)?;
-    ensure(model.verify(VerifyLevel::Full, &Execution::sequential()).is_ok(), || {
-        "the file is broken".to_owned()
-    })?;
+    ensure(model.verify(VerifyLevel::Full).is_ok(), || "the file is broken".to_owned())?;
     drop(model);
     let file = OpenOptions::new().write(true).open(&path)?;
     let race = race(
