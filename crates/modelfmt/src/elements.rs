@@ -36,7 +36,7 @@ impl Model {
     /// As [`numbers`](Self::numbers).
     pub fn texts(&self, position: usize, range: Range<u64>) -> Result<Vec<String>> {
         let info = self.numeric(position, &range)?;
-        elements(self, position, &info, range)
+        elements(self, position, range)
     }
 
     /// The tensor, if it has these elements as numbers.

@@ -283,7 +283,7 @@ pub use outboard::{Outboard, outboard};
 pub use pin::{Pin, UnknownPin};
 pub use printable::Printable;
 pub use quant::Quant;
-pub use show::{show, show_tensors, stats};
+pub use show::{ShowOptions, show, show_tensors, show_with, shown, stats};
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 pub use signed::{DetachedSignature, detached_signature};
 #[cfg(not(target_arch = "wasm32"))]

@@ -101,8 +101,8 @@ impl Command {
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,
             Self::Convert(args) => args.json,
-            Self::Show(_)
-            | Self::Extract(_)
+            Self::Show(args) => args.json,
+            Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)
             | Self::Sign(_)

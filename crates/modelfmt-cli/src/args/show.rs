@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use modelfmt::modelfmt_core::plan::Slice;
 
 use super::OpenArgs;
 
@@ -11,7 +12,8 @@ use super::OpenArgs;
 #[command(after_help = "Examples:
   modelfmt show model.oinf
   modelfmt show model.safetensors embeddings.LayerNorm.bias
-  modelfmt show model.safetensors 'layers.0.*'
+  modelfmt show model.safetensors 'layers.0.*' --stats
+  modelfmt show model.safetensors embeddings.weight --slice 0:4,:8
 
 `inspect` lists the names of the tensors.")]
 pub(crate) struct Show {
@@ -21,6 +23,19 @@ pub(crate) struct Show {
     /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
     #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
+    /// Only a part of each tensor, by its positions in each dimension, as in Python: 0:4,:8. The statistics are those of the part;
+    /// nothing else is read, and the part is held in memory
+    #[arg(long, value_name = "SLICE", allow_hyphen_values = true)]
+    pub(crate) slice: Option<Slice>,
+    /// Only statistics, without values and histograms
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Histograms with bars. On a terminal they have them in any case, but for OINF, whose document says how its text looks
+    #[arg(long, conflicts_with_all = ["stats", "json"])]
+    pub(crate) bars: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }

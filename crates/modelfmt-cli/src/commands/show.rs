@@ -1,22 +1,36 @@
 //! `modelfmt show`
 
+use std::io::IsTerminal;
+
+use modelfmt::{Format, ShowOptions, Value};
+
 use crate::args::Show;
 use crate::failure::Result;
+use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::streams;
+use crate::width::width;
+
+/// Characters of a line with a bar, where nothing is known of its width.
+const LINE: usize = 80;
 
 pub(crate) fn run(args: &Show) -> Result {
     let model = streams::open(&args.file, &args.open)?;
+    let mut options = ShowOptions::default();
+    options.slice.clone_from(&args.slice);
+    options.stats_only = args.stats;
+    let is_seen = std::io::stdout().is_terminal() && model.format() != Format::Oinf;
+    options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
     // Without a bar, which would stand among what is printed; a signal is heard all the same.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {
-            if args.tensors.is_empty() {
-                modelfmt::show(&model, out, work)?;
-            } else {
-                modelfmt::show_tensors(&model, &args.tensors, out, work)?;
+            if args.json {
+                let shown = Value::Object(modelfmt::shown(&model, &args.tensors, &options, work)?);
+                serde_json::to_writer_pretty(EscapedJson(&mut *out), &shown).map_err(std::io::Error::from)?;
+                return Ok(writeln!(out)?);
             }
-            Ok(())
+            Ok(modelfmt::show_with(&model, &args.tensors, &options, out, work)?)
         })
     })
 }

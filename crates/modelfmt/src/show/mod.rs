@@ -1,38 +1,47 @@
 //! Tensors as text: values, statistics and histogram, as the verifier of OINF prints them (OINF 1, "Verifier Output
 //! Examples"; CLI, `show`).
 
+mod histogram;
+mod json;
 mod metadata;
 mod preview;
-
-pub(crate) use preview::elements;
+mod values;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::ops::Range;
 
-use modelfmt_core::{AnyError, DType, DisplayShape, Execution, TensorInfo, author::with_causes};
-use tensor_stats::{Histogram, Stats};
+use modelfmt_core::plan::Slice;
+use modelfmt_core::value::{Object, Value};
+use modelfmt_core::{DisplayShape, Execution, TensorInfo, author::with_causes};
+use tensor_stats::Stats;
 
 use crate::error::{Error, Result};
 use crate::format_g::G6;
 use crate::model::Model;
 use crate::printable::Printable;
 use crate::ties::Ties;
-use crate::values::{is_numeric, read_elements, read_stored};
+use crate::values::is_numeric;
+use values::{Part, Values};
+
+/// What is shown of tensors.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ShowOptions {
+    /// Which part of each tensor; its statistics are those of the part. It is read into memory, and little else of the tensor.
+    pub slice: Option<Slice>,
+    /// Statistics alone, without values and histogram.
+    pub stats_only: bool,
+    /// Histograms have bars, in lines of so many characters.
+    pub bars: Option<usize>,
+}
 
 /// Prints a whole model: size variables, metadata and tensors, in file order.
 ///
 /// # Errors
 /// If the model cannot be read, or `out` takes no more ([`Error::Output`]).
 pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<()> {
-    model.open_all()?;
-    let mut sections = Sections { out, begun: false };
-    metadata::sizevars(model, &mut sections)?;
-    metadata::metadata(model, &mut sections)?;
-    let mut known = Known::new(model, (0..model.tensor_count()).collect())?;
-    for position in 0..model.tensor_count() {
-        show_tensor(model, position, sections.next()?, &mut known, work)?;
-    }
-    Ok(())
+    show_with::<&str>(model, &[], &ShowOptions::default(), out, work)
 }
 
 /// Prints some tensors of a model, each given by its name or, where no tensor has that name, by a pattern as [`Globs`](crate::Globs) are.
@@ -47,16 +56,102 @@ pub fn show_tensors(
     out: &mut dyn Write,
     work: &Execution<'_>,
 ) -> Result<()> {
+    let positions = positions(model, names)?;
+    let mut sections = Sections { out, begun: false };
+    show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
+}
+
+/// As [`show_tensors`], with options; without names, as [`show`], and size variables and metadata are left out where only
+/// statistics or a part are asked for.
+///
+/// # Errors
+/// As [`show_tensors`]; [`Error::File`] for a slice that does not fit a tensor.
+pub fn show_with<N: AsRef<str>>(
+    model: &Model,
+    names: &[N],
+    options: &ShowOptions,
+    out: &mut dyn Write,
+    work: &Execution<'_>,
+) -> Result<()> {
+    let mut sections = Sections { out, begun: false };
+    if !names.is_empty() {
+        let positions = positions(model, names)?;
+        return show_positions(model, positions, options, &mut sections, work);
+    }
+    model.open_all()?;
+    if options.slice.is_none() && !options.stats_only {
+        metadata::sizevars(model, &mut sections)?;
+        metadata::metadata(model, &mut sections)?;
+    }
+    show_positions(model, (0..model.tensor_count()).collect(), options, &mut sections, work)
+}
+
+/// What [`show_with`] prints of tensors, as the object that `modelfmt show --json` prints.
+///
+/// # Errors
+/// As [`show_with`].
+pub fn shown<N: AsRef<str>>(
+    model: &Model,
+    names: &[N],
+    options: &ShowOptions,
+    work: &Execution<'_>,
+) -> Result<Object> {
+    let positions = match names {
+        [] => {
+            model.open_all()?;
+            (0..model.tensor_count()).collect()
+        }
+        names => positions(model, names)?,
+    };
+    let mut known = Known::new(model, positions.clone())?;
+    let mut tensors = Vec::new();
+    for position in positions {
+        let info = model.info(position)?;
+        let part = part_of(model, position, options)?;
+        let values = Values::new(model, position, part.as_ref())?;
+        let slice = options.slice.as_ref().filter(|_| part.is_some()).map(Slice::to_string);
+        let mut object = json::object(&info, &values, slice, !options.stats_only, || {
+            known.stats(model, position, &values, part.is_some(), work)
+        })?;
+        if let Ok(Some(quant)) = model.quant(position) {
+            object.insert("quant", quant.to_value());
+        }
+        tensors.push(object);
+    }
+    let path = model.path().display().to_string();
+    let tensors: Value = tensors.into_iter().map(Value::Object).collect();
+    let format = Value::from(model.format().name());
+    Ok(Object::from_iter([("path", Value::from(path.as_str())), ("format", format), ("tensors", tensors)]))
+}
+
+/// The tensors of these names and patterns, each once.
+fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
     let mut positions = Vec::new();
     for name in names {
         model.named(name.as_ref(), &mut positions)?;
     }
     let mut shown = HashSet::new();
-    let mut sections = Sections { out, begun: false };
     positions.retain(|&position| shown.insert(position));
+    Ok(positions)
+}
+
+/// The part that is shown of a tensor, if it is not all of it.
+fn part_of(model: &Model, position: usize, options: &ShowOptions) -> Result<Option<Part>> {
+    let has_data = model.info(position)?.has_data;
+    let slice = options.slice.as_ref().filter(|_| has_data);
+    slice.map(|slice| Part::read(model, position, slice)).transpose()
+}
+
+fn show_positions(
+    model: &Model,
+    positions: Vec<usize>,
+    options: &ShowOptions,
+    sections: &mut Sections<'_>,
+    work: &Execution<'_>,
+) -> Result<()> {
     let mut known = Known::new(model, positions.clone())?;
     for position in positions {
-        show_tensor(model, position, sections.next()?, &mut known, work)?;
+        show_tensor(model, position, options, sections.next()?, &mut known, work)?;
     }
     Ok(())
 }
@@ -78,8 +173,15 @@ impl Known {
         Ok(Self { groups, stats: HashMap::new() })
     }
 
-    fn stats(&mut self, model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
-        let Some(&group) = self.groups.get(&position) else { return stats(model, position, work) };
+    fn stats(
+        &mut self,
+        model: &Model,
+        position: usize,
+        values: &Values<'_>,
+        is_part: bool,
+        work: &Execution<'_>,
+    ) -> Result<Stats> {
+        let Some(&group) = self.groups.get(&position).filter(|_| !is_part) else { return values.stats(work) };
         if let Some(known) = self.stats.get(&group) {
             return Ok(known.clone());
         }
@@ -94,30 +196,12 @@ impl Known {
 /// # Errors
 /// If there are no such values, they cannot be read or decoded, or the progress callback stops the work.
 pub fn stats(model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
-    let info = model.info(position)?;
-    let dtype = if info.dtype.is_quantized() { DType::F32 } else { info.dtype };
-    let read = |first: u64, buffer: &mut [u8]| {
-        if info.dtype.is_quantized() {
-            read_elements(model, position, first, buffer)?;
-        } else {
-            read_stored(model, position, first, buffer)?;
-        }
-        if work.advance(buffer.len() as u64).is_break() {
-            return Err(model.failed(AnyError::Cancelled));
-        }
-        Ok(())
-    };
-    #[cfg(feature = "parallel")]
-    let found = tensor_stats::stats_parallel(dtype, info.elements(), work.threads, read);
-    #[cfg(not(feature = "parallel"))]
-    let found = tensor_stats::stats(dtype, info.elements(), &mut { read });
-    found.map_err(|error| match error {
-        tensor_stats::Error::Read(error) => error,
-        other => {
-            let source = io::Error::new(io::ErrorKind::InvalidData, other.to_string());
-            model.failed(AnyError::Io { at: 0, len: info.nbytes, source })
-        }
-    })
+    Values::new(model, position, None)?.stats(work)
+}
+
+/// Some elements of a tensor as text: booleans as words, integers in full, floats in six digits.
+pub(crate) fn elements(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<String>> {
+    preview::elements(&Values::new(model, position, None)?, range)
 }
 
 /// Blocks of lines with an empty line between them.
@@ -143,11 +227,19 @@ fn output(source: io::Error) -> Error {
 fn show_tensor(
     model: &Model,
     position: usize,
+    options: &ShowOptions,
     out: &mut dyn Write,
     known: &mut Known,
     work: &Execution<'_>,
 ) -> Result<()> {
-    show_numbers(model, position, out, known, work)?;
+    let part = part_of(model, position, options)?;
+    let values = Values::new(model, position, part.as_ref())?;
+    let mut name = Printable(values.info.name).to_string();
+    if let (Some(slice), Some(_)) = (&options.slice, &part) {
+        name.push_str(&format!("[{slice}]"));
+    }
+    let stats = || known.stats(model, position, &values, part.is_some(), work);
+    show_numbers(&name, &values, options, out, stats)?;
     // Scales and zero points, which make values of the numbers above.
     match model.quant(position) {
         Ok(None) => Ok(()),
@@ -157,37 +249,40 @@ fn show_tensor(
 }
 
 fn show_numbers(
-    model: &Model,
-    position: usize,
+    name: &str,
+    values: &Values<'_>,
+    options: &ShowOptions,
     out: &mut dyn Write,
-    known: &mut Known,
-    work: &Execution<'_>,
+    stats: impl FnOnce() -> Result<Stats>,
 ) -> Result<()> {
-    let Some(info) = model.container().info(position) else { return Ok(()) };
-    let (name, dtype) = (Printable(info.name), info.dtype);
+    let (info, dtype) = (&values.info, values.info.dtype);
     if !info.has_data || info.elements() == 0 {
-        let dims = dims(&info);
+        let dims = dims(info);
         return writeln!(out, "{name}: {dtype}{dims} -- uninitialized").map_err(output);
     }
     if !is_numeric(dtype) {
-        let (dims, nbytes) = (dims(&info), info.nbytes);
+        let (dims, nbytes) = (dims(info), info.nbytes);
         return writeln!(out, "{name}: {dtype}{dims} -- {nbytes} bytes that cannot be read as numbers")
             .map_err(output);
     }
-    if info.elements() == 1 {
-        let value = elements(model, position, &info, 0..1)?;
+    if info.elements() == 1 && !options.stats_only {
+        let value = preview::elements(values, 0..1)?;
         return writeln!(out, "{name}: {dtype} = {}", value.concat()).map_err(output);
     }
-    let values = preview::preview(model, position, &info)?;
-    writeln!(out, "{name}: {dtype}{} = {values}", dims(&info)).map_err(output)?;
-    show_stats(&known.stats(model, position, work)?, info.nbytes, out).map_err(output)
+    if options.stats_only {
+        writeln!(out, "{name}: {dtype}{}", dims(info)).map_err(output)?;
+    } else {
+        let preview = preview::preview(values)?;
+        writeln!(out, "{name}: {dtype}{} = {preview}", dims(info)).map_err(output)?;
+    }
+    show_stats(&stats()?, info.nbytes, options, out).map_err(output)
 }
 
 fn dims(info: &TensorInfo<'_>) -> String {
     DisplayShape(info.shape).to_string()
 }
 
-fn show_stats(stats: &Stats, nbytes: u64, out: &mut dyn Write) -> io::Result<()> {
+fn show_stats(stats: &Stats, nbytes: u64, options: &ShowOptions, out: &mut dyn Write) -> io::Result<()> {
     let [min, max, mean, median, std] = [stats.min, stats.max, stats.mean, stats.median, stats.std].map(G6);
     writeln!(
         out,
@@ -198,37 +293,18 @@ fn show_stats(stats: &Stats, nbytes: u64, out: &mut dyn Write) -> io::Result<()>
         let (nan, pos, neg) = (non_finite.nan, non_finite.pos_inf, non_finite.neg_inf);
         writeln!(out, "- non-finite: nan {nan}, +inf {pos}, -inf {neg}")?;
     }
-    writeln!(out, "- hist:")?;
-    show_histogram(&stats.histogram, out)
-}
-
-fn show_histogram(histogram: &Histogram, out: &mut dyn Write) -> io::Result<()> {
-    match histogram {
-        Histogram::Bins { edges, counts } => {
-            for (edge, count) in edges.windows(2).zip(counts) {
-                let [from, to] =
-                    [edge.first(), edge.last()].map(|edge| G6(edge.copied().unwrap_or(f64::NAN)));
-                writeln!(out, "    [{from},{to}):{count}")?;
-            }
-            Ok(())
-        }
-        Histogram::Constant { value, count } => writeln!(out, "    [{}]={count}", G6(*value)),
-        Histogram::Values(values) => match values.as_slice() {
-            [(value, count)] => writeln!(out, "    [{value}]={count}"),
-            values => {
-                let pairs: Vec<String> =
-                    values.iter().map(|(value, count)| format!("{value}:{count}")).collect();
-                writeln!(out, "    {}", pairs.join(" "))
-            }
-        },
-        Histogram::Bools { zeros, ones } => writeln!(out, "    0:{zeros} 1:{ones}"),
-        Histogram::Empty => Ok(()),
+    if options.stats_only {
+        return Ok(());
     }
+    writeln!(out, "- hist:")?;
+    histogram::histogram(&stats.histogram, options.bars, out)
 }
 
 #[cfg(all(test, feature = "mag"))]
 mod tests {
     use std::ops::ControlFlow;
+
+    use modelfmt_core::AnyError;
 
     use super::*;
 
@@ -241,5 +317,26 @@ mod tests {
         let stopped = show(&model, &mut Vec::new(), &work).unwrap_err();
         assert!(matches!(stopped, Error::File { error: AnyError::Cancelled, .. }), "{stopped}");
         assert!(show(&model, &mut Vec::new(), &Execution::default()).is_ok());
+    }
+
+    /// A slice reads the bytes that it takes, and no others of the tensor.
+    #[test]
+    fn a_slice_reads_its_ranges_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.mag");
+        let values = vec![1.0f32; 1 << 20];
+        let view = modelfmt_core::View::new(&values, [1024, 1024]).unwrap();
+        crate::save(&path, [("w", view)], &Object::default()).unwrap();
+        let file = std::fs::read(&path).unwrap();
+        let source = std::sync::Arc::new(testkit::CountingSource::new(file));
+        let model = Model::from_source("m.mag", std::sync::Arc::clone(&source)).unwrap();
+        source.reset();
+        let mut options = ShowOptions::default();
+        options.slice = Some("100:104".parse().unwrap());
+        let mut out = Vec::new();
+        show_with(&model, &["w"], &options, &mut out, &Execution::default()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("w[100:104]: f32[4, 1024]") && text.contains("nbytes: 16384"), "{text}");
+        assert_eq!(source.nbytes(), 16_384);
     }
 }
