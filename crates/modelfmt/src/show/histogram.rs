@@ -77,7 +77,7 @@ mod tests {
         for width in [0, 10, 40, 60, 300] {
             let text = shown(&bins, Some(width));
             assert_eq!(text.lines().count(), 10);
-            assert!(text.lines().all(|line| line.chars().count() <= width.max(30)), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width.max(33)), "{text}");
         }
     }
 }

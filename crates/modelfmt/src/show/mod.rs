@@ -331,8 +331,7 @@ mod tests {
         let source = std::sync::Arc::new(testkit::CountingSource::new(file));
         let model = Model::from_source("m.mag", std::sync::Arc::clone(&source)).unwrap();
         source.reset();
-        let mut options = ShowOptions::default();
-        options.slice = Some("100:104".parse().unwrap());
+        let options = ShowOptions { slice: Some("100:104".parse().unwrap()), ..ShowOptions::default() };
         let mut out = Vec::new();
         show_with(&model, &["w"], &options, &mut out, &Execution::default()).unwrap();
         let text = String::from_utf8(out).unwrap();
