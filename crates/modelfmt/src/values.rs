@@ -18,6 +18,8 @@ pub(crate) struct Pieces<'a> {
     info: TensorInfo<'a>,
     piece: u64,
     at: u64,
+    /// The elements before the piece that was read last.
+    before: u64,
     /// Where elements are decoded that are not in proportion to the bytes: how many at once, and the first of the next piece.
     uneven: Option<(u64, u64)>,
     buffer: AlignedBuf,
@@ -30,7 +32,7 @@ impl<'a> Pieces<'a> {
         // A piece of this many bytes holds whole elements or blocks.
         let unit = info.dtype.block().map_or(1, |block| u64::from(block.nbytes));
         let (piece, buffer) = (PIECE - PIECE % unit, AlignedBuf::default());
-        Ok(Self { model, position, info, piece, at: 0, uneven: None, buffer })
+        Ok(Self { model, position, info, piece, at: 0, before: 0, uneven: None, buffer })
     }
 
     /// The same, in pieces of at most `elements`, which two tensors of different dtypes can share.
@@ -59,6 +61,7 @@ impl<'a> Pieces<'a> {
             return Err(out_of_memory());
         }
         self.model.read_into(self.position, self.at, &mut self.buffer)?;
+        self.before = self.elements_read();
         self.at += len;
         if work.advance(len).is_break() {
             return Err(self.model.failed(AnyError::Cancelled));
@@ -73,18 +76,35 @@ impl<'a> Pieces<'a> {
 
     /// The next piece as numbers; `None` at the end.
     pub(crate) fn next_numbers(&mut self, work: &Execution<'_>) -> Result<Option<Numbers>> {
-        let (model, dtype) = (self.model, self.info.dtype);
         if let Some((elements, first)) = self.uneven {
             return self.next_decoded(elements, first, work);
         }
-        let left = self.info.elements() - self.elements_read();
-        let Some(bytes) = self.next(work)? else { return Ok(None) };
+        if self.next(work)?.is_none() {
+            return Ok(None);
+        }
+        self.numbers().map(Some)
+    }
+
+    /// Whether bytes and elements are not in proportion, so that only [`next_numbers`](Self::next_numbers) gives the values.
+    pub(crate) const fn is_uneven(&self) -> bool {
+        self.uneven.is_some()
+    }
+
+    /// The bytes of the piece that was read last.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The piece that was read last as numbers.
+    pub(crate) fn numbers(&self) -> Result<Numbers> {
+        let (dtype, bytes) = (self.info.dtype, self.bytes());
         let integers = integers(dtype, bytes);
-        let numbers = numbers(dtype, bytes, left).map(|floats| Some(Numbers { floats, integers }));
+        let left = self.info.elements() - self.before;
+        let numbers = numbers(dtype, bytes, left).map(|floats| Numbers { floats, integers });
         numbers.map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             Error::File {
-                path: model.path().to_owned(),
+                path: self.model.path().to_owned(),
                 error: AnyError::Io { at: 0, len: bytes.len() as u64, source },
             }
         })

@@ -9,8 +9,10 @@ use super::RemoteArgs;
 
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   modelfmt diff before.safetensors after.aero
+  modelfmt diff base.safetensors tuned.safetensors --norms
+  modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
 
 The formats may differ. A line begins with `-` for what only A has, with `+` for
 what only B has, with `~` for what differs, with `>` for a tensor whose name is new.")]
@@ -24,10 +26,27 @@ pub(crate) struct Diff {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also how far the values of each tensor that changed are apart as a whole: rmse, cosine and rel_norm, which is the norm of the
+    /// difference relative to that of A; the tensors that changed most come first
+    #[arg(long)]
+    pub(crate) norms: bool,
+    /// Values that differ by no more than this, absolutely, count as the same
+    #[arg(long, value_name = "X", value_parser = tolerance)]
+    pub(crate) tolerance: Option<f64>,
+    /// Do not compare metadata
+    #[arg(long)]
+    pub(crate) ignore_metadata: bool,
     /// What A must be, and given again, what B must be: b3:HEX, the BLAKE3 of the whole file; aero:HEX, that of an AERO's bytes
     /// before its payloads
     #[arg(long, value_name = "b3:HEX|aero:HEX")]
     pub(crate) pin: Vec<Pin>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number >= 0.0 => Ok(number),
+        _ => Err("a tolerance is a number from 0 on, such as 1e-3".to_owned()),
+    }
 }

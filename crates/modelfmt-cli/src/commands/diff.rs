@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use modelfmt::{Changed, Diff as Differences, Printable};
+use modelfmt::{Changed, Diff as Differences, DiffOptions, Printable};
 
 use crate::args::{Diff, OpenArgs};
 use crate::failure::{Failure, Result, is_reader_gone};
@@ -17,14 +17,17 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     }
     let (a, b) = (streams::open(&args.a, &open(0))?, streams::open(&args.b, &open(1))?);
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
-    let diff = bar.run(|work| modelfmt::diff(&a, &b, work))?;
+    let mut options = DiffOptions::default();
+    (options.norms, options.tolerance) = (args.norms, args.tolerance);
+    options.ignore_metadata = args.ignore_metadata;
+    let diff = bar.run(|work| modelfmt::diff_with(&a, &b, &options, work))?;
     let printed = super::print(|out| {
         if args.json {
             serde_json::to_writer(EscapedJson(&mut *out), &diff).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(());
         }
-        text(&diff, out)
+        text(&diff, &options, out)
     });
     // The answer is the exit status too, which `| head` must not change.
     if !is_reader_gone(&printed) {
@@ -33,9 +36,14 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
 }
 
-fn text(diff: &Differences, out: &mut dyn Write) -> Result {
+fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Result {
     if diff.is_same() {
-        return Ok(writeln!(out, "same tensors, same values, same metadata")?);
+        let values = match options.tolerance {
+            Some(tolerance) => format!("values within {}", digits(tolerance)),
+            None => "same values".to_owned(),
+        };
+        let metadata = if options.ignore_metadata { "metadata not compared" } else { "same metadata" };
+        return Ok(writeln!(out, "same tensors, {values}, {metadata}")?);
     }
     for name in &diff.only_in_a {
         writeln!(out, "- tensor {}", Printable(name))?;
@@ -76,6 +84,14 @@ fn how(changed: &Changed) -> String {
             }
             _ => "values differ".to_owned(),
         });
+    }
+    if let Some(norms) = changed.norms {
+        let named = [("rmse", norms.rmse), ("cosine", norms.cosine), ("rel_norm", norms.rel_norm)];
+        let norms: Vec<String> = named
+            .iter()
+            .filter_map(|(name, number)| Some(format!("{name} {}", digits((*number)?))))
+            .collect();
+        parts.extend((!norms.is_empty()).then(|| norms.join(", ")));
     }
     parts.join("; ")
 }

@@ -1,9 +1,11 @@
 //! What differs between two models: tensors missing, renamed, reshaped, retyped or changed, and metadata.
 
+mod compare;
+
 use std::collections::{HashMap, HashSet};
 
 use modelfmt_core::value::Value;
-use modelfmt_core::{DType, Execution, TensorInfo};
+use modelfmt_core::{DType, Execution};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::convert::MetadataDiff;
@@ -11,7 +13,20 @@ use crate::convert::flat::differences;
 use crate::error::Result;
 use crate::model::Model;
 use crate::ties::{Ties, check_reading};
-use crate::values::{Numbers, Pieces, is_numeric};
+use compare::{Compared, compare};
+
+/// What is compared, and what counts as a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DiffOptions {
+    /// Also the norms of what changed ([`Changed::norms`]); the tensors that changed most come first.
+    pub norms: bool,
+    /// Values that differ by no more than this count as the same. A NaN against a number is never that near; bits that differ
+    /// and mean the same numbers always are.
+    pub tolerance: Option<f64>,
+    /// Metadata is not compared.
+    pub ignore_metadata: bool,
+}
 
 /// What differs between two models: the object that `modelfmt diff --json` prints.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +65,21 @@ pub struct Changed {
     pub shape: Option<(Vec<u64>, Vec<u64>)>,
     /// How its values changed, if they did.
     pub values: Option<ValueDiff>,
+    /// Norms of its values, if they were [asked for](DiffOptions::norms).
+    pub norms: Option<Norms>,
+}
+
+/// How far the values of two tensors are from each other, as vectors a and b. Each is `None` if the values are not numbers, not as many in
+/// both, or there are none; NaN where a value is NaN or infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Norms {
+    /// The root of the mean square of a − b.
+    pub rmse: Option<f64>,
+    /// The cosine of the angle between a and b; `None` also if one of them is all zero.
+    pub cosine: Option<f64>,
+    /// ‖a − b‖ / ‖a‖: 0 if nothing differs, infinite if only a is all zero.
+    pub rel_norm: Option<f64>,
 }
 
 /// How the values of a tensor differ.
@@ -77,11 +107,20 @@ impl Diff {
 /// # Errors
 /// If either cannot be read, or the progress callback stops the work.
 pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
+    diff_with(a, b, &DiffOptions::default(), work)
+}
+
+/// As [`diff`], with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
+///
+/// # Errors
+/// As [`diff`].
+pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'_>) -> Result<Diff> {
     a.expect_tensors()?;
     b.expect_tensors()?;
     a.open_all()?;
     b.open_all()?;
-    let mut diff = Diff { metadata: differences(a, b)?, ..Diff::default() };
+    let metadata = if options.ignore_metadata { Vec::new() } else { differences(a, b)? };
+    let mut diff = Diff { metadata, ..Diff::default() };
     let (mut common, mut lost) = (Vec::new(), Vec::new());
     for (position, info) in a.tensors().enumerate() {
         match b.container().find(info.name) {
@@ -89,7 +128,11 @@ pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
             None => lost.push(position),
         }
     }
-    diff.changed = all_changed(a, b, &common, work)?;
+    diff.changed = all_changed(a, b, &common, options, work)?;
+    if options.norms {
+        let most = |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).unwrap_or(-1.0);
+        diff.changed.sort_by(|x, y| most(y).total_cmp(&most(x)));
+    }
     let new = b.tensors().enumerate().filter(|(_, info)| a.container().find(info.name).is_none());
     let new: Vec<usize> = new.map(|(position, _)| position).collect();
     renamed(&mut diff, (a, &lost), (b, &new), work)?;
@@ -97,7 +140,13 @@ pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
 }
 
 /// Those of the pairs of tensors that are not the same. Values are compared once where both sides are tied to those of another pair.
-fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Execution<'_>) -> Result<Vec<Changed>> {
+fn all_changed(
+    a: &Model,
+    b: &Model,
+    pairs: &[(usize, usize)],
+    options: &DiffOptions,
+    work: &Execution<'_>,
+) -> Result<Vec<Changed>> {
     let of_a = Ties::of(a, pairs.iter().map(|&(of_a, _)| of_a))?;
     let of_b = Ties::of(b, pairs.iter().map(|&(_, of_b)| of_b))?;
     let (mut firsts, mut known, mut places) = (Vec::new(), HashMap::new(), Vec::new());
@@ -114,14 +163,14 @@ fn all_changed(a: &Model, b: &Model, pairs: &[(usize, usize)], work: &Execution<
     check_reading(read, size, a)?;
     let one = |(): &mut (), number: u64| {
         let pair = usize::try_from(number).ok().and_then(|number| firsts.get(number));
-        pair.map_or(Ok(None), |&(of_a, of_b)| values_of(a, of_a, b, of_b, work))
+        pair.map_or(Ok(Compared::default()), |&(of_a, of_b)| compare((a, of_a), (b, of_b), options, work))
     };
-    let values = work.map(firsts.len() as u64, || (), one)?;
-    let values = places.iter().map(|&place| values.get(place).copied().flatten());
+    let compared = work.map(firsts.len() as u64, || (), one)?;
+    let compared = places.iter().map(|&place| compared.get(place).copied().unwrap_or_default());
     Ok(pairs
         .iter()
-        .zip(values)
-        .filter_map(|(&(of_a, of_b), values)| changed(a, of_a, b, of_b, values))
+        .zip(compared)
+        .filter_map(|(&(of_a, of_b), compared)| changed(a, of_a, b, of_b, compared))
         .collect())
 }
 
@@ -173,108 +222,17 @@ fn renamed(
     Ok(())
 }
 
-/// How the values of two tensors differ, if they do.
-fn values_of(
-    a: &Model,
-    at_a: usize,
-    b: &Model,
-    at_b: usize,
-    work: &Execution<'_>,
-) -> Result<Option<ValueDiff>> {
-    let (Some(of_a), Some(of_b)) = (a.container().info(at_a), b.container().info(at_b)) else {
-        return Ok(None);
-    };
-    match (of_a.has_data, of_b.has_data) {
-        (true, true) => values((a, at_a, of_a), (b, at_b, of_b), work),
-        (false, false) => Ok(None),
-        _ => Ok(Some(ValueDiff::default())),
-    }
-}
-
-fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, values: Option<ValueDiff>) -> Option<Changed> {
+fn changed(a: &Model, at_a: usize, b: &Model, at_b: usize, compared: Compared) -> Option<Changed> {
     let (of_a, of_b) = (a.container().info(at_a)?, b.container().info(at_b)?);
     let changed = Changed {
         name: of_a.name.to_owned(),
         dtype: (of_a.dtype != of_b.dtype).then_some((of_a.dtype, of_b.dtype)),
         shape: (of_a.shape != of_b.shape).then(|| (of_a.shape.to_vec(), of_b.shape.to_vec())),
-        values,
+        values: compared.values,
+        norms: compared.norms,
     };
     let same = changed.dtype.is_none() && changed.shape.is_none() && changed.values.is_none();
     (!same).then_some(changed)
-}
-
-type Side<'a> = (&'a Model, usize, TensorInfo<'a>);
-
-/// Elements that are compared at once: a multiple of every block.
-const ELEMENTS: u64 = 1 << 19;
-
-fn values(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<Option<ValueDiff>> {
-    let same_type = a.2.dtype == b.2.dtype;
-    let numeric = is_numeric(a.2.dtype) && is_numeric(b.2.dtype) && a.2.elements() == b.2.elements();
-    if same_type && a.2.nbytes == b.2.nbytes {
-        if same_bytes(a, b, work)? {
-            return Ok(None);
-        }
-    } else if !numeric {
-        return Ok(Some(ValueDiff::default()));
-    }
-    if !numeric || (same_type && a.2.dtype == DType::Bool) {
-        return Ok(Some(ValueDiff::default()));
-    }
-    let (mut max_abs, mut max_rel) = (0f64, 0f64);
-    let mut left = Pieces::of_elements(a.0, a.1, ELEMENTS)?;
-    let mut right = Pieces::of_elements(b.0, b.1, ELEMENTS)?;
-    while let (Some(x), Some(y)) = (left.next_numbers(work)?, right.next_numbers(work)?) {
-        for (place, (&a, &b)) in x.floats.iter().zip(&y.floats).enumerate() {
-            let exact = |numbers: &Numbers, float| numbers.integers.get(place).copied().or(integer(float));
-            let (abs, rel) = match (exact(&x, a), exact(&y, b)) {
-                (Some(i), Some(j)) if i != j => {
-                    let abs = i.abs_diff(j) as f64;
-                    (abs, abs / a.abs().max(b.abs()))
-                }
-                _ => difference(a, b),
-            };
-            max_abs = max_abs.max(abs);
-            max_rel = max_rel.max(rel);
-        }
-    }
-    // Another type with the same numbers is a change of type only; other bits of the same numbers (-0, NaN) are a change.
-    if !same_type && max_abs == 0.0 {
-        return Ok(None);
-    }
-    Ok(Some(ValueDiff { max_abs: Some(max_abs), max_rel: Some(max_rel) }))
-}
-
-fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<bool> {
-    let (mut left, mut right) = (Pieces::new(a.0, a.1)?, Pieces::new(b.0, b.1)?);
-    let quiet = Execution { progress: None, ..*work };
-    loop {
-        match (left.next(work)?, right.next(&quiet)?) {
-            (Some(x), Some(y)) if x == y => {}
-            (None, None) => return Ok(true),
-            _ => return Ok(false),
-        }
-    }
-}
-
-/// The integer that a float is, where different integers of 64 bits have the same float: from 2^53 on.
-#[expect(clippy::cast_possible_truncation, reason = "in this range every float is an integer below 2^127")]
-fn integer(x: f64) -> Option<i128> {
-    const FIRST: f64 = (1u64 << 53) as f64;
-    const END: f64 = (1u128 << 100) as f64;
-    (FIRST..END).contains(&x.abs()).then_some(x as i128)
-}
-
-/// The absolute difference, and that relative to the larger magnitude.
-fn difference(x: f64, y: f64) -> (f64, f64) {
-    if x == y || (x.is_nan() && y.is_nan()) {
-        return (0.0, 0.0);
-    }
-    let abs = (x - y).abs();
-    if !x.is_finite() || !y.is_finite() {
-        return (f64::INFINITY, f64::INFINITY);
-    }
-    (abs, abs / x.abs().max(y.abs()))
 }
 
 impl Serialize for Diff {
@@ -316,11 +274,16 @@ impl Serialize for Changed {
         // NaN and infinities are written as text, as everywhere.
         let number = |number: Option<f64>| number.map_or(Value::Null, Value::from);
         let values = self.values.unwrap_or_default();
-        let mut map = serializer.serialize_map(Some(4))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("what", &self.what().collect::<Vec<_>>())?;
         map.serialize_entry("max_abs", &number(values.max_abs))?;
         map.serialize_entry("max_rel", &number(values.max_rel))?;
+        if let Some(norms) = self.norms {
+            map.serialize_entry("rmse", &number(norms.rmse))?;
+            map.serialize_entry("cosine", &number(norms.cosine))?;
+            map.serialize_entry("rel_norm", &number(norms.rel_norm))?;
+        }
         map.end()
     }
 }
