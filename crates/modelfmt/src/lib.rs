@@ -237,13 +237,9 @@ pub use choice::Choice;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};
 #[cfg(not(target_arch = "wasm32"))]
 pub use convert::{convert, save, save_as};
-<<<<<<< HEAD
-pub use diff::{Changed, Diff, Renamed, ValueDiff, diff};
+pub use diff::{Changed, Diff, DiffOptions, Norms, Renamed, ValueDiff, diff, diff_with};
 #[cfg(not(target_arch = "wasm32"))]
 pub use edit::{Edit, EditOptions, Edited, edit};
-=======
-pub use diff::{Changed, Diff, DiffOptions, Norms, Renamed, ValueDiff, diff, diff_with};
->>>>>>> 13ec84b (diff: norms, a tolerance, and one pass over what is in both)
 pub use error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 pub use extract::{
