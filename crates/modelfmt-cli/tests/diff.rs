@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 #[test]
 fn norms_and_tolerance_are_options() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(testdata("reference/trained.mag"), folder.path().join("a.mag")).unwrap();
+    std::fs::copy(testdata("reference/trained.mag"), folder.path().join("whole.mag")).unwrap();
     let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert whole.mag a.mag --include {cube,fc1.*} --quiet").ok();
     run("convert a.mag b.mag --cast f16 --quiet").ok();
     run("convert b.mag c.mag --cast f32 --quiet").ok();
     let found = run("diff a.mag c.mag --norms --json");

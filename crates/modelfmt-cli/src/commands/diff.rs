@@ -86,11 +86,11 @@ fn how(changed: &Changed) -> String {
         });
     }
     if let Some(norms) = changed.norms {
-        let named = [("rmse", norms.rmse), ("cosine", norms.cosine), ("rel_norm", norms.rel_norm)];
-        let norms: Vec<String> = named
-            .iter()
-            .filter_map(|(name, number)| Some(format!("{name} {}", digits((*number)?))))
-            .collect();
+        let rmse = norms.rmse.map(|rmse| format!("rmse {}", digits(rmse)));
+        // What is of interest is how near to 1 it is.
+        let cosine = norms.cosine.map(|cosine| format!("cosine {cosine:.8}"));
+        let rel_norm = norms.rel_norm.map(|rel_norm| format!("rel_norm {}", digits(rel_norm)));
+        let norms: Vec<String> = [rmse, cosine, rel_norm].into_iter().flatten().collect();
         parts.extend((!norms.is_empty()).then(|| norms.join(", ")));
     }
     parts.join("; ")
