@@ -35,7 +35,7 @@ impl Model {
     /// # Errors
     /// As [`numbers`](Self::numbers).
     pub fn texts(&self, position: usize, range: Range<u64>) -> Result<Vec<String>> {
-        let info = self.numeric(position, &range)?;
+        self.numeric(position, &range)?;
         elements(self, position, range)
     }
 
