@@ -102,7 +102,6 @@ impl Command {
             Self::Plan(args) => args.json,
             Self::Convert(args) => args.json,
             Self::Show(args) => args.json,
-<<<<<<< HEAD
             Self::Extract(_)
             | Self::Edit(_)
             | Self::Outboard(_)
@@ -110,9 +109,6 @@ impl Command {
             | Self::Keygen(_)
             | Self::Completions(_)
             | Self::Man(_) => false,
-=======
-            Self::Extract(_) | Self::Outboard(_) | Self::Completions(_) | Self::Man(_) => false,
->>>>>>> e309512 (modelfmt: texts of elements are read as show reads them)
         }
     }
 }
