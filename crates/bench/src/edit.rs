@@ -33,7 +33,7 @@ fn measure(bench: &mut Bench, id: &str, case: &str, value_len: usize, target: Ta
     let mut number = 0u32;
     let mut edit = || {
         number += 1;
-        let digit = char::from_digit(number % 10, 10).unwrap_or('0');
+        let digit = char::from_digit(1 + number % 9, 10).unwrap_or('1');
         let mut options = EditOptions::default();
         let value = digit.to_string().repeat(value_len);
         options.set.push(("k".to_owned(), NewValue::Text(value)));
