@@ -12,8 +12,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use modelfmt::{ConvertOptions, Format, Model, Object, Overwrite, Printable, Value, json};
 
-use super::convert::{convert, notes};
-use super::converted::Done;
+use super::converted::{Done, convert, notes};
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;

@@ -1,16 +1,69 @@
-//! What `modelfmt convert` says of what it did.
+//! A conversion, and what `modelfmt convert` says of it.
 
 use std::path::Path;
 use std::time::Instant;
 
 use modelfmt::convert::WrittenFile;
-use modelfmt::{Converted, Format, Object, Printable, Value, json};
+use modelfmt::modelfmt_core::write::Sink;
+use modelfmt::{
+    Conversion, ConvertOptions, Converted, Execution, Format, Model, Object, Printable, Value, json,
+};
 
+use crate::args::Convert;
 use crate::failure::{Result, say};
 use crate::flags::Flags;
 use crate::json::escaped;
 use crate::streams;
 use crate::units::{count, size};
+
+/// Converts, or rehearses it.
+pub(super) fn convert(
+    output: &Path,
+    is_dry: bool,
+    model: &Model,
+    target: Format,
+    options: &ConvertOptions,
+    work: &Execution<'_>,
+) -> Result<Converted> {
+    Ok(match (streams::is_dash(output), is_dry) {
+        (true, true) => modelfmt::convert_to_sink(model, target, &Nowhere, options, work)?,
+        (true, false) => {
+            streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
+        }
+        (false, true) => Conversion::new(model, target, options)?.rehearse(output, work)?,
+        (false, false) => modelfmt::convert(model, target, output, options, work)?,
+    })
+}
+
+/// Where a rehearsal for standard output goes.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "-".to_owned()
+    }
+}
+
+/// What to say of formats that tools of today read in another version than the one that is written.
+pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
+        let ending = target.ending().unwrap_or_default();
+        notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
+    }
+    let version = args.to.as_ref().and_then(|target| target.version.as_ref());
+    if converted.format == Format::Mag && version.is_none() {
+        notes.push(MAG_1.to_owned());
+    }
+    notes
+}
+
+/// What to ask for if magnetron is to read a `.mag` file.
+const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
 
 /// A conversion that was done, or rehearsed.
 pub(super) struct Done<'a> {
