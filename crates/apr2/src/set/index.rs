@@ -4,6 +4,8 @@ use modelfmt_core::source::SetPaths;
 use modelfmt_core::value::{KeyError, Object, ParseOptions, Value, json};
 use modelfmt_core::{Limits, Part, author::NameTable};
 
+#[cfg(feature = "sign")]
+use crate::error::SealFault;
 use crate::error::{Error, Fault, Result, malformed};
 
 /// What a manifest says: the shards, and the tensors in the order of its `tensor_shard_map`.
@@ -139,6 +141,25 @@ impl SetIndex {
     #[cfg(feature = "sign")]
     pub(super) const fn seal(&self) -> Option<&super::seal::SetSeal> {
         self.seal.as_ref()
+    }
+
+    /// Checks the manifest against what the caller demands.
+    #[cfg(feature = "sign")]
+    pub(super) fn check_seal(&self, access: &crate::seal::Access) -> Result<(), SealFault> {
+        let Some(seal) = self.seal() else {
+            return match access.demands() {
+                true => Err(SealFault::Missing("a sealed model is demanded, and the manifest has no `seal`")),
+                false => Ok(()),
+            };
+        };
+        if self.names().is_empty() {
+            return Err(SealFault::Limit("a set whose shards hide their names is not read".to_owned()));
+        }
+        let shard = |position| self.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
+        let names = self.names().iter().enumerate();
+        let map: Vec<(&str, u32)> =
+            names.filter_map(|(position, name)| Some((name, shard(position)?))).collect();
+        seal.check(self.shards().map(|shard| shard.path), &map, access)
     }
 
     /// The length of the manifest's text in bytes.

@@ -54,7 +54,7 @@ impl ShardMap for SetIndex {
         let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
         let mut set = Self::parse(&text, limits)?;
         let access = options.own::<Access>();
-        let checked = super::seal::check_manifest(&set, access.as_deref().unwrap_or(&Access::new()));
+        let checked = set.check_seal(access.as_deref().unwrap_or(&Access::new()));
         checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
         set.checked = access;
         Ok(set)

@@ -8,8 +8,6 @@ use crate::seal::set::Purpose;
 use crate::seal::set::{Signed, check, hash, label};
 use crate::seal::{Access, Hash, hex};
 
-use super::index::SetIndex;
-
 /// The key `seal` of a manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct SetSeal {
@@ -37,6 +35,28 @@ fn bytes<const N: usize>(value: Option<&Value>) -> Option<[u8; N]> {
 }
 
 impl SetSeal {
+    /// Checks it, of a manifest with those shards and, for each tensor, the number of its shard, against what the caller demands:
+    /// its list of statements is what each shard is held to.
+    pub(super) fn check<'a>(
+        &self,
+        shards: impl ExactSizeIterator<Item = &'a str>,
+        map: &[(&str, u32)],
+        access: &Access,
+    ) -> Result<(), SealFault> {
+        let statement = self.statement(shards, map)?;
+        if !access.signers.is_empty() || access.threshold > 0 {
+            check(&self.signatures, &access.signers, access.threshold, &statement)?;
+        }
+        if access.statement.is_some_and(|demanded| demanded != statement) {
+            let found = hex(&statement);
+            return Err(SealFault::Set(format!("the statement is {found}, another is demanded")));
+        }
+        match access.min_revision.filter(|&least| self.revision < least) {
+            Some(least) => Err(SealFault::Revision { found: self.revision, least }),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn parse(object: &Object, shards: usize) -> Result<Self, SealFault> {
         match object.get("version").and_then(Value::as_u64) {
             Some(1) => {}
@@ -140,36 +160,5 @@ impl SetSeal {
             .insert("statements", self.statements.iter().map(|statement| hex(statement)).collect::<Value>());
         object.insert("signatures", self.signatures.iter().map(signature).collect::<Value>());
         object
-    }
-}
-
-/// Checks a manifest against what the caller demands: its list of statements is what each shard is held to.
-pub(super) fn check_manifest(set: &SetIndex, access: &Access) -> Result<(), SealFault> {
-    let Some(seal) = set.seal() else {
-        return match access.demands() {
-            true => Err(SealFault::Missing("a sealed model is demanded, and the manifest has no `seal`")),
-            false => Ok(()),
-        };
-    };
-    if set.names().is_empty() {
-        return Err(SealFault::Limit("a set whose shards hide their names is not read".to_owned()));
-    }
-    let shard = |position| set.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
-    let map: Vec<(&str, u32)> = set
-        .names()
-        .iter()
-        .enumerate()
-        .filter_map(|(position, name)| Some((name, shard(position)?)))
-        .collect();
-    let statement = seal.statement(set.shards().map(|shard| shard.path), &map)?;
-    if !access.signers.is_empty() || access.threshold > 0 {
-        check(&seal.signatures, &access.signers, access.threshold, &statement)?;
-    }
-    if access.statement.is_some_and(|demanded| demanded != statement) {
-        return Err(SealFault::Set(format!("the statement is {}, another is demanded", hex(&statement))));
-    }
-    match access.min_revision.filter(|&least| seal.revision < least) {
-        Some(least) => Err(SealFault::Revision { found: seal.revision, least }),
-        None => Ok(()),
     }
 }

@@ -100,7 +100,10 @@ fn value(kind: u32, input: &mut Input<'_>) -> Option<Value> {
         5 => input.i32()?.into(),
         6 => float(input.f32()?.into()),
         7 => (input.u8()? != 0).into(),
-        8 => text(input)?.into(),
+        8 => {
+            let len = input.u64()?;
+            String::from_utf8_lossy(input.bytes(len)?).into_owned().into() // only names have to be UTF-8
+        }
         9 => {
             let (kind, len) = (input.u32()?, input.u64()?);
             input.list(len, |input| value(kind, input))?.into()
