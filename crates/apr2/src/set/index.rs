@@ -80,9 +80,8 @@ impl SetIndex {
         if let Some(seal) = object.get("seal") {
             let refused = |fault| malformed(Part::new("manifest").with_field("seal"), 0, fault);
             let object = seal.as_object();
-            let object = object.ok_or_else(|| {
-                refused(crate::error::SealFault::Structure("`seal` is no object".to_owned()))
-            })?;
+            let object =
+                object.ok_or_else(|| refused(SealFault::Structure("`seal` is no object".to_owned())))?;
             let parsed = super::seal::SetSeal::parse(object, manifest.shards.len());
             manifest.seal = Some(parsed.map_err(refused)?);
         }
