@@ -41,6 +41,9 @@ const CXX_FLAGS: &[&str] =
 /// puts before the others.
 const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetron==0.2.2"];
 
+/// The tool for OpenSSF Model Signing, in a folder of its own too. It imports pyopenssl, and no package that it asks for brings it.
+const SIGNING: &[&str] = &["model-signing==1.1.1", "pyopenssl==26.4.0"];
+
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.
 const PROBE: &str = "
@@ -71,8 +74,9 @@ pub(crate) fn install() -> Result<PathBuf> {
     let dir = workspace::root().join("target/oracles");
     let python = dir.join("bin/python");
     let stamp = dir.join("installed.txt");
-    let wanted =
-        [PACKAGES, PACKAGES_ALONE, GENERATIONS, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS].concat().join("\n");
+    let wanted = [PACKAGES, PACKAGES_ALONE, GENERATIONS, SIGNING, &[GGML], CC_FLAGS, C_FLAGS, CXX_FLAGS]
+        .concat()
+        .join("\n");
     let is_there =
         || loads(&python) && [LIBRARY, REWRITES, CHOICE].iter().all(|file| dir.join(file).exists());
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && is_there() {
@@ -96,6 +100,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     for package in GENERATIONS {
         pip(&python, Some(&dir.join(package.replace("==", "-"))), &["--no-deps"], &[package])?;
     }
+    pip(&python, Some(&dir.join("model-signing-1.1.1")), &[], SIGNING)?;
     if !loads(&python) {
         return Err(format!("the oracles do not load: {} -c {PROBE:?}", python.display()).into());
     }
