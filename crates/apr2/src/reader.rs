@@ -135,6 +135,10 @@ impl FileIndex for Index {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().collect::<Value>());
         details.insert("alignment", self.alignment());
+        #[cfg(feature = "sign")]
+        if let Some(seal) = self.seal() {
+            crate::sealed::details(seal, &mut details);
+        }
         details
     }
 

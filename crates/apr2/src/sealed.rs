@@ -2,13 +2,42 @@
 
 use std::ops::Range;
 
+use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Execution, Fetch};
 
 use crate::error::{Error, Result, malformed};
 use crate::index::{Index, Sealing};
-use crate::seal::Section;
 use crate::seal::read::{Plain, locked, sealed};
+use crate::seal::{Seal, Section, SignatureInfo, SlotInfo, hex};
 use crate::wire;
+
+/// Who has signed, whether a key that the caller named has, and who can open the file.
+pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
+    let signature = |signature: SignatureInfo| {
+        let algorithm = if signature.algorithm == 1 { "ed25519" } else { "unknown" };
+        let mut object = Object::from_iter([("algorithm", Value::from(algorithm))]);
+        object.insert("key_id", signature.key_id.map(|id| hex(&id)));
+        object.insert("is_named", signature.is_trusted);
+        Value::from(object)
+    };
+    details.insert("statement", hex(&seal.statement()));
+    details.insert("revision", seal.revision());
+    details.insert("signatures", seal.signatures().map(signature).collect::<Value>());
+    if !seal.is_encrypted() {
+        return;
+    }
+    let recipient = |slot: SlotInfo| {
+        let mut object = Object::from_iter([("type", Value::from(slot.kind_name()))]);
+        object.insert("key_id", slot.id.map(|id| hex(&id)));
+        Value::from(object)
+    };
+    let mut encryption = Object::from_iter([("cipher", Value::from("aes-256-gcm"))]);
+    encryption.insert("recipients", seal.slots().map(recipient).collect::<Value>());
+    encryption.insert("is_open", !seal.is_locked());
+    encryption.insert("hides_index", seal.has_sealed_index());
+    encryption.insert("tensors", seal.tensor_count());
+    details.insert("encryption", encryption);
+}
 
 /// The tensor at a position as checked plaintext.
 pub(crate) fn plain<'a, S: Fetch>(

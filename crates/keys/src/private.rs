@@ -116,6 +116,12 @@ impl PrivateKey {
         self.key_type
     }
 
+    /// The secret bytes, for what makes other things of them than signatures. They are wiped with the key, and copies must be too.
+    #[must_use]
+    pub fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+
     /// The public key that belongs to it.
     pub const fn public(&self) -> &PublicKey {
         &self.public

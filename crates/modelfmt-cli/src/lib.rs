@@ -15,6 +15,7 @@ mod keys;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
+mod secrets;
 mod stop;
 mod streams;
 mod units;

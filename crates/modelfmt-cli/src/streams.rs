@@ -10,7 +10,7 @@ use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::oms::VerifyOptions;
-use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
+use modelfmt::{Execution, FileReport, Format, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
 use modelfmt_remote::Location;
 
@@ -30,17 +30,18 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 
 /// Opens a model: a path, a URL, or `-`.
 pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
-    open_with(path, open, &open.options())
+    open_with(path, open, &open.options()?)
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
-    let ignoring = open.options().ignore_checksum(true);
+    let options = open.options()?;
+    let ignoring = options.clone().ignore_checksum(true);
     if no_verify {
         return open_with(path, open, &ignoring);
     }
-    match open_with(path, open, &open.options()) {
+    match open_with(path, open, &options) {
         Err(Failure::Job(modelfmt::Error::File { path: name, error })) => {
             Err(Failure::Job(match open_with(path, open, &ignoring) {
                 Ok(_) => modelfmt::Error::Damaged { path: name, error: Box::new(error) },
@@ -82,7 +83,7 @@ pub(crate) fn verify(
     open: &OpenArgs,
     work: &Execution<'_>,
 ) -> Result<FileReport> {
-    let options = open.options();
+    let options = open.options()?;
     let place = match place(path, open) {
         // The error names the file: a URL without what may be secret in it.
         Err(Failure::Job(modelfmt::Error::Open { path, source })) => {
@@ -103,6 +104,13 @@ pub(crate) fn verify(
     })
 }
 
+/// Whether the signature of a file or folder is looked for beside it, and not within: only APR2 files hold their own. What is no
+/// path cannot have one beside it.
+pub(crate) fn is_signed_beside(path: &Path) -> bool {
+    let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
+    path.is_dir() || modelfmt::look(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+}
+
 /// Verifies a model as [`verify`], and the signature beside it.
 pub(crate) fn verify_signed(
     path: &Path,
@@ -112,7 +120,7 @@ pub(crate) fn verify_signed(
     work: &Execution<'_>,
 ) -> Result<FileReport> {
     match place(path, open)? {
-        Place::Path(path) => Ok(open.options().verify_signed(path, level, keys, signatures, work)),
+        Place::Path(path) => Ok(open.options()?.verify_signed(path, level, keys, signatures, work)),
         _ => {
             let why = "a signature is looked for beside a file of this machine; download both first";
             Err(Failure::Usage(format!("--key: {}: {why}", path.display())))

@@ -25,6 +25,12 @@ use crate::pinned::Pinned;
 use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
+/// The error of a whole file that a caller's demands do not let through.
+#[cfg(feature = "seal")]
+fn sealed_error(fault: apr2::Fault) -> apr2::Error {
+    apr2::Error::Malformed { part: modelfmt_core::Part::new("file"), at: 0, fault }
+}
+
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
     ///
@@ -60,6 +66,18 @@ impl OpenOptions {
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
     }
 
+    /// A caller that demands a signature or brings a key is not given a file that can have neither.
+    #[cfg(feature = "seal")]
+    fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
+        let is_apr2 = matches!(format, Format::Apr2 | Format::Apr2Sharded | Format::Apr1);
+        if self.access.is_none() || is_apr2 {
+            return Ok(());
+        }
+        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these";
+        let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
+        Err(Error::file(path.to_owned(), modelfmt_core::AnyError::from(error)))
+    }
+
     /// Whether an outboard would be of use.
     const fn has_hash(&self) -> bool {
         matches!(self.pin, Some(Pin::B3(_)))
@@ -92,6 +110,8 @@ impl OpenOptions {
         };
         let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| crate::pinned::check(&path, format, pin));
         is_pinnable(format)?;
+        #[cfg(feature = "seal")]
+        self.check_sealable(index, format)?;
         let name = index.file_name().unwrap_or(index.as_os_str()).to_string_lossy().into_owned();
         let index_file = format.is_set().then(|| (name.clone(), source.len()));
         let files = match files {
@@ -388,8 +408,25 @@ impl Model {
     pub(crate) fn expect_tensors(&self) -> Result<()> {
         match self.format().capabilities().access {
             Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),
-            Access::ReadWrite | Access::ReadOnly(_) => Ok(()),
+            Access::ReadWrite | Access::ReadOnly(_) => self.expect_names(),
         }
+    }
+
+    /// Refuses a file that hides the names of its tensors from everybody without a key.
+    #[cfg(feature = "seal")]
+    fn expect_names(&self) -> Result<()> {
+        let seal = self.as_apr2().and_then(|reader| reader.index().seal());
+        if !seal.is_some_and(|seal| seal.has_sealed_index() && seal.is_locked()) {
+            return Ok(());
+        }
+        let fault = apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");
+        Err(self.failed(modelfmt_core::AnyError::from(sealed_error(apr2::Fault::Seal(fault)))))
+    }
+
+    #[cfg(not(feature = "seal"))]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the same with the feature")]
+    fn expect_names(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are

@@ -10,6 +10,8 @@ pub struct OpenOptions {
     pub(crate) limits: Option<Limits>,
     pub(crate) ignore_checksum: bool,
     pub(crate) pin: Option<Pin>,
+    #[cfg(feature = "seal")]
+    pub(crate) access: Option<std::sync::Arc<apr2::seal::Access>>,
 }
 
 impl OpenOptions {
@@ -31,14 +33,23 @@ impl OpenOptions {
     /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
     /// checked when it is first read, and sets whose index has none are refused.
     #[must_use]
-    pub const fn pin(mut self, pin: Pin) -> Self {
+    pub fn pin(mut self, pin: Pin) -> Self {
         self.pin = Some(pin);
+        self
+    }
+
+    /// What is demanded of a sealed APR2 file, and what opens it. A file of a format that cannot be sealed is refused then.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    #[must_use]
+    pub fn access(mut self, access: apr2::seal::Access) -> Self {
+        self.access = Some(std::sync::Arc::new(access));
         self
     }
 
     /// Opens a MAG file whose checksum does not match, to look at what is left of it.
     #[must_use]
-    pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
+    pub fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.ignore_checksum = ignore;
         self
     }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use modelfmt::Sort;
 
-use super::{KeyArgs, OpenArgs};
+use super::{BesideArgs, OpenArgs};
 
 /// List what is in a file: format, metadata, tensors, totals
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Inspect {
     #[arg(long, conflicts_with = "tree")]
     pub(crate) summary: bool,
     #[command(flatten)]
-    pub(crate) signers: KeyArgs,
+    pub(crate) beside: BesideArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }

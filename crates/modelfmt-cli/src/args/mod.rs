@@ -1,6 +1,7 @@
 //! The command line, defined once: parsing, help, completions and the man page all come from here. One module holds the arguments
 //! of one command.
 
+mod beside;
 mod check;
 mod completions;
 mod convert;
@@ -9,7 +10,6 @@ mod edit;
 mod extract;
 mod inspect;
 mod keygen;
-mod keys;
 mod open;
 mod outboard;
 mod plan;
@@ -20,6 +20,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use beside::BesideArgs;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
 pub(crate) use convert::Convert;
@@ -28,7 +29,6 @@ pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 pub(crate) use inspect::Inspect;
 pub(crate) use keygen::Keygen;
-pub(crate) use keys::KeyArgs;
 pub(crate) use open::OpenArgs;
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;

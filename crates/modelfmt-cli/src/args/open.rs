@@ -1,9 +1,14 @@
 //! Options of every command that reads a model.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use modelfmt::keys::PublicKey;
 use modelfmt::{OpenOptions, Pin};
 
 use super::RemoteArgs;
+use crate::failure::{Failure, Result};
+use crate::{keys, secrets};
 
 /// How a model is opened, for every command that reads one.
 #[derive(Clone, Debug, Default, Args)]
@@ -14,11 +19,50 @@ pub(crate) struct OpenArgs {
     pub(crate) pin: Option<Pin>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    /// The public key (PEM) of a signer that you trust; may be repeated. Without a good signature of one of these keys the file is refused. In APR2
+    /// files signatures are of Ed25519. verify and inspect also read FILE.sig and FOLDER/model.sig (OpenSSF Model Signing), of P-256, P-384 or
+    /// P-521, which cover every file
+    #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) key: Vec<PathBuf>,
+    /// So many of the keys must have signed
+    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threshold: Option<u16>,
+    /// Refuse a signed file whose revision is lower
+    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key")]
+    pub(crate) min_revision: Option<u64>,
+    /// A private key that opens an encrypted file (X25519, PEM); may be repeated, as the next two
+    #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// A file with a passphrase that opens an encrypted file; a newline at its end is left out; - is standard input
+    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) passphrase_file: Vec<PathBuf>,
+    /// A file with a key that opens an encrypted file: 32 bytes, or 64 hex digits; - is standard input
+    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) key_file: Vec<PathBuf>,
 }
 
 impl OpenArgs {
-    /// The same, as the library takes it.
-    pub(crate) fn options(&self) -> OpenOptions {
-        self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin))
+    /// The same, as the library takes it. Keys and passphrases are read from their files.
+    pub(crate) fn options(&self) -> Result<OpenOptions> {
+        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        Ok(match secrets::access(self)? {
+            Some(access) => options.access(access),
+            None => options,
+        })
+    }
+
+    /// The keys that must have signed, for a signature beside the file; what only a sealed file has is refused.
+    pub(crate) fn keys_beside(&self) -> Result<Vec<PublicKey>> {
+        if self.threshold.is_some() || self.min_revision.is_some() {
+            let why = "a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
+            return Err(Failure::Input(format!("--threshold, --min-revision: {why}")));
+        }
+        self.key.iter().map(|path| PublicKey::read(path).map_err(|error| keys::failed(&error))).collect()
+    }
+
+    /// The same, for a file whose signature has been looked at elsewhere.
+    pub(crate) fn without_signers(&self) -> Self {
+        Self { key: Vec::new(), threshold: None, min_revision: None, ..self.clone() }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use modelfmt::VerifyLevel;
 
-use super::{KeyArgs, OpenArgs};
+use super::{BesideArgs, OpenArgs};
 
 /// Check files: structure, checksums, hashes, and every rule of their formats
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) signers: KeyArgs,
+    pub(crate) beside: BesideArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
 }

@@ -11,7 +11,11 @@ use crate::progress::Progress;
 use crate::streams;
 
 pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
-    let open = |number: usize| OpenArgs { pin: args.pin.get(number).copied(), remote: args.remote };
+    let open = |number: usize| OpenArgs {
+        pin: args.pin.get(number).copied(),
+        remote: args.remote,
+        ..OpenArgs::default()
+    };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
     }

@@ -3,11 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::keys::PublicKey;
 use modelfmt::{FileReport, Printable, Status};
 
 use super::{files, verdict};
-use crate::args::Verify;
+use crate::args::{OpenArgs, Verify};
 use crate::failure::{Failure, Result, is_reader_gone, say};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
@@ -19,13 +18,13 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
         return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
     }
-    let keys = args.signers.read()?;
+    let unsigned = args.open.without_signers();
     let (mut tally, mut others) = (Tally::default(), 0);
     for path in &args.files {
         // A signature covers its folder whole: what is in it is checked by that first.
         let is_folder = path.is_dir();
-        if !args.recursive || !is_folder || !keys.is_empty() {
-            verify(path, args, &keys, quiet, &mut tally)?;
+        if !args.recursive || !is_folder || !args.open.key.is_empty() {
+            verify(path, args, &args.open, quiet, &mut tally)?;
             if !args.recursive || !is_folder {
                 continue;
             }
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             tally.unread += 1;
         }
         for path in &found.models {
-            verify(path, args, &[], quiet, &mut tally)?;
+            verify(path, args, &unsigned, quiet, &mut tally)?;
         }
         others += found.others + found.foreign.len();
     }
@@ -68,20 +67,24 @@ struct Tally {
     unread: usize,
 }
 
-fn verify(path: &Path, args: &Verify, keys: &[PublicKey], quiet: bool, tally: &mut Tally) -> Result {
+fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut Tally) -> Result {
+    let is_beside = !open.key.is_empty() && streams::is_signed_beside(path);
+    let keys = if is_beside { open.keys_beside()? } else { Vec::new() };
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::new("verifying", size, quiet || args.json);
-    let report = bar.run(|work| match keys {
-        [] => streams::verify(path, args.level.into(), &args.open, work),
-        keys => {
-            streams::verify_signed(path, args.level.into(), &args.open, (keys, &args.signers.options()), work)
+    let level = args.level.into();
+    let report = bar.run(|work| match is_beside {
+        false => streams::verify(path, level, open, work),
+        true => {
+            let signers = (&*keys, &args.beside.options());
+            streams::verify_signed(path, level, &open.without_signers(), signers, work)
         }
     });
     if stop::is_asked() {
         return Err(Failure::Checked);
     }
     let report = report?;
-    if !args.recursive && !quiet && path.is_dir() && report.format.is_none() && keys.is_empty() {
+    if !args.recursive && !quiet && path.is_dir() && report.format.is_none() && open.key.is_empty() {
         say("note: `verify -r` takes every model below a folder");
     }
     tally.verified += 1;

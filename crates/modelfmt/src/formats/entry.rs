@@ -256,7 +256,12 @@ impl ToOpen<'_> {
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
 pub(super) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
-    modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum)
+    let own = modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum);
+    #[cfg(feature = "seal")]
+    if let Some(access) = &options.access {
+        return own.with_own(std::sync::Arc::clone(access));
+    }
+    own
 }
 
 /// What is to be written, all of it chosen and in the terms of the target.

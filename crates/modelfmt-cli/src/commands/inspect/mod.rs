@@ -61,11 +61,15 @@ fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
 
 /// `before` is printed before the text.
 fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
-    let model = streams::open(path, &args.open)?;
+    let is_beside = !args.open.key.is_empty() && streams::is_signed_beside(path);
+    let model = match is_beside {
+        false => streams::open(path, &args.open)?,
+        true => streams::open(path, &args.open.without_signers())?,
+    };
     let total = if args.hash { super::nbytes(&model) } else { 0 };
     let bar = Progress::new("hashing", total, quiet || !args.hash);
     let mut inspection = bar.run(|work| model.inspect(options, work))?;
-    inspection.signature = signature::look(path, model.format(), args, quiet)?;
+    inspection.signature = signature::look(path, model.format(), args, is_beside, quiet)?;
     super::print(|out| {
         if !args.json {
             write!(out, "{before}")?;

@@ -14,12 +14,13 @@ pub(super) fn look(
     path: &Path,
     format: Format,
     args: &Inspect,
+    must_hold: bool,
     quiet: bool,
 ) -> Result<Option<DetachedSignature>> {
-    let keys = args.signers.read()?;
+    let keys = if must_hold { args.open.keys_beside()? } else { Vec::new() };
     let total = if keys.is_empty() { 0 } else { std::fs::metadata(path).map_or(0, |file| file.len()) };
     let bar = Progress::new("hashing", total, quiet || keys.is_empty());
-    let options = args.signers.options();
+    let options = args.beside.options();
     let found = bar.run(|work| detached_signature(path, format, &keys, &options, work));
     match &found {
         _ if keys.is_empty() => Ok(found),

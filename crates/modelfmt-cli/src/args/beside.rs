@@ -1,0 +1,18 @@
+//! Options of signatures that stand beside a file.
+
+use clap::Args;
+use modelfmt::oms::VerifyOptions;
+
+/// How a signature beside a file is checked.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct BesideArgs {
+    /// Follow symbolic links to files, where the signer did so too
+    #[arg(long, requires = "key")]
+    pub(crate) allow_symlinks: bool,
+}
+
+impl BesideArgs {
+    pub(crate) fn options(&self) -> VerifyOptions {
+        VerifyOptions::new().allow_symlinks(self.allow_symlinks)
+    }
+}
