@@ -214,6 +214,8 @@ mod printable;
 mod quant;
 mod quantized;
 mod readers;
+#[cfg(feature = "seal")]
+mod sealed;
 mod show;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed;

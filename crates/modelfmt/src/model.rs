@@ -25,12 +25,6 @@ use crate::pinned::Pinned;
 use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
-/// The error of a whole file that a caller's demands do not let through.
-#[cfg(feature = "seal")]
-fn sealed_error(fault: apr2::Fault) -> apr2::Error {
-    apr2::Error::Malformed { part: modelfmt_core::Part::new("file"), at: 0, fault }
-}
-
 impl OpenOptions {
     /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
     ///
@@ -64,18 +58,6 @@ impl OpenOptions {
             _ => None,
         };
         self.open_as(PathBuf::from(name), Path::new(name), source, files, outboard)
-    }
-
-    /// A caller that demands a signature or brings a key is not given a file that can have neither.
-    #[cfg(feature = "seal")]
-    fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
-        let is_apr2 = matches!(format, Format::Apr2 | Format::Apr2Sharded | Format::Apr1);
-        if self.access.is_none() || is_apr2 {
-            return Ok(());
-        }
-        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these";
-        let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
-        Err(Error::file(path.to_owned(), modelfmt_core::AnyError::from(error)))
     }
 
     /// Whether an outboard would be of use.
@@ -410,17 +392,6 @@ impl Model {
             Access::NoTensors(why) => Err(Error::NoTensors { path: self.path.clone(), why }),
             Access::ReadWrite | Access::ReadOnly(_) => self.expect_names(),
         }
-    }
-
-    /// Refuses a file that hides the names of its tensors from everybody without a key.
-    #[cfg(feature = "seal")]
-    fn expect_names(&self) -> Result<()> {
-        let seal = self.as_apr2().and_then(|reader| reader.index().seal());
-        if !seal.is_some_and(|seal| seal.has_sealed_index() && seal.is_locked()) {
-            return Ok(());
-        }
-        let fault = apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");
-        Err(self.failed(modelfmt_core::AnyError::from(sealed_error(apr2::Fault::Seal(fault)))))
     }
 
     #[cfg(not(feature = "seal"))]

@@ -1,0 +1,38 @@
+//! What callers demand of sealed files, and what sealed files hide.
+
+use std::path::Path;
+
+use modelfmt_core::{AnyError, Part};
+
+use crate::error::Error;
+use crate::{Format, Model, OpenOptions, Result};
+
+/// The error of a whole file that a caller's demands do not let through.
+fn sealed_error(fault: apr2::Fault) -> apr2::Error {
+    apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
+}
+
+impl OpenOptions {
+    /// A caller that demands a signature or brings a key is not given a file that can have neither.
+    pub(crate) fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
+        let is_apr2 = matches!(format, Format::Apr2 | Format::Apr2Sharded | Format::Apr1);
+        if self.access.is_none() || is_apr2 {
+            return Ok(());
+        }
+        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these";
+        let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
+        Err(Error::file(path.to_owned(), AnyError::from(error)))
+    }
+}
+
+impl Model {
+    /// Refuses a file that hides the names of its tensors from everybody without a key.
+    pub(crate) fn expect_names(&self) -> Result<()> {
+        let seal = self.as_apr2().and_then(|reader| reader.index().seal());
+        if !seal.is_some_and(|seal| seal.has_sealed_index() && seal.is_locked()) {
+            return Ok(());
+        }
+        let fault = apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");
+        Err(self.failed(AnyError::from(sealed_error(apr2::Fault::Seal(fault)))))
+    }
+}
