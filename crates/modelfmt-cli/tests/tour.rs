@@ -1,7 +1,8 @@
 //! The terminal sessions in README.md, docs/TOUR.md, docs/TRUST.md, docs/COOKBOOK.md, docs/EDIT.md and docs/JSON.md are what the program really prints.
 //!
 //! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
-//! holds the files of testdata/reference; `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
+//! holds the files of testdata/reference. In the README's sessions, `s3://models` is a bucket with the same files: nginx on
+//! this machine. `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test tour` records them again.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -12,29 +13,41 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{program, testdata};
+use testkit::servers::Nginx;
+
+/// The files that the commands work on.
+const FILES: [&str; 4] = ["trained.mag", "simple_model.oinf", "one-shard.aero", "many-shards.aero"];
+
+fn copy_files(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    for name in FILES {
+        fs::copy(testdata("reference").join(name), folder.join(name)).unwrap();
+    }
+}
 
 /// The folder in which the commands run.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["trained.mag", "simple_model.oinf", "one-shard.aero", "many-shards.aero"] {
-        fs::copy(testdata("reference").join(name), folder.path().join(name)).unwrap();
-    }
+    copy_files(folder.path());
     folder
 }
 
 /// What a command prints, errors included, in the order of a terminal.
-fn run(command: &str, folder: &Path) -> String {
+fn run(command: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     let programs = Path::new(program()).parent().unwrap().to_owned();
     let path = std::env::join_paths(
         std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .env("PATH", path.unwrap())
         .env_remove("COLUMNS")
-        .current_dir(folder)
-        .output()
-        .unwrap();
+        .current_dir(folder);
+    if let Some(bucket) = bucket {
+        shell.env("AWS_ENDPOINT_URL", bucket.endpoint()).env("AWS_SKIP_SIGNATURE", "true");
+    }
+    let output = shell.output().unwrap();
     steady(&String::from_utf8(output.stdout).unwrap())
 }
 
@@ -50,7 +63,7 @@ fn steady(printed: &str) -> String {
 }
 
 /// The document with the output of every command as it is now.
-fn recorded(document: &str) -> String {
+fn recorded(document: &str, bucket: Option<&Nginx>) -> String {
     let folder = folder();
     let (mut text, mut in_session, mut skipping) = (String::new(), false, false);
     for line in document.lines() {
@@ -58,7 +71,7 @@ fn recorded(document: &str) -> String {
             (in_session, skipping) = (false, false);
         }
         if let Some(command) = line.strip_prefix("$ ").filter(|_| in_session) {
-            text.push_str(&format!("{line}\n{}", run(command, folder.path())));
+            text.push_str(&format!("{line}\n{}", run(command, folder.path(), bucket)));
             skipping = true;
         } else if !skipping {
             text.push_str(&format!("{line}\n"));
@@ -69,9 +82,13 @@ fn recorded(document: &str) -> String {
 }
 
 fn check(name: &str) {
+    check_with(name, None);
+}
+
+fn check_with(name: &str, bucket: Option<&Nginx>) {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     let document = fs::read_to_string(&path).unwrap();
-    let recorded = recorded(&document);
+    let recorded = recorded(&document, bucket);
     if std::env::var_os("MODELFMT_UPDATE").is_some() {
         fs::write(&path, recorded).unwrap();
         return;
@@ -87,9 +104,12 @@ fn check(name: &str) {
     assert_eq!(document.lines().count(), recorded.lines().count(), "{name}");
 }
 
+#[cfg(feature = "remote")]
 #[test]
 fn the_readme_is_true() {
-    check("README.md");
+    let (served, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    copy_files(&served.path().join("models"));
+    check_with("README.md", Some(&Nginx::start(served.path(), work.path())));
 }
 
 #[test]
