@@ -14,6 +14,8 @@ use crate::stored::Stored;
 use crate::wire::{self, Flags};
 
 pub(crate) use pass::Pass;
+#[cfg(feature = "sign")]
+pub(crate) use sealed::SealFindings;
 
 /// What the checks of one file found, before it becomes a report.
 pub(crate) struct Findings {
@@ -24,7 +26,7 @@ pub(crate) struct Findings {
     pub(crate) pass: Option<Pass>,
     /// What the digests of a sealed file showed; only at [`VerifyLevel::Full`].
     #[cfg(feature = "sign")]
-    pub(crate) sealed: Option<sealed::SealFindings>,
+    pub(crate) sealed: Option<SealFindings>,
 }
 
 /// The checks of one file.
@@ -104,16 +106,20 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     }
 }
 
+/// What of an encrypted file was not looked at.
+#[cfg(feature = "sign")]
+pub(crate) const LOCKED: &str = "no key was given: what the stored bytes decrypt to was not looked at";
+
 /// Digests and encryption of a sealed file.
 #[cfg(feature = "sign")]
-fn add_sealed(section: &crate::seal::Section, found: Option<sealed::SealFindings>, report: &mut Report) {
+fn add_sealed(section: &crate::seal::Section, found: Option<SealFindings>, report: &mut Report) {
     let Some(found) = found else { return };
     let tensors = format!("{} tensors", section.body.extents.len());
     report.add("digests", found.digests, tensors.clone());
     if !section.is_encrypted() {
         report.absent("encryption", "the file is not encrypted");
     } else if section.is_locked() {
-        report.absent("encryption", "no key was given: what the stored bytes decrypt to was not looked at");
+        report.absent("encryption", LOCKED);
     } else {
         report.add("encryption", found.encryption, tensors);
     }

@@ -14,6 +14,8 @@
 )]
 
 mod access;
+#[cfg(all(test, feature = "encrypt", feature = "lz4"))]
+mod attacks;
 #[cfg(feature = "encrypt")]
 mod derive;
 #[cfg(feature = "encrypt")]

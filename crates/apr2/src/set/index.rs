@@ -142,6 +142,13 @@ impl SetIndex {
         self.seal.as_ref()
     }
 
+    /// Who has signed the set, and whether keys were named to check that by.
+    #[cfg(feature = "sign")]
+    pub(super) fn signers(&self) -> Option<(String, bool)> {
+        let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
+        self.seal().map(|seal| (seal.signers(named), !named.is_empty()))
+    }
+
     /// Checks the manifest against what the caller demands.
     #[cfg(feature = "sign")]
     pub(super) fn check_seal(&self, access: &crate::seal::Access) -> Result<(), SealFault> {

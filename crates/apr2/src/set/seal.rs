@@ -6,7 +6,7 @@ use crate::error::SealFault;
 #[cfg(feature = "encrypt")]
 use crate::seal::set::Purpose;
 use crate::seal::set::{Signed, check, hash, label};
-use crate::seal::{Access, Hash, hex};
+use crate::seal::{Access, Hash, VerifyingKey, hex};
 
 /// The key `seal` of a manifest.
 #[derive(Clone, Debug)]
@@ -54,6 +54,18 @@ impl SetSeal {
         match access.min_revision.filter(|&least| self.revision < least) {
             Some(least) => Err(SealFault::Revision { found: self.revision, least }),
             None => Ok(()),
+        }
+    }
+
+    /// The keys that are said to have signed; those that the caller has named are good, for that was checked.
+    pub(super) fn signers(&self, named: &[VerifyingKey]) -> String {
+        let of = |signed: &Signed| match named.iter().any(|key| key.key_id() == signed.key_id) {
+            true => format!("{} (named)", hex(&signed.key_id)),
+            false => hex(&signed.key_id),
+        };
+        match &*self.signatures.iter().map(of).collect::<Vec<_>>() {
+            [] => "nobody has signed".to_owned(),
+            signers => format!("signed by {}", signers.join(", ")),
         }
     }
 

@@ -26,6 +26,23 @@ struct Found {
     blocks: u64,
     is_signed: bool,
     is_compressed: bool,
+    #[cfg(feature = "sign")]
+    sealed: Sealed,
+}
+
+/// What the checks of sealed shards found.
+#[cfg(feature = "sign")]
+#[derive(Default)]
+struct Sealed {
+    digests: Vec<String>,
+    encryption: Vec<String>,
+    /// The tensors of all of them.
+    tensors: usize,
+    /// Whether digests were looked at.
+    is_hashed: bool,
+    is_encrypted: bool,
+    /// Whether a shard has values that nothing decrypts that was given.
+    is_locked: bool,
 }
 
 pub(super) async fn report<F: FetchFiles>(
@@ -71,12 +88,59 @@ impl Found {
             report.add("padding", self.padding, "all gaps are zero");
         }
         report.add("extents", self.extents, tensors);
-        if self.is_signed {
-            report.add("signature", self.signature, "");
-        } else {
-            report.absent("signature", "no shard is signed");
-        }
+        add_signature(manifest, self.is_signed, self.signature, &mut report);
+        #[cfg(feature = "sign")]
+        self.sealed.add_to(&mut report);
         report
+    }
+}
+
+/// Who has signed, which says something only of keys that the caller has named: opening has checked these.
+fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, report: &mut Report) {
+    #[cfg(feature = "sign")]
+    if let Some((signers, is_checked)) = manifest.signers() {
+        return match is_checked {
+            true => report.add("signature", findings, signers),
+            false => report.add_partial(
+                "signature",
+                findings,
+                format!("{signers}; no key was named to check it by"),
+            ),
+        };
+    }
+    #[cfg(not(feature = "sign"))]
+    let _ = manifest;
+    if is_signed {
+        report.add_partial("signature", findings, "each shard is signed by itself, and not the set");
+    } else {
+        report.absent("signature", "no shard is signed");
+    }
+}
+
+#[cfg(feature = "sign")]
+impl Sealed {
+    fn take(&mut self, section: &crate::seal::Section, of_shard: Option<verify::SealFindings>, file: &str) {
+        let Some(found) = of_shard else { return };
+        let named = |text: String| format!("shard {:?}: {text}", Shortened(file));
+        self.digests.extend(found.digests.into_iter().map(named));
+        self.encryption.extend(found.encryption.into_iter().map(named));
+        self.tensors += section.body.extents.len();
+        self.is_hashed = true;
+        self.is_encrypted |= section.is_encrypted();
+        self.is_locked |= section.is_locked();
+    }
+
+    fn add_to(self, report: &mut Report) {
+        if !self.is_hashed {
+            return;
+        }
+        let tensors = format!("{} tensors", self.tensors);
+        report.add("digests", self.digests, tensors.clone());
+        match (self.is_encrypted, self.is_locked) {
+            (false, _) => report.absent("encryption", "no shard is encrypted"),
+            (true, true) if self.encryption.is_empty() => report.absent("encryption", verify::LOCKED),
+            _ => report.add("encryption", self.encryption, tensors),
+        }
     }
 }
 
@@ -115,7 +179,11 @@ async fn one_shard<S: Fetch>(
     found.extents.extend(of_shard.extents.into_iter().map(named));
     found.signature.extend(of_shard.signature.into_iter().map(named));
     found.is_signed |= index.flags().contains(Flags::SIGNED);
-    found.is_compressed |= index.tensors.any_compressed();
+    found.is_compressed |= index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED);
+    #[cfg(feature = "sign")]
+    if let Some(section) = index.seal.as_deref() {
+        found.sealed.take(section, of_shard.sealed, shard.path);
+    }
     // A shard sets SHARDED (docs/formats/apr2.md#shard-rules).
     if !index.flags().contains(Flags::SHARDED) {
         found.structure.push(format!("shard {number} {file:?}: the flag SHARDED is not set"));
