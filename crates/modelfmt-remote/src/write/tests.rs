@@ -13,7 +13,7 @@ use object_store::{
     ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
 };
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::*;
 
@@ -110,16 +110,36 @@ impl MultipartStore for Bucketful {
     }
 }
 
+/// `abort_uploads` takes back the uploads of the whole process: a test that calls it runs while no other one writes.
+static WRITING: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    BesideOthers { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
 /// New objects of such a bucket, in small parts.
 struct Files {
     store: Arc<Bucketful>,
     part_size: u64,
     overwrite: Overwrite,
+    _turn: Turn,
 }
 
 impl Files {
     fn new(part_size: u64) -> Self {
-        Self { store: Arc::default(), part_size, overwrite: Overwrite::Refuse }
+        let guard = WRITING.read().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(part_size, Turn::BesideOthers { _guard: guard })
+    }
+
+    /// For a test that calls `abort_uploads`.
+    fn alone(part_size: u64) -> Self {
+        let guard = WRITING.write().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(part_size, Turn::Alone { _guard: guard })
+    }
+
+    fn in_turn(part_size: u64, turn: Turn) -> Self {
+        Self { store: Arc::default(), part_size, overwrite: Overwrite::Refuse, _turn: turn }
     }
 
     fn target(&self, path: &str) -> Target {
@@ -217,7 +237,7 @@ fn what_is_given_up_leaves_nothing() {
 
 #[test]
 fn a_program_that_ends_waits_for_what_is_being_taken_back() {
-    let mut files = Files::new(4);
+    let mut files = Files::alone(4);
     Arc::get_mut(&mut files.store).unwrap().aborts_after = std::time::Duration::from_millis(300);
     let upload = files.create("k").unwrap();
     upload.write_at(0, &[1; 40]).unwrap();
@@ -233,7 +253,7 @@ fn a_program_that_ends_waits_for_what_is_being_taken_back() {
 
 #[test]
 fn a_program_that_ends_takes_all_of_it_back() {
-    let files = Files::new(4);
+    let files = Files::alone(4);
     let upload = files.create("k").unwrap();
     upload.write_at(0, &[1; 40]).unwrap();
     abort_uploads(std::time::Duration::from_secs(5));
