@@ -113,6 +113,31 @@ pub fn models_among(
     found
 }
 
+/// The index of a set that names this file as one of its own, and stands in the same folder or in one of the two above it.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn index_of(path: &Path) -> Option<PathBuf> {
+    const UP: usize = 3;
+    // Not what a link leads to: a cache of downloads has it elsewhere, without the index.
+    let path = std::path::absolute(path).ok()?;
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    path.ancestors().skip(1).take(UP).find_map(|folder| {
+        let own = path.strip_prefix(folder).ok()?;
+        let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        let mut indexes: Vec<PathBuf> = entries.filter(is_json).filter(|path| path.is_file()).collect();
+        indexes.sort_unstable();
+        indexes.into_iter().find(|index| {
+            // A path of a set may have components that mean nothing.
+            let names = |file: &String| Path::new(file).components().filter(is_name).eq(own.components());
+            look(index).is_ok_and(|look| look.files.iter().any(names))
+        })
+    })
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn is_name(component: &std::path::Component<'_>) -> bool {
+    !matches!(component, std::path::Component::CurDir)
+}
+
 /// The file that stands for a folder: the index of a set, or a model, if there is one of them and no other.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {

@@ -216,6 +216,8 @@ mod quantized;
 mod readers;
 #[cfg(feature = "seal")]
 mod sealed;
+#[cfg(not(target_arch = "wasm32"))]
+mod settled;
 mod show;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed;

@@ -41,7 +41,7 @@ impl OpenOptions {
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
-        let files = shared_files(Folder::of(&index));
+        let files = shared_files(crate::settled::Settled(Folder::of(&index)));
         let outboard = if self.has_hash() { crate::pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
         Ok(Model { on_disk: Some(index), ..model })

@@ -432,3 +432,42 @@ fn a_model_of_several_files_is_refused_and_stays() {
         "{error}"
     );
 }
+
+/// The files of a set in a folder of their own.
+fn copied_set(files: &[&str], folder: &Path) -> Vec<PathBuf> {
+    files.iter().map(|file| copied(&testkit::testdata(file), folder)).collect()
+}
+
+const SAFETENSORS_SET: [&str; 6] = [
+    "safetensors/set.safetensors.index.json",
+    "safetensors/set-00001-of-00005.safetensors",
+    "safetensors/set-00002-of-00005.safetensors",
+    "safetensors/set-00003-of-00005.safetensors",
+    "safetensors/set-00004-of-00005.safetensors",
+    "safetensors/set-00005-of-00005.safetensors",
+];
+
+#[test]
+fn a_file_of_a_set_is_not_edited_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = copied_set(&SAFETENSORS_SET, folder.path());
+    let bytes = fs::read(&paths[1]).unwrap();
+    let mut options = EditOptions::default();
+    options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
+    let error = run(&paths[1], &options).unwrap_err();
+    assert!(matches!(&error, Error::NotEditable { why, .. } if why.contains("set.safetensors.index.json")));
+    assert_eq!(fs::read(&paths[1]).unwrap(), bytes);
+    fs::remove_file(&paths[0]).unwrap();
+    run(&paths[1], &options).unwrap();
+}
+
+#[test]
+fn a_set_is_not_read_through_a_file_that_is_being_edited() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = copied_set(&SAFETENSORS_SET, folder.path());
+    fs::write(modelfmt_core::edit::journal_of(&paths[3]), b"MFMTUNDO").unwrap();
+    let model = Model::open(&paths[0]).unwrap();
+    let text = model.open_all().unwrap_err();
+    let text = text.to_string() + &source_of(&text);
+    assert!(text.contains("interrupted") && text.contains("set-00003"), "{text}");
+}

@@ -40,6 +40,13 @@ impl Edit {
             );
             return Err(not_editable(why));
         }
+        if let Some(index) = crate::folder::index_of(&path) {
+            let why = format!(
+                "it is a file of the model that {} lists, and what that says of it would be wrong afterwards; convert that with other metadata instead",
+                index.display()
+            );
+            return Err(not_editable(why));
+        }
         let editor = format.driver().and_then(|driver| driver.edit);
         let Some(editor) = editor else {
             return Err(not_editable(format!("{format} is only read; convert it, to edit what comes of it")));

@@ -1,0 +1,26 @@
+//! Files that no edit is changing.
+
+use std::io;
+
+use modelfmt_core::source::{FileSource, Files, Folder};
+
+/// The files of a set, but none that is being edited.
+pub(crate) struct Settled(pub(crate) Folder);
+
+impl Files for Settled {
+    type Source = FileSource;
+
+    fn open(&self, path: &str) -> io::Result<FileSource> {
+        let source = self.0.open(path)?;
+        let file = self.0.path().join(path);
+        if modelfmt_core::edit::is_interrupted(&file) {
+            let journal = modelfmt_core::edit::journal_of(&file);
+            let name = journal.file_name().unwrap_or_default().to_string_lossy();
+            let text = format!(
+                "an edit of it was interrupted, or is going on; {name} has what undoes it, and another edit of it does that first"
+            );
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+        }
+        Ok(source)
+    }
+}
