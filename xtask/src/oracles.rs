@@ -42,7 +42,9 @@ const CXX_FLAGS: &[&str] =
 const GENERATIONS: &[&str] = &["magnetron==0.1.6", "magnetron==0.1.9", "magnetron==0.2.2"];
 
 /// The tool for OpenSSF Model Signing, in a folder of its own too. It imports pyopenssl, and no package that it asks for brings it.
-const SIGNING: &[&str] = &["model-signing==1.1.1", "pyopenssl==26.4.0"];
+/// The other two it asks for itself; the reader of sealed files works with these versions.
+const SIGNING: &[&str] =
+    &["model-signing==1.1.1", "pyopenssl==26.4.0", "cryptography==50.0.2", "blake3==1.0.11"];
 
 /// Fails unless every oracle loads; magnetron's part in C and openinfer-oinf's modules (which go by other
 /// names than the package) are the ones that may not.

@@ -77,7 +77,11 @@ fn files_of_ours_are_read_by_the_oracle() {
         }
     }
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let seen = json::parse(testkit::python(include_str!("oracle/read.py"), &paths).as_bytes()).unwrap();
+    let seen = json::parse(
+        testkit::python(concat!(include_str!("oracle/lz4.py"), include_str!("oracle/read.py")), &paths)
+            .as_bytes(),
+    )
+    .unwrap();
     let seen = seen.as_array().unwrap();
     assert_eq!(seen.len(), expected.len());
     for (file, (written, name)) in seen.iter().zip(expected) {
