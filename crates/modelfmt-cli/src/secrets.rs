@@ -2,14 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey, VerifyingKey};
+use modelfmt::apr2::seal::{
+    Access, Identity, Passphrase, RawKey, Recipient, SealOptions, SigningKey, VerifyingKey,
+};
 use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
-use crate::args::OpenArgs;
+use crate::args::{ConvertOptionArgs, OpenArgs, SealingArgs};
 use crate::failure::{Failure, Result};
+use crate::keys;
 use crate::streams::is_dash;
 
 /// No key or passphrase is longer.
@@ -17,12 +21,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// What is demanded of a sealed file and what opens it, if anything was given.
 pub(crate) fn access(args: &OpenArgs) -> Result<Option<Access>> {
-    let all = args.identity.iter().chain(&args.passphrase_file).chain(&args.key_file);
-    if all.filter(|path| is_dash(path)).count() > 1 {
-        return Err(Failure::Usage(
-            "-: standard input is read once, and two secrets are to come from it".to_owned(),
-        ));
-    }
+    one_from_stdin(args.identity.iter().chain(&args.passphrase_file).chain(&args.key_file))?;
     let mut access = Access::new();
     for path in &args.key {
         access = access.trust(verifying_key(path)?);
@@ -49,6 +48,90 @@ pub(crate) fn access(args: &OpenArgs) -> Result<Option<Access>> {
     Ok(is_given.then_some(access))
 }
 
+/// Who can open what is written, and who signs it, if anybody.
+pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<SealOptions>> {
+    let ConvertOptionArgs { sealing, open, .. } = how;
+    one_from_stdin(files(how).iter())?;
+    if !encrypts {
+        let old = sealing.old_passphrase_file.iter().chain(&sealing.old_key_file);
+        if !sealing.to_recipient.is_empty()
+            || !sealing.key_id.is_empty()
+            || sealing.hide_index
+            || old.count() > 0
+        {
+            let why = "OUT is not to be encrypted; --seal does that. Without it --passphrase-file and --key-file open IN";
+            return Err(Failure::Usage(format!(
+                "--to-recipient, --key-id, --hide-index, --old-passphrase-file, --old-key-file: {why}"
+            )));
+        }
+        if sealing.sign.is_empty() && sealing.revision.is_none() {
+            return Ok(None);
+        }
+    } else if sealing.to_recipient.is_empty() && open.passphrase_file.is_empty() && open.key_file.is_empty() {
+        let why = "nobody could open OUT: give --to-recipient, --passphrase-file or --key-file; to sign without encrypting, \
+                   use `modelfmt convert --sign`";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    if sealing.revision.is_some() && sealing.sign.is_empty() {
+        return Err(Failure::Usage(
+            "--revision: it is what a signer vouches for; give --sign too".to_owned(),
+        ));
+    }
+    let mut options = SealOptions::new().hide_index(sealing.hide_index);
+    for path in &sealing.sign {
+        options = options.sign(signing_key(path)?);
+    }
+    if let Some(revision) = sealing.revision {
+        options = options.revision(revision);
+    }
+    if encrypts { openers(options, sealing, open).map(Some) } else { Ok(Some(options)) }
+}
+
+/// Adds all who can open what is written.
+fn openers(mut options: SealOptions, sealing: &SealingArgs, open: &OpenArgs) -> Result<SealOptions> {
+    for path in &sealing.to_recipient {
+        options = options.recipient(recipient(path)?);
+    }
+    for path in &open.passphrase_file {
+        options = options.passphrase(passphrase(path)?);
+    }
+    let (keys, ids) = (&open.key_file, &sealing.key_id);
+    if !ids.is_empty() && ids.len() != keys.len() {
+        let why = format!("{} for {} --key-file; give one for each, in their order", ids.len(), keys.len());
+        return Err(Failure::Usage(format!("--key-id: {why}")));
+    }
+    let ids = ids.iter().map(String::as_str).chain(std::iter::repeat(""));
+    for (path, id) in keys.iter().zip(ids) {
+        options = options.raw_key(raw_key(path)?, id);
+    }
+    Ok(options)
+}
+
+/// The files that hold keys and passphrases, which no output may replace.
+pub(crate) fn files(how: &ConvertOptionArgs) -> Vec<PathBuf> {
+    let ConvertOptionArgs { sealing, open, .. } = how;
+    let lists = [
+        &sealing.to_recipient,
+        &sealing.sign,
+        &sealing.old_passphrase_file,
+        &sealing.old_key_file,
+        &open.identity,
+        &open.passphrase_file,
+        &open.key_file,
+        &open.key,
+    ];
+    lists.into_iter().flatten().cloned().collect()
+}
+
+fn one_from_stdin<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result {
+    if paths.filter(|path| is_dash(path)).count() > 1 {
+        return Err(Failure::Usage(
+            "-: standard input is read once, and two secrets are to come from it".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 fn bad(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("{}: {why}", path.display()))
 }
@@ -60,6 +143,28 @@ fn verifying_key(path: &Path) -> Result<VerifyingKey> {
     let bytes =
         bytes.ok_or_else(|| bad(path, "APR2 files are signed with Ed25519 keys, and this is another"))?;
     VerifyingKey::from_bytes(bytes).map_err(|error| bad(path, error))
+}
+
+/// A private key that signs.
+pub(crate) fn signing_key(path: &Path) -> Result<SigningKey> {
+    let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
+    let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
+    let bytes = bytes.ok_or_else(|| {
+        let found = key.key_type();
+        bad(path, format!("signatures inside APR2 files are of ed25519 keys, and this is a {found} key"))
+    })?;
+    Ok(SigningKey::from_bytes(bytes))
+}
+
+/// Somebody who can open what is written.
+fn recipient(path: &Path) -> Result<Recipient> {
+    let key = PublicKey::read(path).map_err(|error| keys::failed(&error))?;
+    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
+    let bytes = bytes.ok_or_else(|| {
+        let found = key.key_type();
+        bad(path, format!("files are encrypted for x25519 keys, and this is a {found} key"))
+    })?;
+    Recipient::from_bytes(bytes).map_err(|error| bad(path, error))
 }
 
 fn identity(path: &Path) -> Result<Identity> {
@@ -102,14 +207,32 @@ fn text(path: &Path) -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// All bytes of a small file, wiped afterwards.
+/// All bytes of a small file, wiped afterwards. Standard input is read once and kept, for commands that open several models.
 fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
+    if !is_dash(path) {
+        return read(File::open(path), path);
+    }
+    let mut kept = STDIN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bytes) = kept.as_ref() {
+        return Ok(bytes.clone());
+    }
+    let bytes = read(Ok(io::stdin().lock()), path)?;
+    *kept = Some(bytes.clone());
+    Ok(bytes)
+}
+
+/// The secret that came from standard input.
+static STDIN: Mutex<Option<Zeroizing<Vec<u8>>>> = Mutex::new(None);
+
+/// Whether standard input had a secret, and so no model.
+pub(crate) fn is_stdin_taken() -> bool {
+    STDIN.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+}
+
+fn read(file: io::Result<impl Read>, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     // Room for all of it, so that no copy is left behind when it grows.
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(LONGEST + 1).unwrap_or(1 << 16)));
-    let read = match is_dash(path) {
-        true => io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes),
-        false => File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)),
-    };
+    let read = file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
     read.map_err(|error| bad(path, error))?;
     if bytes.len() as u64 > LONGEST {
         return Err(bad(path, "is too long to be a key or a passphrase"));

@@ -18,7 +18,7 @@ use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 #[cfg(feature = "remote")]
 use crate::remote::Remote;
-use crate::stop;
+use crate::{secrets, stop};
 
 /// Bytes that are copied at once.
 const PIECE: usize = 1 << 20;
@@ -168,6 +168,10 @@ fn stream(path: &Path) -> Result<Option<FileSource>> {
     let file = if is_dash(path) {
         if io::stdin().is_terminal() {
             return Err(Failure::Usage("-: standard input is a terminal; send a model into it".to_owned()));
+        }
+        if secrets::is_stdin_taken() {
+            let why = "-: standard input had a key or a passphrase, and is read once; name the model's file";
+            return Err(Failure::Usage(why.to_owned()));
         }
         stdin().map_err(failed)?
     } else if is_pipe(path) {

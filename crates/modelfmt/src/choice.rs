@@ -66,6 +66,10 @@ pub enum Choice {
     Outboard,
     /// [`ConvertOptions::reserve`](crate::ConvertOptions::reserve).
     Reserve,
+    /// Who can open what is written: `ConvertOptions::seal`.
+    Seal,
+    /// Who signs what is written: `ConvertOptions::seal`.
+    Sign,
     /// New names of tensors: [`RenameRule`](crate::convert::RenameRule).
     Rename,
     /// Metadata that an edit sets: [`EditOptions::set`](crate::edit::EditOptions::set).
@@ -111,6 +115,8 @@ impl Choice {
             Self::ExtendedTypes => "allow_extended_types",
             Self::Outboard => "outboard",
             Self::Reserve => "reserve",
+            Self::Seal => "seal",
+            Self::Sign => "sign",
             Self::Rename => "rename",
             Self::Set => "set",
             Self::Unset => "unset",

@@ -26,6 +26,15 @@ impl OpenOptions {
 }
 
 impl Model {
+    /// Whether its values are encrypted in its file, which may have been opened with a key. Only APR2 files are. Of a set, its first
+    /// file says so.
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.members()
+            .all(|model| model.container().details().is_ok_and(|details| details.get("encryption").is_some()))
+    }
+
     /// Refuses a file that hides the names of its tensors from everybody without a key.
     pub(crate) fn expect_names(&self) -> Result<()> {
         let seal = self.as_apr2().and_then(|reader| reader.index().seal());

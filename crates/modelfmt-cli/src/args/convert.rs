@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Arg, Args, ValueHint};
 use modelfmt::convert::{QuantizeRule, RenameRule, ScaleRule, TypeRule};
 use modelfmt::{Format, Target};
 
-use super::OpenArgs;
+use super::{OpenArgs, SealingArgs};
 use crate::formats;
 
 /// Turn a model into another format, losing nothing silently
 #[derive(Debug, Args)]
+#[command(mut_args(for_out_if_sealed))]
 #[command(after_help = "Examples:
   modelfmt convert model.safetensors model.aero --tensor-hashes --control-hash
   modelfmt convert model.safetensors model.apr --compress lz4 --metadata config.json
@@ -22,6 +23,7 @@ use crate::formats;
   modelfmt convert base.safetensors adapter.safetensors both.safetensors
   modelfmt convert folder/ one.safetensors --include 'encoder.*' --rename 'encoder.*=*'
   modelfmt convert model.safetensors model.gguf --stringify --dry-run
+  modelfmt convert model.safetensors sealed.apr --seal --to-recipient key.pub --sign my.key
   modelfmt convert -r models/ converted/ --to aero")]
 pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them; several become one model, with the tensors of
@@ -42,6 +44,17 @@ pub(crate) struct Convert {
     /// what is done: a model is skipped if its files, what was made of it, and the options are as they were. --force converts all
     #[arg(long, short)]
     pub(crate) recursive: bool,
+    /// Encrypt OUT, an APR2 file, for those whom the options under Sealing name. --passphrase-file and --key-file are then for OUT, and
+    /// --old-passphrase-file and --old-key-file for IN
+    #[arg(long, help_heading = "Sealing")]
+    pub(crate) seal: bool,
+    #[command(flatten)]
+    pub(crate) how: ConvertOptionArgs,
+}
+
+/// What `seal` and `unseal` take too.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConvertOptionArgs {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
@@ -158,5 +171,26 @@ pub(crate) struct Convert {
     #[arg(long, help_heading = "Layout")]
     pub(crate) outboard: bool,
     #[command(flatten)]
+    pub(crate) sealing: SealingArgs,
+    #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+/// The help of options that open IN, unless they are for OUT.
+fn for_out_if_sealed(arg: Arg) -> Arg {
+    if arg.get_id() != "passphrase_file" && arg.get_id() != "key_file" {
+        return arg;
+    }
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    arg.help(format!("{help}. With --seal, one that will open OUT"))
+}
+
+/// The help of options that are for OUT.
+pub(super) fn for_out(arg: Arg) -> Arg {
+    let what = match arg.get_id().as_str() {
+        "passphrase_file" => "passphrase",
+        "key_file" => "key, 32 bytes or 64 hex digits,",
+        _ => return arg,
+    };
+    arg.help(format!("A file with a {what} that will open OUT; - is standard input"))
 }

@@ -14,8 +14,11 @@ mod open;
 mod outboard;
 mod plan;
 mod remote;
+mod seal;
+mod sealing;
 mod show;
 mod sign;
+mod unseal;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -23,7 +26,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use beside::BesideArgs;
 pub(crate) use check::Check;
 pub(crate) use completions::{Completions, Man};
-pub(crate) use convert::Convert;
+pub(crate) use convert::{Convert, ConvertOptionArgs};
 pub(crate) use diff::Diff;
 pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
@@ -33,8 +36,11 @@ pub(crate) use open::OpenArgs;
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use seal::Seal;
+pub(crate) use sealing::SealingArgs;
 pub(crate) use show::Show;
 pub(crate) use sign::Sign;
+pub(crate) use unseal::Unseal;
 pub(crate) use verify::Verify;
 
 use crate::formats;
@@ -86,6 +92,8 @@ pub(crate) enum Command {
     Outboard(Outboard),
     Plan(Plan),
     Sign(Sign),
+    Seal(Box<Seal>),
+    Unseal(Box<Unseal>),
     Keygen(Keygen),
     Completions(Completions),
     Man(Man),
@@ -100,7 +108,9 @@ impl Command {
             Self::Verify(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Plan(args) => args.json,
-            Self::Convert(args) => args.json,
+            Self::Convert(args) => args.how.json,
+            Self::Seal(args) => args.how.json,
+            Self::Unseal(args) => args.how.json,
             Self::Show(args) => args.json,
             Self::Extract(_)
             | Self::Edit(_)

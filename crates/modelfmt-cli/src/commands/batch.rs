@@ -26,7 +26,7 @@ pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quie
     let [folder] = args.inputs.as_slice() else {
         return Err(Failure::Usage("-r: give one folder to read and one to write".to_owned()));
     };
-    if args.open.pin.is_some() {
+    if args.how.open.pin.is_some() {
         return Err(Failure::Usage("--pin: it is of one file; give it without -r".to_owned()));
     }
     if !folder.is_dir() || args.output.is_file() {
@@ -65,7 +65,7 @@ impl<'a> Batch<'a> {
         folder: &'a Path,
         quiet: bool,
     ) -> Self {
-        let done = if args.force { HashMap::new() } else { listed(&args.output) };
+        let done = if args.how.force { HashMap::new() } else { listed(&args.output) };
         let outputs = HashMap::new();
         Self { args, target, options, folder, quiet, done, outputs, converted: 0, skipped: 0, failed: 0 }
     }
@@ -94,7 +94,7 @@ impl<'a> Batch<'a> {
             Ok(()) => Ok(()),
             Err(failure @ (Failure::Usage(_) | Failure::Output(_))) => Err(failure),
             Err(failure) => {
-                failure.report(self.args.json);
+                failure.report(self.args.how.json);
                 self.failed += 1;
                 Ok(())
             }
@@ -113,7 +113,7 @@ impl<'a> Batch<'a> {
                 input.display()
             )));
         }
-        let model = streams::open_for_copy(input, args.no_verify, &args.open)?;
+        let model = streams::open_for_copy(input, args.how.no_verify, &args.how.open)?;
         let key = relative.to_string_lossy().into_owned();
         let job = self.job(&model);
         if self.is_done(&key, &job) {
@@ -122,18 +122,20 @@ impl<'a> Batch<'a> {
         }
         let total = super::nbytes(&model);
         let what = format!("converting {}", Printable(&key));
-        let bar = if args.json { Progress::lines(total, quiet) } else { Progress::new(&what, total, quiet) };
-        let place = Place::new(&output, args.dry_run)?;
-        let converted = bar.run(|work| convert(&place.path, args.dry_run, &model, target, options, work))?;
+        let bar =
+            if args.how.json { Progress::lines(total, quiet) } else { Progress::new(&what, total, quiet) };
+        let place = Place::new(&output, args.how.dry_run)?;
+        let converted =
+            bar.run(|work| convert(&place.path, args.how.dry_run, &model, target, options, work))?;
         let notes = notes(args, target, &converted);
-        let done = Done { output: &output, converted: &converted, notes, is_dry: args.dry_run, begun };
-        if args.json {
+        let done = Done { output: &output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
+        if args.how.json {
             done.print_json()?;
         } else {
             done.say(quiet)?;
         }
         self.converted += 1;
-        if !args.dry_run {
+        if !args.how.dry_run {
             let parent = output.parent().unwrap_or(Path::new(""));
             let made = converted.files.iter().map(|file| parent.join(&file.path));
             self.list(&key, job, states(made))?;
@@ -145,7 +147,9 @@ impl<'a> Batch<'a> {
     fn job(&self, model: &Model) -> Object {
         let mut options = self.options.clone();
         options.overwrite = Overwrite::Refuse;
-        let how = format!("{} {} {options:?}", env!("CARGO_PKG_VERSION"), self.target);
+        // Options show no secret, so that a new passphrase in the same file shows only in the file's time.
+        let inputs = json::to_string(&states(options.inputs.iter().cloned())).unwrap_or_default();
+        let how = format!("{} {} {options:?} {inputs}", env!("CARGO_PKG_VERSION"), self.target);
         let how = blake3::hash(how.as_bytes()).to_hex().to_string();
         Object::from_iter([("options", Value::from(how)), ("files", states(model.input_paths()))])
     }
@@ -182,7 +186,7 @@ impl<'a> Batch<'a> {
             return Err(Failure::Input("there is no model to convert".to_owned()));
         }
         if !self.quiet {
-            let would = if self.args.dry_run { "would be " } else { "" };
+            let would = if self.args.how.dry_run { "would be " } else { "" };
             let done = if skipped == 0 { String::new() } else { format!(", {skipped} done before") };
             let others = found.others + found.foreign.len();
             let (s, other) = (plural(converted), plural(others));

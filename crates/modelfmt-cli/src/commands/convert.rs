@@ -13,16 +13,40 @@ use crate::args::Convert;
 use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
-use crate::streams;
+use crate::{secrets, streams};
 
-pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
+pub(crate) fn run(args: Convert, quiet: bool) -> Result {
+    run_if(args, quiet, |_| Ok(()))
+}
+
+/// Converts a model that is encrypted.
+pub(super) fn run_of_sealed(args: Convert, quiet: bool) -> Result {
+    run_if(args, quiet, |model| {
+        if model.is_encrypted() {
+            return Ok(());
+        }
+        let path = model.path().display();
+        Err(Failure::Input(format!(
+            "{path}: is not encrypted; `modelfmt convert` writes it in another format"
+        )))
+    })
+}
+
+/// Converts a model that is as it must be.
+fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result) -> Result {
     let begun = Instant::now();
-    let target = target(args)?;
-    let options = options(args)?;
+    let target = target(&args)?;
+    let options = options(&args)?;
+    if args.seal {
+        // Those were for OUT.
+        args.how.open.passphrase_file = std::mem::take(&mut args.how.sealing.old_passphrase_file);
+        args.how.open.key_file = std::mem::take(&mut args.how.sealing.old_key_file);
+    }
+    let args = &args;
     if args.recursive && streams::is_dash(&args.output) {
         return Err(Failure::Usage("-: -r writes a folder; name one".to_owned()));
     }
-    if args.json && !args.dry_run && streams::is_dash(&args.output) {
+    if args.how.json && !args.how.dry_run && streams::is_dash(&args.output) {
         return Err(Failure::Usage("--json: standard output takes the model; name a file".to_owned()));
     }
     #[cfg(feature = "remote")]
@@ -31,27 +55,28 @@ pub(crate) fn run(args: &Convert, quiet: bool) -> Result {
         return super::batch::run(args, target, &options, quiet);
     }
     let model = open(args)?;
+    expect(&model)?;
     let total = super::nbytes(&model);
     let bar =
-        if args.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
+        if args.how.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
     let output = &args.output;
     let converted = bar.run(|work| {
         #[cfg(feature = "remote")]
         if let Some(place) = bucket(args)? {
-            return crate::bucket::convert(&place, &args.open, &model, target, &options, work);
+            return crate::bucket::convert(&place, &args.how.open, &model, target, &options, work);
         }
-        convert(output, args.dry_run, &model, target, &options, work)
+        convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
     let notes = notes(args, target, &converted);
-    let done = Done { output, converted: &converted, notes, is_dry: args.dry_run, begun };
-    if args.json { done.print_json() } else { done.say(quiet) }
+    let done = Done { output, converted: &converted, notes, is_dry: args.how.dry_run, begun };
+    if args.how.json { done.print_json() } else { done.say(quiet) }
 }
 
 /// The URL that is to be written to, if it is one.
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     let Some(place) = crate::remote::location(&args.output)? else { return Ok(None) };
-    if args.dry_run || args.recursive {
+    if args.how.dry_run || args.recursive {
         let text = format!("{place}: --dry-run and -r are for files of this machine; name one, or a folder");
         return Err(Failure::Usage(text));
     }
@@ -63,11 +88,12 @@ fn open(args: &Convert) -> Result<Model> {
     if args.inputs.iter().filter(|input| streams::is_dash(input)).count() > 1 {
         return Err(Failure::Usage("-: given twice, and standard input is read once".to_owned()));
     }
-    if let (Some(pin), [_, _, ..]) = (args.open.pin, args.inputs.as_slice()) {
+    if let (Some(pin), [_, _, ..]) = (args.how.open.pin, args.inputs.as_slice()) {
         let why = "is what one file must be, and there are several; convert a pinned one alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
-    let models = args.inputs.iter().map(|input| streams::open_for_copy(input, args.no_verify, &args.open));
+    let models =
+        args.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &args.how.open));
     Ok(Model::merged(models.collect::<Result<Vec<_>>>()?)?)
 }
 
@@ -99,50 +125,55 @@ fn target(args: &Convert) -> Result<Format> {
 }
 
 fn options(args: &Convert) -> Result<ConvertOptions> {
+    let how = &args.how;
     let mut options = ConvertOptions::default();
-    options.widen = args.widen;
+    options.widen = how.widen;
     options.version = args.to.as_ref().and_then(|target| target.version.clone());
-    options.cast.clone_from(&args.cast);
-    options.dequantize.clone_from(&args.dequantize);
-    options.scales.clone_from(&args.scale);
-    options.quantize.clone_from(&args.quantize);
-    options.no_verify = args.no_verify;
-    options.lossy = args.lossy;
-    options.stringify = args.stringify;
-    options.allow_ties = args.allow_ties;
-    options.allow_extended_types = args.allow_extended_types;
-    options.metadata = args.metadata.as_deref().map(metadata).transpose()?;
-    options.sizevars = sizevars(&args.sizevar)?;
-    options.declare = args.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
-    options.model_name.clone_from(&args.model_name);
-    options.architecture.clone_from(&args.architecture);
-    options.model_type.clone_from(&args.model_type);
-    options.include.clone_from(&args.include);
-    options.exclude.clone_from(&args.exclude);
-    options.rename.clone_from(&args.rename);
-    options.dedupe = args.dedupe;
-    options.shard_size = args.shard_size;
-    options.reserve = args.reserve;
-    options.control_hash = args.control_hash;
-    options.page_hashes = args.page_hashes;
-    options.tensor_hashes = args.tensor_hashes;
-    options.uuid = args.uuid.as_deref().map(uuid).transpose()?;
-    options.no_zstd = args.no_zstd;
-    options.compress = args.compress.as_deref().map(|word| match word {
+    options.cast.clone_from(&how.cast);
+    options.dequantize.clone_from(&how.dequantize);
+    options.scales.clone_from(&how.scale);
+    options.quantize.clone_from(&how.quantize);
+    options.no_verify = how.no_verify;
+    options.lossy = how.lossy;
+    options.stringify = how.stringify;
+    options.allow_ties = how.allow_ties;
+    options.allow_extended_types = how.allow_extended_types;
+    options.metadata = how.metadata.as_deref().map(metadata).transpose()?;
+    options.sizevars = sizevars(&how.sizevar)?;
+    options.declare = how.declare.iter().map(|text| declared(text)).collect::<Result<_>>()?;
+    options.model_name.clone_from(&how.model_name);
+    options.architecture.clone_from(&how.architecture);
+    options.model_type.clone_from(&how.model_type);
+    options.include.clone_from(&how.include);
+    options.exclude.clone_from(&how.exclude);
+    options.rename.clone_from(&how.rename);
+    options.dedupe = how.dedupe;
+    options.shard_size = how.shard_size;
+    options.reserve = how.reserve;
+    options.control_hash = how.control_hash;
+    options.page_hashes = how.page_hashes;
+    options.tensor_hashes = how.tensor_hashes;
+    options.uuid = how.uuid.as_deref().map(uuid).transpose()?;
+    options.no_zstd = how.no_zstd;
+    options.compress = how.compress.as_deref().map(|word| match word {
         "lz4" => Compression::Lz4,
         _ => Compression::None,
     });
-    options.align = args.align;
-    options.checksum = args.checksum.as_deref().map(|word| match word {
+    options.align = how.align;
+    options.checksum = how.checksum.as_deref().map(|word| match word {
         "crc32c" => MagChecksum::Crc32c,
         _ => MagChecksum::Crc32,
     });
-    options.outboard = args.outboard;
-    options.inputs.extend(args.metadata.clone());
+    options.outboard = how.outboard;
+    options.inputs.extend(how.metadata.clone());
+    if let Some(seal) = secrets::seal(args.seal, how)? {
+        options.seal = Some(seal);
+        options.inputs.extend(secrets::files(how));
+    }
     if args.inputs.iter().any(|input| streams::is_dash(input)) {
         options.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
     }
-    options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    options.overwrite = if how.force { Overwrite::Replace } else { Overwrite::Refuse };
     Ok(options)
 }
 

@@ -12,8 +12,10 @@ pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod outboard;
 pub(crate) mod plan;
+pub(crate) mod seal;
 pub(crate) mod show;
 pub(crate) mod sign;
+pub(crate) mod unseal;
 pub(crate) mod verify;
 
 use std::io::{self, BufWriter, Write};

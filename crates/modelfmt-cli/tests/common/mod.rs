@@ -75,3 +75,75 @@ pub(crate) fn run(command: &mut Command) -> Run {
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name).canonicalize().expect(name)
 }
+
+/// A folder with keys and passphrases, whose contents the program must never print.
+pub(crate) struct Secrets {
+    folder: tempfile::TempDir,
+    known: std::cell::RefCell<Vec<String>>,
+}
+
+impl Secrets {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self { folder, known: std::cell::RefCell::default() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Writes a secret of text.
+    pub(crate) fn secret(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a file");
+        self.known.borrow_mut().extend(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()));
+        path
+    }
+
+    /// Writes a key of 32 bytes.
+    pub(crate) fn raw(&self, name: &str) -> String {
+        let key: Vec<u8> = (0..32).map(|n: u8| n.wrapping_mul(37) ^ 0x5a).collect();
+        let path = self.path(name);
+        std::fs::write(&path, &key).expect("a file");
+        self.known.borrow_mut().push(key.iter().map(|byte| format!("{byte:02x}")).collect());
+        path
+    }
+
+    /// Has the program make a key.
+    pub(crate) fn key(&self, key_type: &str, name: &str) -> String {
+        let path = self.path(name);
+        self.ok(&["keygen", "--type", key_type, "-o", &path]);
+        let pem = std::fs::read_to_string(&path).expect("a key");
+        let key = modelfmt_keys::PrivateKey::from_pem(&pem).expect("a key");
+        let mut known = self.known.borrow_mut();
+        known.extend(pem.lines().filter(|line| !line.starts_with('-')).map(str::to_owned));
+        known.push(key.secret().iter().map(|byte| format!("{byte:02x}")).collect());
+        path
+    }
+
+    /// Runs the program, and looks for secrets in all that it prints.
+    #[track_caller]
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        self.without_secrets(modelfmt(args))
+    }
+
+    /// Asserts that it did its job, and gives what it printed.
+    #[track_caller]
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        self.run(args).ok()
+    }
+
+    /// Runs a line of the shell.
+    #[track_caller]
+    pub(crate) fn shell(&self, script: &str) -> Run {
+        self.without_secrets(run(Command::new("sh").args(["-c", script])))
+    }
+
+    #[track_caller]
+    fn without_secrets(&self, run: Run) -> Run {
+        for secret in self.known.borrow().iter() {
+            assert!(!run.stdout.contains(secret) && !run.stderr.contains(secret), "a secret is printed");
+        }
+        run
+    }
+}

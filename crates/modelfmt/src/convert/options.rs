@@ -89,6 +89,10 @@ pub struct ConvertOptions {
     pub no_zstd: bool,
     /// APR2: whether tensors are compressed. They are not, if not given.
     pub compress: Option<Compression>,
+    /// APR2: who signs what is written, and who can open it. It is encrypted if anybody is named who can; a set is signed as one.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    pub seal: Option<apr2::seal::SealOptions>,
     /// The alignment of tensors in bytes. APR2: 32 or 64; 64, if not given. GGUF: a power of two; that of the source, if not given and
     /// it is GGUF, else 32.
     pub align: Option<u32>,
@@ -262,6 +266,10 @@ impl ConvertOptions {
             (Choice::Align, self.align.is_some()),
             (Choice::Checksum, self.checksum.is_some()),
             (Choice::ExtendedTypes, self.allow_extended_types),
+            #[cfg(feature = "seal")]
+            (Choice::Seal, self.seal.as_ref().is_some_and(apr2::seal::SealOptions::encrypts)),
+            #[cfg(feature = "seal")]
+            (Choice::Sign, self.seal.as_ref().is_some_and(|seal| !seal.encrypts())),
         ];
         choices.into_iter().filter(|(_, is_chosen)| *is_chosen).map(|(choice, _)| choice)
     }

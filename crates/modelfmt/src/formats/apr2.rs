@@ -81,6 +81,8 @@ const CHOICES: &[Choice] = &[
     Choice::Compress,
     Choice::Align,
     Choice::Reserve,
+    Choice::Seal,
+    Choice::Sign,
 ];
 
 #[cfg(feature = "apr2")]
@@ -112,8 +114,12 @@ mod on {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<(), JobError> {
-        let plan = Plan::new(job.specs(), &metadata(job), &options(job));
-        Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+        let plan = Plan::new(job.specs(), &metadata(job), &options(job))?;
+        #[cfg(feature = "seal")]
+        if let Some(seal) = &job.options.seal {
+            return Ok(plan.write_sealed(seal, data, sink, work).map(|_| ())?);
+        }
+        Ok(plan.write(data, sink, work)?)
     }
 
     pub(super) fn write_set(
@@ -128,8 +134,12 @@ mod on {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
-        let plan = SetPlan::new(name, job.specs(), &metadata(job), &options);
-        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
+        let plan = SetPlan::new(name, job.specs(), &metadata(job), &options)?;
+        #[cfg(feature = "seal")]
+        if let Some(seal) = &job.options.seal {
+            return Ok(plan.write_sealed(seal, data, &files, work)?);
+        }
+        Ok(plan.write(data, &files, work)?)
     }
 
     fn metadata(job: &Job<'_>) -> Metadata {
