@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::docs::Part;
 use crate::run::{Result, exec, step};
-use crate::{oracles, workspace};
+use crate::{oracles, python, workspace};
 
 /// The documents that show what was measured, and the tables that the measurements leave for them.
 const TABLES: &[(Part, &str)] = &[
@@ -21,8 +21,12 @@ const END: &str = "<!-- end -->";
 /// What part of the measurements, or small ones, no table may show.
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
-/// Runs the measurements with `args`; with `--write` among them the documents get what was measured.
+/// Runs the measurements with `args`; with `--write` among them the documents get what was measured. With `--python` first, those of
+/// the Python package.
 pub(crate) fn run(args: &[OsString]) -> Result {
+    if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--python") {
+        return python::bench(args);
+    }
     let (writes, args): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--write");
     let is_partial = |arg: &&OsString| PARTIAL.iter().any(|name| arg.to_string_lossy().starts_with(name));
     if let Some(arg) = args.iter().find(|arg| !writes.is_empty() && is_partial(arg)) {

@@ -1,10 +1,12 @@
 //! `cargo xtask python`: builds the Python package and runs its tests and checks, in environments below `target/python/`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::docs::Part;
 use crate::run::{self, Result, exec, step};
-use crate::workspace;
+use crate::{servers, workspace};
 
 /// The workspace of the package.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-py/Cargo.toml";
@@ -31,19 +33,57 @@ const PYRIGHT: &str = "pyright@1.1.414";
 /// The tests of safetensors itself, which only its source package has.
 const SAFETENSORS: &str = "safetensors==0.8.0";
 
+/// The table of what [`bench`] measures.
+const TABLE: Part = Part {
+    file: "docs/PERFORMANCE.md",
+    begin: "<!-- made by `cargo xtask bench --python --write` -->",
+    end: "<!-- end -->",
+};
+const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is faster by | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+
 /// With the interpreter of Debian's own packages, of which python3-torch is one: PyPI's torch has several GB.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
 
 /// Builds, tests and checks the package. With `release` it is installed as a user installs it, by `pip install`.
 pub(crate) fn run(release: bool) -> Result {
-    let python = install()?;
+    let (python, servers) = (install()?, servers::install()?);
     let wheel = build(&python, release)?;
     reinstall(&python, &wheel)?;
     step("python: tests");
-    exec(pytest(&python).arg("tests"))?;
-    torch(&wheel)?;
+    exec(pytest(&python, &servers).arg("tests"))?;
+    step("python: the measurements work");
+    exec(measure(&python).arg("--quick"))?;
+    torch(&wheel, &servers)?;
     check(&python)
+}
+
+/// Measures a release build beside other packages. With `--write` among `args` the table goes into the documents.
+pub(crate) fn bench(args: &[OsString]) -> Result {
+    let writes = args.iter().any(|arg| arg == "--write");
+    let args: Vec<_> = args.iter().filter(|arg| *arg != "--write").collect();
+    if let Some(arg) = args.first().filter(|_| writes) {
+        return Err(format!("--write is for all of it, without {}", arg.display()).into());
+    }
+    let python = install()?;
+    let wheel = build(&python, true)?;
+    reinstall(&python, &wheel)?;
+    step("python: measurements");
+    let part = dir().join("bench.md");
+    let mut table = TABLE_HEAD.to_owned();
+    exec(measure(&python).args(&args).arg("--table").arg(&part))?;
+    table.push_str(&fs::read_to_string(&part)?);
+    if let Some(torch) = with_torch(&wheel)? {
+        exec(measure(&torch).args(&args).arg("--torch").arg("--table").arg(&part))?;
+        table.push_str(&fs::read_to_string(&part)?);
+    }
+    if writes { TABLE.write(&table) } else { Ok(()) }
+}
+
+fn measure(python: &Path) -> std::process::Command {
+    let mut command = in_package(python);
+    command.arg("bench/bench.py");
+    command
 }
 
 fn dir() -> PathBuf {
@@ -57,9 +97,11 @@ fn in_package(program: &Path) -> std::process::Command {
     command
 }
 
-fn pytest(python: &Path) -> std::process::Command {
+/// `servers` is the interpreter that has the S3 server.
+fn pytest(python: &Path, servers: &Path) -> std::process::Command {
     let mut command = in_package(python);
     command.args(["-m", "pytest"]).env("MODELFMT_SAFETENSORS_TESTS", dir().join("safetensors"));
+    command.env(servers::PYTHON, servers);
     command
 }
 
@@ -119,16 +161,23 @@ fn reinstall(python: &Path, wheel: &Path) -> Result {
     pip(python, &["install", "--force-reinstall", "--no-deps"], &[&wheel])
 }
 
-/// The tests with torch, where it is: on Debian, `apt-get install python3-torch`.
-fn torch(wheel: &Path) -> Result {
+/// The tests with torch, where it is.
+fn torch(wheel: &Path, servers: &Path) -> Result {
+    step("python: tests with torch");
+    let Some(python) = with_torch(wheel)? else { return Ok(()) };
+    exec(pytest(&python, servers).args(["tests/test_torch.py", "tests/test_compat.py"]))?;
+    exec(measure(&python).args(["--torch", "--quick"]))
+}
+
+/// An interpreter that has torch and the package, where it is: on Debian, `apt-get install python3-torch`.
+fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
     let system = Path::new(SYSTEM_PYTHON);
     if !run::succeeds(workspace::command(system).args(["-c", "import torch, venv, ensurepip"])) {
         println!(
-            "there is no torch for {SYSTEM_PYTHON}: its tests are left out (apt-get install python3-torch python3-venv)"
+            "there is no torch for {SYSTEM_PYTHON}: what needs it is left out (apt-get install python3-torch python3-venv)"
         );
-        return Ok(());
+        return Ok(None);
     }
-    step("python: tests with torch");
     let venv = dir().join("torch");
     let python = venv.join("bin/python");
     if !run::succeeds(workspace::command(&python).args(["-c", "import pytest, safetensors"])) {
@@ -138,7 +187,7 @@ fn torch(wheel: &Path) -> Result {
         pip(&python, &["install"], TORCH_PACKAGES)?;
     }
     reinstall(&python, wheel)?;
-    exec(pytest(&python).args(["tests/test_torch.py", "tests/test_compat.py"]))
+    Ok(Some(python))
 }
 
 /// Rust's and Python's own checks.

@@ -66,7 +66,7 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let mut errno = None;
     let mut cause: Option<&(dyn StdError + 'static)> = error.source();
     while let Some(inner) = cause {
-        errno = errno.or_else(|| inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error));
+        errno = errno.or_else(|| inner.downcast_ref::<io::Error>().and_then(errno_of));
         let more = inner.to_string();
         if !text.contains(&more) {
             text.push_str(": ");
@@ -81,6 +81,16 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let path = path_of(error).map(|path| path.to_string_lossy().into_owned());
     let made = factory(py).and_then(|make| make.call1((error.code(), text, remedies, errno, path, name)));
     made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The number of the system's error; what a server says has none, and gets that of the same kind.
+fn errno_of(error: &io::Error) -> Option<i32> {
+    let by_kind = match error.kind() {
+        io::ErrorKind::NotFound => Some(2),
+        io::ErrorKind::PermissionDenied => Some(13),
+        _ => None,
+    };
+    error.raw_os_error().or(by_kind)
 }
 
 fn path_of(error: &Error) -> Option<&std::path::Path> {

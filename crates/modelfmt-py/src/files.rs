@@ -2,24 +2,29 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use modelfmt::convert::Saving;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::write::TensorSpec;
-use modelfmt::{Bytes, Conversion, DType, Error, Format, Object, TensorInfo, TensorView};
+use modelfmt::oms::VerifyOptions;
+use modelfmt::{Bytes, Conversion, DType, DiffOptions, Error, Format, Object, TensorInfo, TensorView};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::answers::level as level_of;
 use crate::errors::{Keywords, raise, refuse};
 use crate::model::{Model, nbytes};
+use crate::opening::Opening;
 use crate::options::{object, options, target};
 use crate::raw::{Block, Given, Memory};
+use crate::remote::{Allowed, Place};
+use crate::signed;
 use crate::work::{self, Progress};
 
 /// Converts a model into a file; returns what became of it.
 #[pyfunction]
-#[pyo3(signature = (model, path, format, given, dry_run, threads, progress))]
+#[pyo3(signature = (model, path, format, given, opening, dry_run, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn convert<'py>(
     py: Python<'py>,
@@ -27,6 +32,7 @@ pub(crate) fn convert<'py>(
     path: PathBuf,
     format: &str,
     given: &Bound<'py, PyDict>,
+    opening: &Bound<'py, PyDict>,
     dry_run: bool,
     threads: Option<usize>,
     progress: Option<Bound<'py, PyAny>>,
@@ -34,28 +40,30 @@ pub(crate) fn convert<'py>(
     let target = target(py, format)?;
     let mut options = options(given)?;
     options.version = target.version;
-    let source = model.model();
-    let progress = Progress { callback: progress, total: nbytes(source) };
+    let source = Arc::clone(model.model());
+    let place = Place::new(py, path, allowed(opening)?)?;
+    let progress = Progress { callback: progress, total: nbytes(&source) };
     let result = PyDict::new(py);
     if dry_run {
-        let conversion = py.detach(|| Conversion::new(source, target.format, &options));
-        let conversion = conversion.map_err(|error| raise(py, &error))?;
-        result.set_item("format", conversion.target().name())?;
-        result.set_item("nbytes", conversion.nbytes())?;
+        let planned = work::run(py, threads, &Progress::none(), move |_| {
+            Conversion::new(&source, target.format, &options)
+                .map(|plan| (plan.target().name(), plan.nbytes()))
+        })?;
+        let (format, nbytes) = planned.map_err(|error| raise(py, &error))?;
+        result.set_item("format", format)?;
+        result.set_item("nbytes", nbytes)?;
         return Ok(result);
     }
-    let converted = work::run(py, threads, &progress, |work| {
-        modelfmt::convert(source, target.format, &path, &options, work)
+    let to = place.clone();
+    let converted = work::run(py, threads, &progress, move |work| {
+        let conversion = Conversion::new(&source, target.format, &options)?;
+        to.write(&source, conversion, options.overwrite, work)
     })?;
     let converted = converted.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     result.set_item("format", converted.format.name())?;
     result.set_item("tensors", converted.tensors)?;
-    let folder = path.parent().unwrap_or(std::path::Path::new(""));
-    let files = converted
-        .files
-        .iter()
-        .map(|file| (folder.join(&file.path).to_string_lossy().into_owned(), file.nbytes));
+    let files = converted.files.iter().map(|file| (place.written(file.path.as_ref()), file.nbytes));
     result.set_item("files", files.collect::<Vec<_>>())?;
     let notes: Vec<String> = converted.notes.iter().map(|note| note.in_words(&Keywords)).collect();
     result.set_item("notes", notes)?;
@@ -92,18 +100,23 @@ pub(crate) fn save(
         values.push(bytes);
     }
     let progress = Progress { callback: progress, total };
-    let saved = work::run(py, threads, &progress, |work| {
+    let saved = work::run_to_end(py, threads, &progress, move |work| {
         let saving = Saving::new(target.format, &path, specs, &metadata, &options)?;
-        saving.write(&Values(&values), work)
+        saving.write(&Values(values), work)
     })?;
     saved.map_err(|error| raise(py, &error))?;
     progress.finish()
 }
 
-/// The values that were given, as the writers take them.
-pub(crate) struct Values<'a>(pub(crate) &'a [Given]);
+/// What requests for the file that is written may do.
+fn allowed(opening: &Bound<'_, PyDict>) -> PyResult<Allowed> {
+    Ok(Opening::new(opening)?.allowed)
+}
 
-impl modelfmt::modelfmt_core::write::TensorData for Values<'_> {
+/// The values that were given, as the writers take them.
+pub(crate) struct Values(pub(crate) Vec<Given>);
+
+impl modelfmt::modelfmt_core::write::TensorData for Values {
     fn read(
         &self,
         tensor: usize,
@@ -145,7 +158,7 @@ pub(crate) fn decode(
     bytes: &Bound<'_, PyAny>,
 ) -> PyResult<Memory> {
     let (dtype, given) = described(py, "", dtype, &shape, bytes)?;
-    let decoded = work::run(py, None, &Progress::none(), |_| {
+    let decoded = work::run(py, None, &Progress::none(), move |_| {
         let mut values = AlignedBuf::zeroed(given.len()).map_err(|error| error.to_string())?;
         given.copy(0, &mut values);
         let info = TensorInfo::new("", dtype, &shape).map_err(|error| error.to_string())?;
@@ -162,38 +175,77 @@ pub(crate) fn decode(
 
 /// What verification finds in a file, as JSON; a file that cannot be opened is reported too.
 #[pyfunction]
-#[pyo3(signature = (path, level, threads, progress))]
+#[pyo3(signature = (path, level, given, allow_symlinks, threads, progress))]
 pub(crate) fn verify(
     py: Python<'_>,
     path: PathBuf,
     level: &str,
+    given: &Bound<'_, PyDict>,
+    allow_symlinks: bool,
     threads: Option<usize>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let level = level_of(py, level)?;
     let total = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
     let progress = Progress { callback: progress, total };
-    let report = work::run(py, threads, &progress, |work| modelfmt::verify(&path, level, work))?;
+    let mut opening = Opening::new(given)?;
+    let place = Place::new(py, path, opening.allowed)?;
+    let is_beside = signed::is_beside(&opening, &place);
+    let options = opening.options(py, is_beside)?;
+    let (pin, keys) = (opening.pin, opening.keys);
+    let report = work::run(py, threads, &progress, move |work| match (is_beside, &place) {
+        (true, Place::Path(path)) => {
+            let signatures = VerifyOptions::new().allow_symlinks(allow_symlinks);
+            options.verify_signed(path, level, &keys, &signatures, work)
+        }
+        _ => place.verify(&options, pin, level, work),
+    })?;
     progress.finish()?;
     Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
 }
 
 /// What differs between two models, as JSON.
 #[pyfunction]
-#[pyo3(signature = (a, b, threads, progress))]
+#[pyo3(signature = (a, b, norms, tolerance, ignore_metadata, threads, progress))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn diff(
     py: Python<'_>,
     a: &Model,
     b: &Model,
+    norms: bool,
+    tolerance: Option<f64>,
+    ignore_metadata: bool,
     threads: Option<usize>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let (a, b) = (a.model(), b.model());
-    let progress = Progress { callback: progress, total: nbytes(a) };
-    let diff = work::run(py, threads, &progress, |work| modelfmt::diff(a, b, work))?;
+    if tolerance.is_some_and(|tolerance| tolerance.is_nan() || tolerance < 0.0) {
+        return Err(refuse(py, "usage", "tolerance: it is a number from 0 on, such as 1e-3"));
+    }
+    let mut options = DiffOptions::default();
+    (options.norms, options.tolerance, options.ignore_metadata) = (norms, tolerance, ignore_metadata);
+    let (a, b) = (Arc::clone(a.model()), Arc::clone(b.model()));
+    let progress = Progress { callback: progress, total: nbytes(&a) };
+    let diff = work::run(py, threads, &progress, move |work| modelfmt::diff_with(&a, &b, &options, work))?;
     let diff = diff.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&diff).map_err(io::Error::other)?)
+}
+
+/// What is wrong with the values of a model, as JSON.
+#[pyfunction]
+#[pyo3(signature = (model, threads, progress))]
+pub(crate) fn check(
+    py: Python<'_>,
+    model: &Model,
+    threads: Option<usize>,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let model = Arc::clone(model.model());
+    let progress = Progress { callback: progress, total: nbytes(&model) };
+    let report = work::run(py, threads, &progress, move |work| modelfmt::check(&model, work))?;
+    let report = report.map_err(|error: Error| raise(py, &error))?;
+    progress.finish()?;
+    Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
 }
 
 /// The formats: name, ending, whether it is written.

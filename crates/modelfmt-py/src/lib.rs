@@ -5,19 +5,27 @@
 //! work     long work beside the interpreter: threads, Ctrl-C, progress
 //! answers  levels, patterns, statistics: what is asked in words and answered in objects
 //! errors   errors of the library as exceptions of the package
+//! opening  keywords of opening: pins, keys
+//! remote   models at URLs
+//! signed   signatures beside files, and keys
 //! model    an open model
 //! options  keywords as options of the library
+//! edit     metadata and names, changed without the values
 //! files    whole files: convert, save, verify, inspect, diff
 //! oinf     OINF from what a dataclass holds
 //! ```
 
 mod answers;
+mod edit;
 mod errors;
 mod files;
 mod model;
 mod oinf;
+mod opening;
 mod options;
 mod raw;
+mod remote;
+mod signed;
 mod work;
 
 use std::ffi::OsString;
@@ -46,6 +54,11 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::diff, module)?)?;
     module.add_function(wrap_pyfunction!(files::formats, module)?)?;
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;
+    module.add_function(wrap_pyfunction!(files::check, module)?)?;
+    module.add_function(wrap_pyfunction!(edit::edit, module)?)?;
+    module.add_function(wrap_pyfunction!(edit::recover, module)?)?;
+    module.add_function(wrap_pyfunction!(signed::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(signed::keygen, module)?)?;
     module.add_function(wrap_pyfunction!(oinf::write, module)?)?;
     Ok(())
 }

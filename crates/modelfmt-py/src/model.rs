@@ -1,6 +1,7 @@
 //! An open model: what `modelfmt.Model` is made of.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::answers::{globs, json_of, level as level_of};
-use crate::errors::raise;
+use crate::errors::{raise, refuse};
+use crate::opening::Opening;
 use crate::raw::{Block, Given, Memory, PrivateMap, SharedMap};
+use crate::remote::Place;
+use crate::signed;
 use crate::work::{self, Progress};
 
 /// Bytes that are read at once: a multiple of what a compressed tensor is read in.
@@ -31,6 +35,8 @@ pub(crate) struct Model {
     model: Arc<modelfmt::Model>,
     /// The files that are mapped, by their names in the set; the file itself is "".
     maps: Option<Arc<Maps>>,
+    /// Whether its values come over a network.
+    is_remote: bool,
 }
 
 /// The mapped files of a model.
@@ -70,28 +76,74 @@ fn open_mapped(path: &Path, options: &OpenOptions) -> Result<Model, Error> {
     let source = maps.open("", path).map_err(failed)?;
     let files: SharedFiles = shared_files(MappedFolder { folder: Folder::of(path), maps: Arc::clone(&maps) });
     let model = options.open_source(&path.to_string_lossy(), Box::new(source), Some(files))?;
-    Ok(Model { model: Arc::new(model), maps: Some(maps) })
+    Ok(Model { model: Arc::new(model), maps: Some(maps), is_remote: false })
 }
 
 #[pymethods]
 impl Model {
+    /// Opens the model at a path or a URL.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf, mmap: bool, verify: bool) -> PyResult<Self> {
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        mmap: bool,
+        verify: bool,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let mut opening = Opening::new(given)?;
+        let place = Place::new(py, path, opening.allowed)?;
+        if mmap && place.is_remote() {
+            return Err(refuse(py, "usage", "mmap: what a URL leads to cannot be mapped"));
+        }
+        let is_beside = signed::is_beside(&opening, &place);
         // A checksum of what is not to be verified does not count either.
-        let options = OpenOptions::new().ignore_checksum(!verify);
-        let opened = py.detach(|| match mmap && !path.is_dir() {
-            true => open_mapped(&path, &options),
-            false => options.open(&path).map(|model| Self { model: Arc::new(model), maps: None }),
-        });
-        opened.map_err(|error| raise(py, &error))
+        let options = opening.options(py, is_beside)?.ignore_checksum(!verify);
+        let is_remote = place.is_remote();
+        let (pin, shown) = (opening.pin, place.shown());
+        let open = move || match mmap && !shown.is_dir() {
+            true => open_mapped(&shown, &options),
+            false => {
+                let model = Arc::new(place.open(&options, pin)?);
+                Ok(Self { model, maps: None, is_remote })
+            }
+        };
+        // A pin may be of every byte, and a passphrase takes its time.
+        let opened = match is_remote || !given.is_empty() {
+            true => work::run(py, None, &Progress::none(), move |_| open())?,
+            false => py.detach(open),
+        };
+        let opened = opened.map_err(|error| raise(py, &error))?;
+        if is_beside {
+            signed::demand(py, &opened.model, opening.keys)?;
+        }
+        Ok(opened)
     }
 
     /// Opens the content of a file.
     #[staticmethod]
-    fn of_content(py: Python<'_>, name: &str, content: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn of_content(
+        py: Python<'_>,
+        name: &str,
+        content: &Bound<'_, PyAny>,
+        verify: bool,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
         let source: BoxSource = Box::new(Given::of(content)?);
-        let opened = py.detach(|| OpenOptions::new().open_source(name, source, None));
-        Ok(Self { model: Arc::new(opened.map_err(|error| raise(py, &error))?), maps: None })
+        let opened = py.detach(|| options.open_source(name, source, None));
+        let model = Arc::new(opened.map_err(|error| raise(py, &error))?);
+        Ok(Self { model, maps: None, is_remote: false })
+    }
+
+    /// The path or the URL, without what may be secret in it.
+    #[getter]
+    fn path(&self) -> OsString {
+        self.model.path().as_os_str().to_owned()
+    }
+
+    /// What the file can be pinned by.
+    fn pins(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.ask(py, |model| Ok(model.pins()?.iter().map(ToString::to_string).collect()))
     }
 
     fn __len__(&self) -> usize {
@@ -134,7 +186,11 @@ impl Model {
 
     /// The same, and an error that names the nearest otherwise.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
-        self.model.find(name).map_err(|error| raise(py, &error))
+        if !self.is_remote {
+            return self.model.find(name).map_err(|error| raise(py, &error));
+        }
+        let name = name.to_owned();
+        self.ask(py, move |model| model.find(&name))
     }
 
     /// Name, dtype, shape, length in bytes, whether it has data.
@@ -149,25 +205,25 @@ impl Model {
         py: Python<'_>,
         position: usize,
     ) -> PyResult<(Option<String>, Option<u64>, u64, &'static str)> {
-        let location = self.model.location(position).map_err(|error| raise(py, &error))?;
+        let location = self.ask(py, move |model| model.location(position))?;
         Ok((location.file, location.offset, location.stored_nbytes, location.encoding.name()))
     }
 
     /// Scales and zero points beside a tensor's values, as JSON.
     fn quant(&self, py: Python<'_>, position: usize) -> PyResult<Option<String>> {
-        let quant = py.detach(|| self.model.quant(position)).map_err(|error| raise(py, &error))?;
+        let quant = self.ask(py, move |model| model.quant(position))?;
         quant.map(|quant| json_of(json::to_string(&quant.to_value()))).transpose()
     }
 
     /// As JSON.
     fn metadata(&self, py: Python<'_>) -> PyResult<String> {
-        let value = py.detach(|| self.model.metadata()).map_err(|error| raise(py, &error))?;
+        let value = self.ask(py, modelfmt::Model::metadata)?;
         json_of(json::to_string(&value))
     }
 
     /// As JSON.
     fn details(&self, py: Python<'_>) -> PyResult<String> {
-        let value = py.detach(|| self.model.details()).map_err(|error| raise(py, &error))?;
+        let value = self.ask(py, modelfmt::Model::details)?;
         json_of(json::to_string(&value))
     }
 
@@ -185,32 +241,20 @@ impl Model {
         let total = total.filter(|_| ranges.iter().all(|(_, end)| *end <= nbytes));
         let total = total.ok_or_else(|| PyIndexError::new_err("a range is outside the tensor"))?;
         let mut buffer = buffer(total)?;
-        let model = &*self.model;
-        let read = |work: &Execution<'_>| {
-            let mut rest = &mut *buffer;
-            for (start, end) in ranges {
-                let len = usize::try_from(end - start).unwrap_or_default();
-                let Some((mut piece, after)) = rest.split_at_mut_checked(len) else { break };
-                let mut at = start;
-                while !piece.is_empty() {
-                    let (now, later) = piece.split_at_mut(piece.len().min(PIECE));
-                    model.read_into(position, at, now)?;
-                    if work.advance(now.len() as u64).is_break() {
-                        return Err(cancelled(model));
-                    }
-                    at += now.len() as u64;
-                    piece = later;
-                }
-                rest = after;
+        let gathered = match total <= SHORT && !self.is_remote {
+            true => {
+                let read = py
+                    .detach(|| gather(&self.model, position, &ranges, &mut buffer, &Execution::sequential()));
+                read.map(|()| buffer)
             }
-            Ok(())
+            false => {
+                let model = Arc::clone(&self.model);
+                work::run(py, Some(1), &Progress::none(), move |work| {
+                    gather(&model, position, &ranges, &mut buffer, work).map(|()| buffer)
+                })?
+            }
         };
-        let done = match total <= SHORT {
-            true => py.detach(|| read(&Execution::sequential())),
-            false => work::run(py, Some(1), &Progress::none(), read)?,
-        };
-        done.map_err(|error| raise(py, &error))?;
-        Ok(Memory::new(Block::of_buffer(buffer)))
+        Ok(Memory::new(Block::of_buffer(gathered.map_err(|error| raise(py, &error))?)))
     }
 
     /// The values of several tensors, read on all cores into memory of their own, and checked by what the file says of them.
@@ -230,9 +274,9 @@ impl Model {
         let progress = Progress { callback: progress, total };
         let picks: Vec<Pick> = positions.iter().map(|&position| Pick::whole(position)).collect();
         let options = LoadOptions::new().verify(verify);
-        let model = &*self.model;
-        let loaded = work::run(py, threads, &progress, |work| {
-            load::load(model.container(), &picks, &options, work).map_err(|error| not_loaded(model, error))
+        let model = Arc::clone(&self.model);
+        let loaded = work::run(py, threads, &progress, move |work| {
+            load::load(model.container(), &picks, &options, work).map_err(|error| not_loaded(&model, error))
         })?;
         let (tensors, loaded) = loaded.map_err(|error| raise(py, &error))?;
         progress.finish()?;
@@ -250,7 +294,8 @@ impl Model {
     ) -> PyResult<String> {
         let level = level_of(py, level)?;
         let progress = Progress { callback: progress, total: self.model.container().file_size() };
-        let report = work::run(py, threads, &progress, |work| self.model.verify_with(level, work))?;
+        let model = Arc::clone(&self.model);
+        let report = work::run(py, threads, &progress, move |work| model.verify_with(level, work))?;
         progress.finish()?;
         let checks = serde_json::to_value(&report.checks).map_err(io::Error::other)?;
         let report = serde_json::json!({
@@ -279,8 +324,9 @@ impl Model {
         }
         let total = if hash { nbytes(&self.model) } else { 0 };
         let progress = Progress { callback: progress, total };
-        let text = work::run(py, threads, &progress, |work| {
-            Ok(serde_json::to_string(&self.model.inspect(&options, work)?).map_err(io::Error::other))
+        let model = Arc::clone(&self.model);
+        let text = work::run(py, threads, &progress, move |work| {
+            Ok(serde_json::to_string(&model.inspect(&options, work)?).map_err(io::Error::other))
         })?;
         progress.finish()?;
         Ok(text.map_err(|error: Error| raise(py, &error))??)
@@ -293,19 +339,20 @@ impl Model {
         position: usize,
         threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let model = &*self.model;
-        let stats = work::run(py, threads, &Progress::none(), |work| modelfmt::stats(model, position, work))?;
+        let model = Arc::clone(&self.model);
+        let stats =
+            work::run(py, threads, &Progress::none(), move |work| modelfmt::stats(&model, position, work))?;
         crate::answers::stats(py, &stats.map_err(|error| raise(py, &error))?)
     }
 
     /// What `modelfmt show` prints.
     fn show(&self, py: Python<'_>, names: Vec<String>, threads: Option<usize>) -> PyResult<String> {
-        let model = &*self.model;
-        let text = work::run(py, threads, &Progress::none(), |work| {
+        let model = Arc::clone(&self.model);
+        let text = work::run(py, threads, &Progress::none(), move |work| {
             let mut out = Vec::new();
             match names.is_empty() {
-                true => modelfmt::show(model, &mut out, work)?,
-                false => modelfmt::show_tensors(model, &names, &mut out, work)?,
+                true => modelfmt::show(&model, &mut out, work)?,
+                false => modelfmt::show_tensors(&model, &names, &mut out, work)?,
             }
             Ok(String::from_utf8_lossy(&out).into_owned())
         })?;
@@ -314,13 +361,29 @@ impl Model {
 }
 
 impl Model {
-    pub(crate) fn model(&self) -> &modelfmt::Model {
+    pub(crate) const fn model(&self) -> &Arc<modelfmt::Model> {
         &self.model
+    }
+
+    /// Asks what may have to read the file: at once, or where it comes over a network on another thread, so that Ctrl-C counts.
+    fn ask<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        job: impl FnOnce(&modelfmt::Model) -> Result<T, Error> + Send + 'static,
+    ) -> PyResult<T> {
+        let done = match self.is_remote {
+            false => py.detach(|| job(&self.model)),
+            true => {
+                let model = Arc::clone(&self.model);
+                work::run(py, None, &Progress::none(), move |_| job(&model))?
+            }
+        };
+        done.map_err(|error| raise(py, &error))
     }
 
     fn open_all(&self, py: Python<'_>) -> PyResult<()> {
         if self.model.format().is_set() {
-            py.detach(|| self.model.open_all()).map_err(|error| raise(py, &error))?;
+            self.ask(py, modelfmt::Model::open_all)?;
         }
         Ok(())
     }
@@ -330,7 +393,7 @@ impl Model {
         if let Some(info) = self.model.container().info(position) {
             return Ok(info);
         }
-        py.detach(|| self.model.location(position)).map_err(|error| raise(py, &error))?;
+        self.ask(py, move |model| model.location(position))?;
         let info = self.model.container().info(position);
         info.ok_or_else(|| PyIndexError::new_err(format!("there is no tensor number {position}")))
     }
@@ -339,7 +402,7 @@ impl Model {
     fn valued(&self, py: Python<'_>, position: usize) -> PyResult<TensorInfo<'_>> {
         let info = self.described(py, position)?;
         if !info.has_data {
-            py.detach(|| self.model.tensor_at(position).map(drop)).map_err(|error| raise(py, &error))?;
+            self.ask(py, move |model| model.tensor_at(position).map(drop))?;
         }
         Ok(info)
     }
@@ -349,24 +412,24 @@ impl Model {
         if let Some(block) = self.mapped(position, len) {
             return Ok(block);
         }
-        let model = &*self.model;
-        if len <= SHORT {
+        if len <= SHORT && !self.is_remote {
             let mut buffer = buffer(len)?;
-            let done = py.detach(|| model.read_into(position, 0, &mut buffer));
+            let done = py.detach(|| self.model.read_into(position, 0, &mut buffer));
             done.map_err(|error| raise(py, &error))?;
             return Ok(Block::of_buffer(buffer));
         }
-        let loaded = work::run(py, None, &Progress::none(), |work| {
+        let model = Arc::clone(&self.model);
+        let loaded = work::run(py, None, &Progress::none(), move |work| {
             let (picks, options) = ([Pick::whole(position)], LoadOptions::new());
             let mut buffer = LoadBuffer::zeroed(len)
                 .map_err(|source| ClaimError::from(AnyError::Io { at: 0, len, source }));
             if let Ok(buffer) = &mut buffer {
-                load::load_into(model.container(), &picks, &mut [buffer], &options, work)?;
+                load::load_into(model.container(), &picks, &mut [buffer], &options, work)
+                    .map_err(|error| not_loaded(&model, error))?;
             }
-            buffer
+            buffer.map_err(|error| not_loaded(&model, error))
         })?;
-        let buffer = loaded.map_err(|error| raise(py, &not_loaded(model, error)))?;
-        Ok(Block::of_loaded(buffer))
+        Ok(Block::of_loaded(loaded.map_err(|error| raise(py, &error))?))
     }
 
     fn mapped(&self, position: usize, len: u64) -> Option<Block> {
@@ -376,6 +439,33 @@ impl Model {
         let map = Arc::clone(maps.lock().get(location.file.as_deref().unwrap_or_default())?);
         Block::of_map(&map, location.offset?, len)
     }
+}
+
+/// Reads ranges of a tensor's values, one after the other.
+fn gather(
+    model: &modelfmt::Model,
+    position: usize,
+    ranges: &[(u64, u64)],
+    out: &mut [u8],
+    work: &Execution<'_>,
+) -> Result<(), Error> {
+    let mut rest = out;
+    for &(start, end) in ranges {
+        let len = usize::try_from(end - start).unwrap_or_default();
+        let Some((mut piece, after)) = rest.split_at_mut_checked(len) else { break };
+        let mut at = start;
+        while !piece.is_empty() {
+            let (now, later) = piece.split_at_mut(piece.len().min(PIECE));
+            model.read_into(position, at, now)?;
+            if work.advance(now.len() as u64).is_break() {
+                return Err(cancelled(model));
+            }
+            at += now.len() as u64;
+            piece = later;
+        }
+        rest = after;
+    }
+    Ok(())
 }
 
 /// Says whether the file is damaged, or something else went wrong.

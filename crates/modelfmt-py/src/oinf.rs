@@ -55,8 +55,9 @@ pub(crate) fn write(
     let options = WriteOptions::new().extended_types(true).order_as_given(true);
     let plan = Plan::new(specs, &metadata, &options);
     let plan = plan.map_err(|error| refuse(py, "refused", &format!("{}: {error}", path.display())))?;
-    let written = work::run(py, None, &Progress::none(), |work| {
-        plan.write_file(&path, Overwrite::Replace, &Values(&data), work)
+    let target = path.clone();
+    let written = work::run_to_end(py, None, &Progress::none(), move |work| {
+        plan.write_file(&target, Overwrite::Replace, &Values(data), work)
     })?;
     written.map_err(|error| refuse(py, "cannot-write", &format!("{}: {error}", path.display())))
 }

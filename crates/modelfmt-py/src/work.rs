@@ -3,8 +3,8 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use modelfmt::Execution;
 use pyo3::exceptions::PyRuntimeError;
@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 
 /// How often the calling thread looks for signals and tells of progress.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long work that is to stop is waited for. What a server or a disk keeps longer ends by itself, and nobody sees its result.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Who is told of progress: `callback(done, total)`, in bytes.
 pub(crate) struct Progress<'py> {
@@ -37,10 +39,12 @@ impl Progress<'_> {
     }
 }
 
-/// Where the work leaves its result.
-struct Slot<T> {
-    value: Mutex<State<T>>,
+/// What the work and the thread that waits for it share.
+struct Shared<T> {
+    state: Mutex<State<T>>,
     changed: Condvar,
+    done: AtomicU64,
+    stop: AtomicBool,
 }
 
 enum State<T> {
@@ -50,9 +54,14 @@ enum State<T> {
     Gone,
 }
 
-impl<T> Slot<T> {
+impl<T> Shared<T> {
+    fn new() -> Self {
+        let state = Mutex::new(State::Running);
+        Self { state, changed: Condvar::new(), done: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, state: State<T>) {
@@ -70,10 +79,24 @@ impl<T> Slot<T> {
             _ => Some(std::mem::replace(&mut *state, State::Gone)),
         }
     }
+
+    fn run(&self, threads: Option<usize>, job: impl FnOnce(&Execution<'_>) -> T) {
+        let (done, stop) = (&self.done, &self.stop);
+        let advance = |nbytes: u64| {
+            done.fetch_add(nbytes, Ordering::Relaxed);
+            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let mut work = Execution { progress: Some(&advance), ..Execution::default() };
+        if let Some(threads) = threads {
+            work.threads = threads.max(1);
+        }
+        let _ending = Ending(self);
+        self.put(State::Done(job(&work)));
+    }
 }
 
 /// Says that there will be no result, unless there is one.
-struct Ending<'a, T>(&'a Slot<T>);
+struct Ending<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for Ending<'_, T> {
     fn drop(&mut self) {
@@ -84,52 +107,63 @@ impl<T> Drop for Ending<'_, T> {
 }
 
 /// Runs `job` on another thread, so that Ctrl-C and an error of the callback stop it: by [`Execution::advance`], which it asks as
-/// it goes. `threads` of `None` are as many as there are cores, at most 8.
-pub(crate) fn run<T: Send>(
+/// it goes. `threads` of `None` are as many as there are cores, at most 8. A job that does not stop within half a second is left
+/// to itself.
+pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,
     progress: &Progress<'_>,
-    job: impl FnOnce(&Execution<'_>) -> T + Send,
+    job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
 ) -> PyResult<T> {
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let advance = |nbytes: u64| {
-        done.fetch_add(nbytes, Ordering::Relaxed);
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let mut work = Execution { progress: Some(&advance), ..Execution::default() };
-    if let Some(threads) = threads {
-        work.threads = threads.max(1);
-    }
-    let slot = Slot { value: Mutex::new(State::Running), changed: Condvar::new() };
-    let (work, slot) = (&work, &slot);
-    std::thread::scope(|scope| {
-        let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
-            let _ending = Ending(slot);
-            slot.put(State::Done(job(work)));
-        });
-        let helper =
-            begun.map_err(|error| PyRuntimeError::new_err(format!("no thread can be started: {error}")))?;
-        let (mut interrupted, mut told) = (Ok(()), None);
-        let state = loop {
-            if let Some(state) = py.detach(|| slot.wait()) {
-                break state;
-            }
-            if interrupted.is_err() {
-                continue;
-            }
-            let now = done.load(Ordering::Relaxed);
-            interrupted = py.check_signals();
-            if interrupted.is_ok() && told.replace(now) != Some(now) {
-                interrupted = progress.tell(now);
-            }
-            stop.store(interrupted.is_err(), Ordering::Relaxed);
-        };
-        // The scope would panic in its turn if nobody looked at the thread.
-        let _ = helper.join();
-        interrupted?;
-        match state {
-            State::Done(value) => Ok(value),
-            _ => Err(PyRuntimeError::new_err("internal error: the work panicked")),
+    wait_for(py, threads, progress, Some(GRACE), job)
+}
+
+/// As [`run`], for a job that looks into memory of Python: it is waited for whatever happens.
+pub(crate) fn run_to_end<T: Send + 'static>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    progress: &Progress<'_>,
+    job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
+) -> PyResult<T> {
+    wait_for(py, threads, progress, None, job)
+}
+
+fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    progress: &Progress<'_>,
+    patience: Option<Duration>,
+    job: impl FnOnce(&Execution<'_>) -> T + Send + 'static,
+) -> PyResult<T> {
+    let shared = Arc::new(Shared::new());
+    let its = Arc::clone(&shared);
+    let begun = std::thread::Builder::new().spawn(move || its.run(threads, job));
+    begun.map_err(|error| PyRuntimeError::new_err(format!("no thread can be started: {error}")))?;
+    let (mut stopped, mut told) = (None, None);
+    let state = loop {
+        if let Some(state) = py.detach(|| shared.wait()) {
+            break state;
         }
-    })
+        if let Some((since, error)) = stopped.take() {
+            if patience.is_some_and(|patience| Instant::elapsed(&since) >= patience) {
+                return Err(error);
+            }
+            stopped = Some((since, error));
+            continue;
+        }
+        let now = shared.done.load(Ordering::Relaxed);
+        let mut looked = py.check_signals();
+        if looked.is_ok() && told.replace(now) != Some(now) {
+            looked = progress.tell(now);
+        }
+        if let Err(error) = looked {
+            shared.stop.store(true, Ordering::Relaxed);
+            stopped = Some((Instant::now(), error));
+        }
+    };
+    match (stopped, state) {
+        (Some((_, error)), _) => Err(error),
+        (None, State::Done(value)) => Ok(value),
+        _ => Err(PyRuntimeError::new_err("internal error: the work panicked")),
+    }
 }

@@ -46,3 +46,34 @@ def saved(tmp_path, arrays):
 def golden() -> list[Path]:
     """The files of testdata that are models of some format."""
     return sorted(path for path in TESTDATA.rglob("*") if path.is_file() and path.name.endswith(ENDINGS))
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    import servers
+
+    python = servers.moto_python()
+    if python is None:
+        pytest.skip("there is no moto: `cargo xtask servers` installs it")
+    with servers.s3(python) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """An S3 server, and the environment that leads to it."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
+
+
+@pytest.fixture
+def web(tmp_path_factory):
+    """A web server over an empty folder."""
+    import servers
+
+    program = servers.nginx_program()
+    if program is None:
+        pytest.skip("there is no nginx (Debian: apt-get install nginx)")
+    with servers.nginx(program, tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("nginx")) as server:
+        yield server

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from ._edit import Edited, edit
 from ._errors import (
     FileError,
     FormatError,
@@ -18,18 +19,24 @@ from ._errors import (
     UsageError,
     VerifyError,
 )
-from ._files import Converted, convert, diff, formats, inspect, save, show, stats, verify
+from ._files import Converted, check, convert, diff, formats, inspect, save, show, stats, verify
+from ._keys import KeyPair, Signed, keygen, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
 from ._modelfmt import __version__
+from ._opening import Opening
 from ._tensor import Tensor
 
 __all__ = [
     "Converted",
+    "Edited",
     "FileError",
     "FormatError",
+    "KeyPair",
     "Model",
     "ModelfmtError",
+    "Opening",
+    "Signed",
     "Tensor",
     "TensorInfo",
     "TensorNotFoundError",
@@ -37,14 +44,18 @@ __all__ = [
     "UsageError",
     "VerifyError",
     "__version__",
+    "check",
     "convert",
     "diff",
+    "edit",
     "formats",
     "inspect",
+    "keygen",
     "load",
     "open",
     "save",
     "show",
+    "sign",
     "stats",
     "verify",
 ]

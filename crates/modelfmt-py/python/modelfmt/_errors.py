@@ -104,6 +104,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "limit": FormatError,
     "damaged": VerifyError,
     "no-hash": VerifyError,
+    "signature": VerifyError,
     "refused": UnsupportedError,
     "unsupported": UnsupportedError,
     "values": UnsupportedError,
@@ -111,6 +112,10 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "no-tensors": UnsupportedError,
     "not-enabled": UnsupportedError,
     "not-extractable": UnsupportedError,
+    "not-editable": UnsupportedError,
+    "unpinnable": UnsupportedError,
+    "no-such-key": UsageError,
+    "key": UsageError,
     "usage": UsageError,
     "nothing-selected": UsageError,
     "no-match": UsageError,
@@ -119,7 +124,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "not-found": TensorNotFoundError,
 }
 
-_FILE_CODES = ("cannot-open", "cannot-read", "cannot-write", "changed", "exists", "output")
+_FILE_CODES = ("cannot-open", "cannot-read", "cannot-write", "changed", "exists", "interrupted", "output")
 
 
 def make(

@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 import tempfile
+import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, Any, Unpack, cast
 
-from . import _given, _modelfmt
+from . import _given, _modelfmt, _opening
 from ._errors import usage
-from ._model import Content, Level, Model, Path
+from ._model import Level, Model, opened
+from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
 
 Rules = str | Mapping[str, str] | Sequence[str]
@@ -70,8 +72,10 @@ def convert(
     dry_run: bool = False,
     threads: int | None = None,
     progress: Progress = None,
+    **opening: Unpack[Opening],
 ) -> Converted:
-    """Turns a model into another format, losing nothing silently. The keywords are the options of ``modelfmt convert``.
+    """Turns a model into another format, losing nothing silently. The keywords are the options of ``modelfmt convert``, and those
+    of :func:`open`. Source and ``path`` may be URLs; ``path`` is then one of a bucket: ``s3://``, ``gs://`` or ``az://``.
 
     The format is that of ``path``'s ending, or ``format``, which may name a version: ``"mag@0.3"``. What does not fit raises an
     :class:`UnsupportedError` whose ``remedies`` are keywords of this function.
@@ -94,10 +98,11 @@ def convert(
         "verify": verify,
         **_layout(locals()),
     }
-    model = source if isinstance(source, Model) else Model(source, verify=verify)
+    model = opened(source, opening, verify=verify)
     told = callback(progress, "converting")
     name = _format(format, path)
-    done = _modelfmt.convert(model.native(), path, name, given, dry_run, threads, told)
+    requests = {key: value for key, value in _opening.given(opening).items() if key.startswith("allow_")}
+    done = _modelfmt.convert(model.native(), path, name, given, requests, dry_run, threads, told)
     if dry_run:
         return Converted(done["format"], len(model), [], [], [], [], done["nbytes"])
     return Converted(**done)
@@ -160,6 +165,8 @@ def save(
     text = dumps(metadata or {})
     given = _layout(locals())
     told = callback(progress, "saving")
+    if _opening.is_url(path):
+        raise usage("tensors are saved to files of this machine; modelfmt.convert writes a file to a URL")
     if not isinstance(path, (str, os.PathLike)):
         if format is None:
             raise usage("a file object has no ending that says which format: give format=")
@@ -195,45 +202,80 @@ def verify(
     path: Path | Content | Model,
     level: Level = "full",
     *,
+    allow_symlinks: bool = False,
     threads: int | None = None,
     progress: Progress = None,
+    **opening: Unpack[Opening],
 ) -> dict[str, Any]:
-    """What verification finds, as ``modelfmt verify --json`` prints it. A file that cannot be opened is reported, too."""
+    """What verification finds, as ``modelfmt verify --json`` prints it. A file that cannot be opened is reported, too.
+
+    With ``keys``, an APR2 must be signed by them; any other file or folder is verified by the signature beside it, whatever it is.
+    ``allow_symlinks`` follows symbolic links to files, where the signer did so too.
+    """
     if isinstance(path, Model):
-        return path.verify(level, threads=threads, progress=progress)
+        return opened(path, opening).verify(level, threads=threads, progress=progress)
     if isinstance(path, (bytes, bytearray, memoryview)):
-        return Model(path, verify=False).verify(level, threads=threads, progress=progress)
-    report = _modelfmt.verify(os.fspath(path), level, threads, callback(progress, "verifying"))
+        return Model(path, verify=False, **opening).verify(level, threads=threads, progress=progress)
+    given = _opening.given(opening)
+    told = callback(progress, "verifying")
+    report = _modelfmt.verify(os.fspath(path), level, given, allow_symlinks, threads, told)
     return cast_dict(json.loads(report))
 
 
+def check(
+    path: Path | Content | Model,
+    *,
+    threads: int | None = None,
+    progress: Progress = None,
+    **opening: Unpack[Opening],
+) -> dict[str, Any]:
+    """What is wrong with the values: :meth:`Model.check`."""
+    return opened(path, opening).check(threads=threads, progress=progress)
+
+
 def inspect(
-    path: Path | Content | Model, *, hash: bool = False, tensors: str | list[str] | None = None
+    path: Path | Content | Model,
+    *,
+    hash: bool = False,
+    tensors: str | list[str] | None = None,
+    **opening: Unpack[Opening],
 ) -> dict[str, Any]:
     """What ``modelfmt inspect --json`` prints."""
-    return _opened(path).inspect(hash=hash, tensors=tensors)
+    return opened(path, opening).inspect(hash=hash, tensors=tensors)
 
 
 def diff(
     a: Path | Content | Model,
     b: Path | Content | Model,
     *,
+    norms: bool = False,
+    tolerance: float | None = None,
+    ignore_metadata: bool = False,
     threads: int | None = None,
     progress: Progress = None,
 ) -> dict[str, Any]:
-    """What differs between two models, as ``modelfmt diff --json`` prints it."""
+    """What differs between two models, as ``modelfmt diff --json`` prints it.
+
+    ``norms`` adds how far the values of each tensor that changed are apart as a whole: ``rmse``, ``cosine`` and ``rel_norm``; the
+    tensors that changed most come first. Values that differ by no more than ``tolerance`` count as the same. To open one of them
+    with a pin or keys, give the open model.
+    """
+    first, second = opened(a, {}).native(), opened(b, {}).native()
     told = callback(progress, "comparing")
-    return cast_dict(json.loads(_modelfmt.diff(_opened(a).native(), _opened(b).native(), threads, told)))
+    report = _modelfmt.diff(first, second, norms, tolerance, ignore_metadata, threads, told)
+    return cast_dict(json.loads(report))
 
 
-def stats(path: Path | Content | Model, name: str, *, threads: int | None = None) -> dict[str, Any]:
+def stats(
+    path: Path | Content | Model, name: str, *, threads: int | None = None, **opening: Unpack[Opening]
+) -> dict[str, Any]:
     """Statistics of a tensor's values: :meth:`Model.stats`."""
-    return _opened(path).stats(name, threads=threads)
+    return opened(path, opening).stats(name, threads=threads)
 
 
-def show(path: Path | Content | Model, *names: str) -> str:
+def show(path: Path | Content | Model, *names: str, **opening: Unpack[Opening]) -> str:
     """What ``modelfmt show`` prints."""
-    return _opened(path).show(*names)
+    return opened(path, opening).show(*names)
 
 
 def formats() -> dict[str, str | None]:
@@ -241,14 +283,11 @@ def formats() -> dict[str, str | None]:
     return {name: ending for name, ending, is_written in _modelfmt.formats() if is_written}
 
 
-def _opened(model: Path | Content | Model) -> Model:
-    return model if isinstance(model, Model) else Model(model)
-
-
 def _format(format: str | None, path: Path) -> str:
     if format is not None:
         return format
-    name = os.path.basename(os.fspath(path))
+    path = os.fspath(path)
+    name = os.path.basename(urllib.parse.urlsplit(path).path if _opening.is_url(path) else path)
     found = _modelfmt.format_of_name(name)
     if found is None:
         raise usage(f"the ending of {name!r} names no format that is written: give format=")

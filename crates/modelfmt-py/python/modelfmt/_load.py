@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from . import _dtypes
 from ._errors import usage
-from ._model import Content, Model, Path
+from ._model import Model, opened
+from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
 from ._tensor import Tensor
 
@@ -27,6 +28,7 @@ def load(
     verify: bool = True,
     threads: int | None = None,
     progress: Progress = None,
+    **opening: Unpack[Opening],
 ) -> dict[str, Any]:
     """All tensors, or those whose names match ``include``, read on all cores into memory that starts at multiples of 64 bytes.
 
@@ -36,9 +38,9 @@ def load(
 
     What is read is checked by what the file says of it, unless ``verify`` is false; a :class:`VerifyError` says what is damaged.
     Formats without digests of values (OINF, MAG, safetensors, GGUF) have nothing to check. ``progress`` is called with the bytes
-    that are done and those of the whole; ``True`` shows a bar of tqdm.
+    that are done and those of the whole; ``True`` shows a bar of tqdm. The other keywords are those of :func:`open`.
     """
-    model = path if isinstance(path, Model) else Model(path, verify=verify)
+    model = opened(path, opening, verify=verify)
     native = model.native()
     names = native.names()
     if into is not None:

@@ -8,16 +8,15 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, Unpack, cast
 
-from . import _html, _modelfmt
+from . import _html, _modelfmt, _opening
 from ._dtypes import Array
 from ._errors import UsageError, VerifyError
+from ._opening import Content, Opening, Path
 from ._progress import Progress, callback
 from ._tensor import Tensor
 
-Path = str | os.PathLike[str]
-Content = bytes | bytearray | memoryview
 Level = Literal["header", "control", "full"]
 
 
@@ -42,8 +41,15 @@ def open(
     *,
     verify: bool = False,
     mmap: bool = False,
+    **opening: Unpack[Opening],
 ) -> Model:
-    """Opens a model of any format: a path, or the content of a file as ``bytes``.
+    """Opens a model of any format: a path, a URL, or the content of a file as ``bytes``.
+
+    URLs are ``https://``, ``http://``, ``s3://``, ``gs://``, ``az://``, ``hf://OWNER/REPO/FILE`` and ``file://``, read by ranges.
+    Credentials and endpoints come from the environment, as the providers' own tools read them.
+
+    ``pin``, ``keys`` and ``identity``, ``passphrase`` or ``raw_key`` say what the file must be, who must have signed it, and what
+    opens it if it is encrypted; :class:`Opening` has all of these keywords.
 
     The index is read and checked, and no value. With ``verify`` the whole file is, and a :class:`VerifyError` says what is wrong.
 
@@ -51,7 +57,7 @@ def open(
     looked at. The map is private: what you write to an array stays in this process. But whoever makes the file shorter while it is
     mapped ends your process when it touches what is gone.
     """
-    model = Model(path, mmap=mmap)
+    model = Model(path, mmap=mmap, **opening)
     if verify:
         report = model.verify()
         if not report["ok"]:
@@ -69,6 +75,15 @@ def failed(report: dict[str, Any]) -> VerifyError:
     return error
 
 
+def opened(model: Path | Content | Model, opening: Opening, *, verify: bool = True) -> Model:
+    """A model that a function was given, open."""
+    if not isinstance(model, Model):
+        return Model(model, verify=verify, **opening)
+    if opening:
+        raise UsageError(f"the model is open already: {', '.join(opening)} say how to open one")
+    return model
+
+
 class Model(Mapping[str, Array]):
     """An open model: a mapping of the names of its tensors, in the order of the file, to arrays of numpy.
 
@@ -76,26 +91,45 @@ class Model(Mapping[str, Array]):
     too, and that reads only the slices you ask for.
     """
 
-    def __init__(self, path: Path | Content, *, mmap: bool = False, verify: bool = True) -> None:
-        self._mmap = mmap
+    def __init__(
+        self, path: Path | Content, *, mmap: bool = False, verify: bool = True, **opening: Unpack[Opening]
+    ) -> None:
+        self._mmap, self._verify, self._opening = mmap, verify, opening
         self._path: str | None = None
+        self._process: int | None = None
         self._native: _modelfmt.Model | None
         if isinstance(path, (bytes, bytearray, memoryview)):
-            self._native = _modelfmt.Model.of_content("content", path)
+            given = _opening.given(opening)
+            self._native = _modelfmt.Model.of_content("content", path, verify, given)
         else:
             self._path = os.fspath(path)
-            self._native = _modelfmt.Model.open(self._path, mmap, verify)
+            self._native = self._opened()
+
+    def _opened(self) -> _modelfmt.Model:
+        assert self._path is not None
+        self._process = os.getpid() if _opening.is_url(self._path) else None
+        return _modelfmt.Model.open(self._path, self._mmap, self._verify, _opening.given(self._opening))
 
     def native(self) -> _modelfmt.Model:
         """The open file; an error if it was closed."""
         if self._native is None:
             raise UsageError("the model is closed")
+        if self._process is not None and self._process != os.getpid():
+            # A fork has no connections of its own yet.
+            self._native = self._opened()
         return self._native
 
     @property
     def path(self) -> str | None:
-        """The path that it was opened by; ``None`` for content."""
-        return self._path
+        """The path or URL that it was opened by, without what may be secret in it; ``None`` for content."""
+        if self._path is None or self._process is None or self._native is None:
+            return self._path if self._process is None else None
+        return self._native.path
+
+    @property
+    def pins(self) -> list[str]:
+        """What the file can be pinned by (``pin=``), as far as that is known without reading values."""
+        return self.native().pins()
 
     @property
     def format(self) -> str:
@@ -169,6 +203,13 @@ class Model(Mapping[str, Array]):
         report = self.native().verify(level, threads, callback(progress, "verifying"))
         return cast("dict[str, Any]", json.loads(report))
 
+    def check(self, *, threads: int | None = None, progress: Progress = None) -> dict[str, Any]:
+        """What is wrong with the values, as ``modelfmt check --json`` prints it: NaN, infinities, tensors all zero, constant, or
+        twice there. ``ok`` is false if a tensor holds NaN or an infinity, or if an index and its files disagree.
+        """
+        report = _modelfmt.check(self.native(), threads, callback(progress, "checking"))
+        return cast("dict[str, Any]", json.loads(report))
+
     def inspect(self, *, hash: bool = False, tensors: str | list[str] | None = None) -> dict[str, Any]:
         """What ``modelfmt inspect --json`` prints."""
         patterns = [tensors] if isinstance(tensors, str) else tensors
@@ -208,12 +249,13 @@ class Model(Mapping[str, Array]):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._path is None:
             raise TypeError("a model that was opened from its content has no path to be pickled by")
-        return (_reopen, (os.path.abspath(self._path), self._mmap))
+        path = self._path if _opening.is_url(self._path) else os.path.abspath(self._path)
+        return (_reopen, (path, self._mmap, _opening.picklable(self._opening)))
 
     def __repr__(self) -> str:
         if self._native is None:
             return "<Model, closed>"
-        where = f" {self._path!r}" if self._path is not None else ""
+        where = f" {self.path!r}" if self._path is not None else ""
         count = len(self)
         return f"<Model {self.format}{where}: {count} tensor{'' if count == 1 else 's'}>"
 
@@ -221,5 +263,5 @@ class Model(Mapping[str, Array]):
         return _html.table(self) if self._native is not None else "<p>closed</p>"
 
 
-def _reopen(path: str, mmap: bool) -> Model:
-    return Model(path, mmap=mmap)
+def _reopen(path: str, mmap: bool, opening: Opening) -> Model:
+    return Model(path, mmap=mmap, **opening)

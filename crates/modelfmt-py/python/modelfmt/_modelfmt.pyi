@@ -21,12 +21,15 @@ class Memory:
 @final
 class Model:
     @staticmethod
-    def open(path: _Path, mmap: bool, verify: bool) -> Model: ...
+    def open(path: _Path, mmap: bool, verify: bool, given: dict[str, Any]) -> Model: ...
     @staticmethod
-    def of_content(name: str, content: Any) -> Model: ...
+    def of_content(name: str, content: Any, verify: bool, given: dict[str, Any]) -> Model: ...
     def __len__(self) -> int: ...
     @property
     def format(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    def pins(self) -> list[str]: ...
     @property
     def version(self) -> str | None: ...
     @property
@@ -58,6 +61,7 @@ def convert(
     path: _Path,
     format: str,
     given: dict[str, Any],
+    opening: dict[str, Any],
     dry_run: bool,
     threads: int | None,
     progress: _Progress,
@@ -72,8 +76,47 @@ def save(
     progress: _Progress,
 ) -> None: ...
 def decode(dtype: str, shape: Sequence[int], bytes: Any) -> Memory: ...
-def verify(path: _Path, level: str, threads: int | None, progress: _Progress) -> str: ...
-def diff(a: Model, b: Model, threads: int | None, progress: _Progress) -> str: ...
+def verify(
+    path: _Path,
+    level: str,
+    given: dict[str, Any],
+    allow_symlinks: bool,
+    threads: int | None,
+    progress: _Progress,
+) -> str: ...
+def check(model: Model, threads: int | None, progress: _Progress) -> str: ...
+def diff(
+    a: Model,
+    b: Model,
+    norms: bool,
+    tolerance: float | None,
+    ignore_metadata: bool,
+    threads: int | None,
+    progress: _Progress,
+) -> str: ...
+def edit(
+    path: _Path,
+    output: _Path | None,
+    set: str,
+    unset: Sequence[str],
+    metadata: str | None,
+    rename: Sequence[tuple[str, str]],
+    drop: Sequence[str],
+    overwrite: bool,
+    dry_run: bool,
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def recover(path: _Path) -> bool: ...
+def sign(
+    path: _Path,
+    key: _Path | bytes,
+    overwrite: bool,
+    allow_symlinks: bool,
+    trust_mtime: bool,
+    ignore: Sequence[str],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def keygen(path: _Path, key_type: str) -> tuple[str, str]: ...
 def formats() -> list[tuple[str, str | None, bool]]: ...
 def format_of_name(name: str) -> str | None: ...
 def write_oinf(

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import usage
-from .._model import Content, Model
+from .._model import Model
+from .._opening import Content
 from .._tensor import Tensor
 from . import _encode
 from ._fields import DICTS, Bitset, Field, ScalarValue, SizeVar, TensorSpec, UninitializedTensor, fields_of

@@ -19,12 +19,10 @@ import numpy as np
 from ..._errors import ModelfmtError
 from ..._model import Model
 from ..._tensor import Tensor
+from ._errors import SafetensorError
+from ._raw import TensorSpec, deserialize, serialize, serialize_file
 
-__all__ = ["SafetensorError", "safe_open"]
-
-
-class SafetensorError(Exception):
-    """Any error of reading and slicing, but for a file that is not there."""
+__all__ = ["SafetensorError", "TensorSpec", "deserialize", "safe_open", "serialize", "serialize_file"]
 
 
 _NUMPY = ("np", "numpy")

@@ -1,4 +1,4 @@
-"""``safetensors.torch``, over every format, without its helpers for modules."""
+"""``safetensors.torch``, over every format and URL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from ..._errors import ModelfmtError
 from ..._model import Model
-from . import SafetensorError, _save, safe_open
+from . import SafetensorError, _save, _shared, safe_open
+from ._shared import storage_ptr, storage_size
 
-__all__ = ["load", "load_file", "save", "save_file"]
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model", "storage_ptr", "storage_size"]
 
 
 def load(data: bytes) -> dict[str, Any]:
@@ -42,6 +43,59 @@ def save_file(
     _save.save_file(tensors, filename, metadata)
 
 
+def save_model(
+    model: Any,
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
+    """Writes the tensors of a module (``torch.nn.Module``) to a safetensors file. Of tensors over the same memory one is written,
+    and the metadata says for each of the others which.
+    """
+    tensors = dict(model.state_dict())
+    notes = dict(metadata or {})
+    for kept, others in _shared.duplicates(tensors).items():
+        for name in others:
+            notes.setdefault(name, kept)
+            del tensors[name]
+    if force_contiguous:
+        tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(tensors, filename, notes or None)
+    except ValueError as error:
+        raise ValueError(f"{error}, or use save_model(..., force_contiguous=True)") from error
+
+
+def load_model(
+    model: Any,
+    filename: str | os.PathLike[str],
+    strict: bool = True,
+    device: Any = "cpu",
+    *,
+    backend: str = "mmap",
+) -> tuple[set[str], list[str]]:
+    """Loads a file of any format into a module. Returns the names that the file lacks and those that the module lacks; with
+    ``strict`` either is an error.
+    """
+    tensors = load_file(filename, device, backend=backend)
+    left_out = _shared.duplicates(model.state_dict(), preferred=tensors)
+    found = model.load_state_dict(tensors, strict=False)
+    missing, unexpected = set(found.missing_keys), list(found.unexpected_keys)
+    for name in (name for others in left_out.values() for name in others):
+        # Its memory is that of the one that is kept, so it need not be there, and of two values one would be lost.
+        if name in missing:
+            missing.remove(name)
+        else:
+            unexpected.append(name)
+    if strict and (missing or unexpected):
+        lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
+        for what, names in (("Missing", sorted(missing)), ("Unexpected", sorted(unexpected))):
+            if names:
+                lines.append(f"    {what} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names))
+        raise RuntimeError("\n".join(lines))
+    return missing, unexpected
+
+
 def _check(tensors: Any) -> None:
     """Refuses what safetensors refuses: no dict of tensors, sparse ones, tensors over the same memory, and those with gaps."""
     torch: Any = importlib.import_module("torch")  # not this module, which has its name
@@ -59,21 +113,11 @@ def _check(tensors: Any) -> None:
             " You can make it a dense tensor before saving with `.to_dense()` but be aware this might"
             " make a much larger file than needed."
         )
-    _check_shared(tensors)
+    shared = [group for group in _shared.find_shared(tensors) if len(group) > 1]
+    if shared:
+        # They would be written twice, and be apart when they are read.
+        names = "; ".join(", ".join(f"`{name}`" for name in sorted(group)) for group in shared)
+        raise RuntimeError(f"The tensors {names} share memory: save one or a clone of one, or the module by `save_model`")
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise ValueError(f"The tensor `{name}` is not contiguous: call `.contiguous()` on it before saving")
-
-
-def _check_shared(tensors: dict[str, Any]) -> None:
-    """Refuses tensors whose memory overlaps: they would be written twice, and be apart when they are read."""
-    spans = []
-    for name, tensor in tensors.items():
-        if tensor.numel() and tensor.device.type != "meta":
-            last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-            start = tensor.data_ptr()
-            spans.append((str(tensor.device), start, start + (last + 1) * tensor.element_size(), name))
-    spans.sort()
-    for (device, _, end, name), (other_device, start, _, other) in zip(spans, spans[1:], strict=False):
-        if device == other_device and start < end:
-            raise RuntimeError(f"The tensors `{name}` and `{other}` share memory: save one, or a clone of one")

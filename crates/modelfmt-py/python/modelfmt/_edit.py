@@ -1,0 +1,72 @@
+"""Metadata and names of a file, changed without its values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _modelfmt
+from ._errors import usage
+from ._files import dumps
+from ._opening import Path, is_url
+from ._progress import Progress, callback
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What an edit did, or would do if it was a ``dry_run``."""
+
+    #: The file that was written, or changed.
+    path: str
+    #: ``"in place"``, by a ``"new file"`` with the values copied or ``"written"`` anew, or ``"unchanged"``.
+    how: str
+    #: Its length.
+    nbytes: int
+    #: How many keys of the metadata were set and taken away, how many tensors were renamed and dropped.
+    set: int = 0
+    unset: int = 0
+    renamed: int = 0
+    dropped: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def edit(
+    path: Path,
+    *,
+    set: Mapping[str, Any] | None = None,
+    unset: str | Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop: str | Sequence[str] = (),
+    output: Path | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Edited:
+    """Changes the metadata and the names of a file's tensors, without touching the values.
+
+    The file is changed in place where its values stay at their places, else by a new file that replaces the old one; with
+    ``output`` the old one stays. A crash leaves the old file, the new one, or a journal that the next edit puts back.
+
+    ``set`` gives keys of the metadata their values, ``metadata`` those of a whole object, ``unset`` takes keys away. ``rename`` maps
+    old names to new ones, where ``*`` stands for any text. ``drop`` takes tensors away, by patterns.
+    """
+    if is_url(path) or is_url(output):
+        raise usage("files of this machine are edited; download the file first")
+    target = None if output is None else os.fspath(output)
+    done = _modelfmt.edit(
+        os.fspath(path),
+        target,
+        dumps(set or {}),
+        [unset] if isinstance(unset, str) else list(unset),
+        None if metadata is None else dumps(metadata),
+        list((rename or {}).items()),
+        [drop] if isinstance(drop, str) else list(drop),
+        overwrite,
+        dry_run,
+        callback(progress, "copying"),
+    )
+    return Edited(**done)
+

@@ -1,0 +1,60 @@
+"""How models are opened: the keywords that every function takes which opens one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypedDict, cast
+
+Path = str | os.PathLike[str]
+Content = bytes | bytearray | memoryview
+#: A path to a key, or the key itself: its PEM as ``bytes``.
+Key = Path | bytes
+
+
+class Opening(TypedDict, total=False):
+    """Keywords of :func:`modelfmt.open`, which :func:`modelfmt.load` and others pass on."""
+
+    #: What the file must be: ``"b3:…"``, the BLAKE3 of all of it, or ``"aero:…"``, that of an AERO's bytes before its payloads.
+    #: Nothing is read that it does not prove.
+    pin: str | None
+    #: The public keys of signers that you trust. Without a good signature of one of them the file is refused.
+    keys: Key | Sequence[Key] | None
+    #: So many of the keys must have signed.
+    threshold: int | None
+    #: Refuse a signed file whose revision is lower.
+    min_revision: int | None
+    #: Private keys that open an encrypted file (X25519).
+    identity: Key | Sequence[Key] | None
+    #: A passphrase that opens an encrypted file.
+    passphrase: str | bytes | None
+    #: A key of 32 bytes that opens an encrypted file.
+    raw_key: bytes | None
+    #: Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
+    allow_instance_credentials: bool
+    #: Follow redirects of servers on the internet to addresses of private networks.
+    allow_private_redirects: bool
+
+
+# What may be secret; the others may be written down.
+_SECRETS = ("identity", "passphrase", "raw_key")
+
+
+def is_url(path: Any) -> bool:
+    """Whether a path is a URL, which has no folder and is never made absolute."""
+    return isinstance(path, str) and "://" in path
+
+
+def given(opening: Opening) -> dict[str, Any]:
+    """The keywords that say something."""
+    return {name: value for name, value in opening.items() if value is not None and value is not False}
+
+
+def picklable(opening: Opening) -> Opening:
+    """The keywords, unless they are secrets and not paths to them."""
+    for name in _SECRETS:
+        values = cast("dict[str, Any]", opening).get(name)
+        listed = values if isinstance(values, (list, tuple)) else [values]
+        if name == "passphrase" and values is not None or any(isinstance(value, bytes) for value in listed):
+            raise TypeError(f"a model that was opened with {name}= is not pickled: the secret would be in the pickle")
+    return opening

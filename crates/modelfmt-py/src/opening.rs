@@ -1,0 +1,164 @@
+//! Keywords of opening: what a file must be, whose signature counts, what opens it, and what requests may do.
+
+use std::path::PathBuf;
+
+use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey, VerifyingKey};
+use modelfmt::keys::{Error as KeyError, KeyType, PrivateKey, PublicKey};
+use modelfmt::modelfmt_core::author::with_causes;
+use modelfmt::{OpenOptions, Pin};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors::refuse;
+use crate::remote::Allowed;
+
+/// What a model is opened with.
+#[derive(Default)]
+pub(crate) struct Opening {
+    pub(crate) pin: Option<Pin>,
+    pub(crate) allowed: Allowed,
+    /// The keys that must have signed.
+    pub(crate) keys: Vec<PublicKey>,
+    threshold: Option<usize>,
+    min_revision: Option<u64>,
+    identities: Vec<Identity>,
+    passphrase: Option<Passphrase>,
+    raw_key: Option<RawKey>,
+}
+
+impl Opening {
+    /// From keywords; those that are `None` are not given.
+    pub(crate) fn new(given: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut opening = Self::default();
+        for (key, value) in given {
+            if !value.is_none() {
+                opening.set(&key.extract::<String>()?, &value)?;
+            }
+        }
+        if opening.keys.is_empty() && (opening.threshold.is_some() || opening.min_revision.is_some()) {
+            let why = "threshold and min_revision are of signatures: give keys=";
+            return Err(refuse(given.py(), "usage", why));
+        }
+        Ok(opening)
+    }
+
+    fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        let usage = |text: &dyn std::fmt::Display| refuse(py, "usage", &format!("{key}: {text}"));
+        match key {
+            "pin" => {
+                let pin: String = value.extract()?;
+                self.pin = Some(pin.parse().map_err(|error: modelfmt::UnknownPin| usage(&error))?);
+            }
+            "keys" => self.keys = public_keys(value)?,
+            "threshold" => self.threshold = Some(value.extract()?),
+            "min_revision" => self.min_revision = Some(value.extract()?),
+            "identity" => self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?,
+            "passphrase" => {
+                let text = match value.cast::<PyBytes>() {
+                    Ok(bytes) => bytes.as_bytes().to_vec(),
+                    Err(_) => value.extract::<String>()?.into_bytes(),
+                };
+                self.passphrase = Some(Passphrase::from_bytes(&text).map_err(|error| usage(&error))?);
+            }
+            "raw_key" => {
+                let bytes: &[u8] = value.extract()?;
+                let bytes = bytes.try_into().map_err(|_| usage(&"a key is 32 bytes"))?;
+                self.raw_key = Some(RawKey::from_bytes(bytes));
+            }
+            "allow_instance_credentials" => self.allowed.instance_credentials = value.extract()?,
+            "allow_private_redirects" => self.allowed.private_redirects = value.extract()?,
+            other => {
+                return Err(PyTypeError::new_err(format!("there is no keyword {other:?} of opening")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, as the library takes it. With `is_beside` the keys are of a signature beside the file, which is looked at
+    /// elsewhere.
+    pub(crate) fn options(&mut self, py: Python<'_>, is_beside: bool) -> PyResult<OpenOptions> {
+        let options = self.pin.map_or_else(OpenOptions::new, |pin| OpenOptions::new().pin(pin));
+        let mut access = Access::new();
+        let mut is_given = false;
+        if is_beside {
+            if self.threshold.is_some() || self.min_revision.is_some() {
+                let why = "threshold, min_revision: a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
+                return Err(refuse(py, "usage", why));
+            }
+        } else {
+            is_given |= !self.keys.is_empty();
+            for key in &self.keys {
+                access = access.trust(verifying_key(py, key)?);
+            }
+            if let Some(threshold) = self.threshold {
+                access = access.threshold(threshold);
+            }
+            if let Some(revision) = self.min_revision {
+                access = access.min_revision(revision);
+            }
+        }
+        is_given |= !self.identities.is_empty() || self.passphrase.is_some() || self.raw_key.is_some();
+        for identity in self.identities.drain(..) {
+            access = access.open_with(identity);
+        }
+        if let Some(passphrase) = self.passphrase.take() {
+            access = access.open_with(passphrase);
+        }
+        if let Some(key) = self.raw_key.take() {
+            access = access.open_with(key);
+        }
+        Ok(if is_given { options.access(access) } else { options })
+    }
+}
+
+/// One value, or those of a list.
+fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let is_one = value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok();
+    if is_one { Ok(vec![value.clone()]) } else { value.try_iter()?.collect() }
+}
+
+/// Public keys: each a path, or its PEM as bytes.
+pub(crate) fn public_keys(value: &Bound<'_, PyAny>) -> PyResult<Vec<PublicKey>> {
+    let read = |one: &Bound<'_, PyAny>| read_key(one, PublicKey::from_pem, PublicKey::read);
+    listed(value)?.iter().map(read).collect()
+}
+
+/// A private key: a path, or its PEM as bytes.
+pub(crate) fn private_key(value: &Bound<'_, PyAny>) -> PyResult<PrivateKey> {
+    read_key(value, PrivateKey::from_pem, PrivateKey::read)
+}
+
+/// Nothing of what was read is in an error.
+fn read_key<T>(
+    value: &Bound<'_, PyAny>,
+    from_pem: impl FnOnce(&str) -> Result<T, KeyError>,
+    read: impl FnOnce(&std::path::Path) -> Result<T, KeyError>,
+) -> PyResult<T> {
+    let py = value.py();
+    let failed = |error: &KeyError| refuse(py, "key", &with_causes(error));
+    match value.cast::<PyBytes>() {
+        Ok(bytes) => {
+            let text = std::str::from_utf8(bytes.as_bytes());
+            let text =
+                text.map_err(|_| refuse(py, "key", "the bytes of a key are its PEM, which is text"))?;
+            from_pem(text).map_err(|error| failed(&error))
+        }
+        Err(_) => read(&value.extract::<PathBuf>()?).map_err(|error| failed(&error)),
+    }
+}
+
+fn verifying_key(py: Python<'_>, key: &PublicKey) -> PyResult<VerifyingKey> {
+    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
+    let why = "keys: APR2 files are signed with Ed25519 keys, and this is another";
+    let bytes = bytes.ok_or_else(|| refuse(py, "key", why))?;
+    VerifyingKey::from_bytes(bytes).map_err(|error| refuse(py, "key", &format!("keys: {error}")))
+}
+
+fn identity(value: &Bound<'_, PyAny>) -> PyResult<Identity> {
+    let key = private_key(value)?;
+    let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
+    let why = "identity: files are opened with X25519 keys, and this is another";
+    Ok(Identity::from_bytes(bytes.ok_or_else(|| refuse(value.py(), "key", why))?))
+}

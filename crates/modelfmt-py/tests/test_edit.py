@@ -1,0 +1,62 @@
+"""edit, check, diff's options: the keywords of what the program does by flags."""
+
+import numpy as np
+import pytest
+
+import modelfmt
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "aero", "gguf", "apr"])
+def test_metadata_and_names_are_edited(tmp_path, ending):
+    path = tmp_path / f"m.{ending}"
+    modelfmt.save({"model.a": np.ones((4, 32), np.float32), "model.b": np.zeros(3, np.float32)}, path)
+    done = modelfmt.edit(path, set={"license": "MIT"}, rename={"model.*": "*"})
+    assert (done.set, done.renamed, done.path) == (1, 2, str(path)) and done.how in ("in place", "new file", "written")
+    model = modelfmt.open(path, verify=True)
+    assert sorted(model) == ["a", "b"] and "MIT" in str(model.metadata) and (model["a"] == 1).all()
+    assert modelfmt.edit(path, set={"license": "MIT"}).how == "unchanged"
+    out = tmp_path / f"out.{ending}"
+    modelfmt.edit(path, unset="license", drop="b", output=out)
+    assert list(modelfmt.open(out)) == ["a"] and "MIT" not in str(modelfmt.open(out).metadata)
+    assert "MIT" in str(modelfmt.open(path).metadata)
+    with pytest.raises(FileExistsError):
+        modelfmt.edit(path, unset="license", output=out)
+    modelfmt.edit(path, unset="license", output=out, overwrite=True)
+
+
+def test_a_dry_run_of_an_edit_writes_nothing(saved):
+    before = saved.read_bytes()
+    done = modelfmt.edit(saved, metadata={"license": "a" * 5000}, drop=["b.*"], dry_run=True)
+    assert done.dropped == 2 and saved.read_bytes() == before
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.edit(saved, unset="nothing")
+    with pytest.raises(modelfmt.UnsupportedError):
+        modelfmt.edit(saved, set={"number": 3})  # safetensors holds text
+    with pytest.raises(modelfmt.UsageError, match="download"):
+        modelfmt.edit("https://example.org/m.safetensors", unset="x")
+    assert saved.read_bytes() == before
+
+
+def test_values_that_are_wrong_are_found(tmp_path):
+    path = tmp_path / "m.safetensors"
+    tensors = {"nan": np.array([1, np.nan]), "inf": np.array([np.inf, 1, -np.inf]), "zero": np.zeros(3), "ok": np.arange(3.0)}
+    modelfmt.save(tensors, path)
+    report = modelfmt.check(path)
+    found = {tensor["name"]: tensor for tensor in report["tensors"]}
+    assert not report["ok"] and found.keys() == {"nan", "inf", "zero"}
+    assert (found["nan"]["nan"], found["inf"]["inf"], found["zero"]["zero"]) == (1, 2, True)
+    assert modelfmt.open(path).check(threads=1) == report
+
+
+def test_options_of_diff(tmp_path):
+    a, b = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    values = np.arange(1.0, 5.0)
+    modelfmt.save({"w": values}, a, metadata={"v": "1"})
+    modelfmt.save({"w": values + [0, 0, 0, 1e-4]}, b, metadata={"v": "2"})
+    found = modelfmt.diff(a, b, norms=True)
+    (changed,) = found["changed"]
+    assert changed["rmse"] == pytest.approx(5e-5) and found["metadata"]
+    assert modelfmt.diff(a, b, tolerance=1e-3, ignore_metadata=True)["same"]
+    assert not modelfmt.diff(a, b, tolerance=1e-5, ignore_metadata=True)["same"]
+    with pytest.raises(modelfmt.UsageError, match="tolerance"):
+        modelfmt.diff(a, b, tolerance=-1)

@@ -1,0 +1,151 @@
+"""Signatures beside files, and signed and encrypted APR2 files, by the vectors of their specification."""
+
+import base64
+import json
+import pickle
+
+import numpy as np
+import pytest
+from conftest import TESTDATA
+
+import modelfmt
+
+SEAL = TESTDATA / "seal"
+VECTORS = json.loads((SEAL / "vectors.json").read_text())
+# DER of a private and of a public key up to its 32 bytes; the last digit but a few says which curve.
+PRIVATE, PUBLIC = "302e020100300506032b65{}04220420", "302a300506032b65{}032100"
+
+
+def pem(kind, hex_der):
+    body = base64.b64encode(bytes.fromhex(hex_der)).decode()
+    return f"-----BEGIN {kind} KEY-----\n{body}\n-----END {kind} KEY-----\n".encode()
+
+
+def private(group, name):
+    return pem("PRIVATE", PRIVATE.format("70" if group == "sign" else "6e") + VECTORS[group][name]["secret"])
+
+
+def public(group, name):
+    return pem("PUBLIC", PUBLIC.format("70" if group == "sign" else "6e") + VECTORS[group][name]["public"])
+
+
+PASSPHRASE = bytes.fromhex(VECTORS["passphrase"]["good"])
+
+
+def test_a_signed_file_is_opened_by_the_key_of_its_signer(tmp_path):
+    path = SEAL / "signed.apr"
+    alice = public("sign", "alice")
+    model = modelfmt.open(path, keys=alice)
+    assert len(modelfmt.load(path, keys=[alice])) == len(model) > 0
+    report = modelfmt.verify(path, keys=[alice])
+    assert report["ok"] and "signature" in [check["name"] for check in report["checks"] if check["status"] == "ok"]
+    (tmp_path / "alice.pub").write_bytes(alice)
+    assert len(modelfmt.open(path, keys=tmp_path / "alice.pub")) == len(model)
+    for bad in (public("sign", "mallory"), [public("sign", "mallory")]):
+        with pytest.raises(modelfmt.FormatError):
+            modelfmt.open(path, keys=bad)
+        assert not modelfmt.verify(path, keys=bad)["ok"]
+    with pytest.raises(modelfmt.FormatError):
+        modelfmt.open(path, keys=alice, min_revision=1 << 40)
+    with pytest.raises(modelfmt.FormatError):
+        modelfmt.open(path, keys=[alice, public("sign", "mallory")], threshold=2)
+    again = pickle.loads(pickle.dumps(modelfmt.open(path, keys=alice)))
+    assert list(again) == list(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("encrypted-recipient.apr", {"identity": private("x25519", "carol")}),
+        ("encrypted-passphrase.apr", {"passphrase": PASSPHRASE}),
+        ("encrypted-passphrase.apr", {"passphrase": PASSPHRASE.decode()}),
+        ("encrypted-key.apr", {"raw_key": bytes.fromhex(VECTORS["raw"]["kms/1"])}),
+    ],
+)
+def test_an_encrypted_file_is_opened_by_what_opens_it(name, given):
+    model = modelfmt.open(SEAL / name, **given)
+    arrays = {tensor: model.tensor(tensor).raw() for tensor in model}
+    assert arrays and modelfmt.load(SEAL / name, **given).keys() == arrays.keys()
+    assert modelfmt.open((SEAL / name).read_bytes(), **given).tensor(next(iter(arrays))).nbytes
+    with pytest.raises(modelfmt.ModelfmtError):
+        modelfmt.load(SEAL / name)
+    with pytest.raises(modelfmt.ModelfmtError) as caught:
+        modelfmt.load(SEAL / name, passphrase="wr0ng-guess", raw_key=b"\x07" * 32, identity=private("x25519", "eve"))
+    assert "wr0ng-guess" not in str(caught.value) and "0707" not in str(caught.value)
+    with pytest.raises(TypeError, match="secret"):
+        pickle.dumps(model)
+
+
+def test_mistakes(tmp_path, saved):
+    with pytest.raises(modelfmt.UsageError, match="32 bytes"):
+        modelfmt.open(saved, raw_key=b"short")
+    with pytest.raises(modelfmt.UsageError, match="X25519"):
+        modelfmt.open(saved, identity=private("sign", "alice"))
+    with pytest.raises(modelfmt.UsageError, match="keys="):
+        modelfmt.open(saved, threshold=2)
+    with pytest.raises(modelfmt.UsageError, match="no key in PEM"):
+        modelfmt.open(saved, keys=b"hello")
+    with pytest.raises(modelfmt.UsageError, match="cannot be read"):
+        modelfmt.open(saved, keys=tmp_path / "none.pub")
+    with pytest.raises(modelfmt.UsageError, match="pin"):
+        modelfmt.open(saved, pin="md5:12")
+    with pytest.raises(modelfmt.ModelfmtError, match="only APR2 files"):
+        modelfmt.open(saved, passphrase="for nothing")
+
+
+def test_a_file_is_signed_beside_it(tmp_path, saved):
+    pair = modelfmt.keygen(tmp_path / "release.pem", "p256")
+    other = modelfmt.keygen(tmp_path / "other.pem", "p384")
+    assert pair.public.endswith("release.pem.pub") and len(pair.id) == 64
+    with pytest.raises(FileExistsError):
+        modelfmt.keygen(tmp_path / "release.pem", "p256")
+    with pytest.raises(modelfmt.UsageError, match="key_type"):
+        modelfmt.keygen(tmp_path / "k", "rot13")
+    with pytest.raises(modelfmt.VerifyError, match="no signature"):
+        modelfmt.open(saved, keys=pair.public)
+    signed = modelfmt.sign(saved, pair.private)
+    assert signed.path == f"{saved}.sig" and signed.files == 1 and signed.key_id == pair.id
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        modelfmt.sign(saved, pair.private)
+    modelfmt.sign(saved, (tmp_path / "release.pem").read_bytes(), overwrite=True)
+    assert modelfmt.verify(saved, keys=pair.public)["ok"]
+    assert not modelfmt.verify(saved, keys=other.public)["ok"]
+    assert len(modelfmt.open(saved, keys=[other.public, pair.public])) == 6
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.open(saved, keys=other.public)
+    content = bytearray(saved.read_bytes())
+    content[-1] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.load(saved, keys=pair.public)
+    with pytest.raises(modelfmt.UsageError):
+        modelfmt.sign(saved, modelfmt.keygen(tmp_path / "wrong.pem", "x25519").private)
+
+
+def test_a_folder_is_signed(tmp_path, arrays):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    modelfmt.save(arrays, folder / "m.safetensors.index.json", shard_size=300)
+    pair = modelfmt.keygen(tmp_path / "release.pem", "p256")
+    with pytest.raises(modelfmt.UnsupportedError, match="sign the folder"):
+        modelfmt.sign(folder / "m.safetensors.index.json", pair.private)
+    signed = modelfmt.sign(folder, pair.private, ignore="notes.txt")
+    assert signed.path == str(folder / "model.sig") and signed.files > 2
+    assert modelfmt.verify(folder, keys=pair.public)["ok"]
+    model = modelfmt.open(folder, keys=pair.public)
+    np.testing.assert_array_equal(model["a"], arrays["a"])
+
+
+def test_pins_of_local_files(tmp_path, arrays):
+    path = tmp_path / "m.aero"
+    modelfmt.save(arrays, path)
+    (pin,) = modelfmt.open(path).pins
+    np.testing.assert_array_equal(modelfmt.open(path, pin=pin, mmap=True)["a"], arrays["a"])
+    np.testing.assert_array_equal(modelfmt.open(path.read_bytes(), pin=pin)["a"], arrays["a"])
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.open(path, pin="b3:" + "0" * 64)
+    again = pickle.loads(pickle.dumps(modelfmt.open(path, pin=pin)))
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(modelfmt.ModelfmtError):
+        modelfmt.open(path, pin="b3:" + "0" * 64)
+    assert again.pins == [pin]

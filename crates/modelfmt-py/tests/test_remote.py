@@ -1,0 +1,205 @@
+"""Models at URLs, over servers on this machine."""
+
+import multiprocessing
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import servers
+
+import modelfmt
+
+
+@pytest.fixture
+def url(web, arrays):
+    modelfmt.save(arrays, web.folder / "model.safetensors", metadata={"license": "MIT"})
+    return f"{web.endpoint}/model.safetensors"
+
+
+def test_a_model_at_a_url_is_read_by_ranges(web, url, arrays):
+    model = modelfmt.open(url)
+    assert dict(model.metadata) == {"license": "MIT"} and model.path == url
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(model[name], array, strict=True)
+        assert model.info(name).shape == array.shape
+    np.testing.assert_array_equal(model.tensor("a")[3:5, ::2].numpy(), arrays["a"][3:5, ::2])
+    loaded = modelfmt.load(url)
+    assert set(loaded) == set(arrays)
+    assert model.verify()["ok"] and modelfmt.verify(url)["ok"] and modelfmt.check(url)["ok"]
+    assert modelfmt.inspect(url)["path"] == url
+    assert modelfmt.diff(url, web.folder / "model.safetensors")["same"]
+    assert "a: " in modelfmt.show(url) and modelfmt.stats(url, "a")["count"] == 128
+    assert repr(model).startswith(f"<Model safetensors '{url}'") and url in model._repr_html_()
+    assert all(request.split()[2].startswith("bytes=") for request in web.requests())
+
+
+def test_what_may_be_secret_is_not_shown(web, url):
+    secret = url + "?signature=s3cret"
+    model = modelfmt.open(secret)
+    for text in (repr(model), model._repr_html_(), model.path, str(model.inspect()), str(model.verify())):
+        assert "s3cret" not in text
+    with pytest.raises(FileNotFoundError) as caught:
+        modelfmt.open(url + "x?signature=s3cret")
+    assert "s3cret" not in str(caught.value) and "safetensorsx" in str(caught.value)
+
+
+def test_a_set_at_a_url(web, arrays):
+    modelfmt.save(arrays, web.folder / "m.safetensors.index.json", shard_size=300)
+    model = modelfmt.open(f"{web.endpoint}/m.safetensors.index.json")
+    assert model.format == "safetensors-sharded"
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(model[name], array, strict=True)
+
+
+def test_errors(web, url):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        modelfmt.open(f"{web.endpoint}/none")
+    report = modelfmt.verify(f"{web.endpoint}/none")
+    assert not report["ok"] and "no such file" in report["errors"][0]
+    with pytest.raises(modelfmt.ModelfmtError, match="http://…"):
+        modelfmt.open("http://")
+    with pytest.raises(modelfmt.UsageError, match="mapped"):
+        modelfmt.open(url, mmap=True)
+    with pytest.raises(modelfmt.UsageError, match="open already"):
+        modelfmt.load(modelfmt.open(url), pin="b3:" + "0" * 64)
+    with pytest.raises(modelfmt.UsageError, match="files of this machine"):
+        modelfmt.save({}, "s3://models/m.safetensors")
+    with pytest.raises(OSError, match="only buckets"):
+        modelfmt.convert(url, f"{web.endpoint}/m.aero")
+    with pytest.raises(TypeError, match="pine"):
+        modelfmt.open(url, pine=1)
+
+
+def test_a_file_that_changes_is_an_error(web, url, arrays):
+    model = modelfmt.open(url)
+    big = {"w": np.zeros(1 << 20, np.float32)}
+    modelfmt.save(big, web.folder / "big.safetensors")
+    model = modelfmt.open(f"{web.endpoint}/big.safetensors")
+    time.sleep(1.1)  # nginx makes its entity tags of whole seconds
+    modelfmt.save({"w": np.ones(1 << 20, np.float32)}, web.folder / "big.safetensors")
+    with pytest.raises(OSError, match="changed"):
+        model["w"]
+
+
+def test_models_are_pickled_by_url(url, arrays):
+    again = pickle.loads(pickle.dumps(modelfmt.open(url)))
+    np.testing.assert_array_equal(again["a"], arrays["a"])
+
+
+def _in_child(model, url, queue):
+    queue.put(float(model["a"].sum()))
+    queue.put(float(modelfmt.open(url)["a"].sum()))
+
+
+def test_fork(url, arrays):
+    context = multiprocessing.get_context("fork")
+    model, queue = modelfmt.open(url), context.Queue()
+    child = context.Process(target=_in_child, args=(model, url, queue))
+    child.start()
+    for _ in range(2):
+        assert queue.get(timeout=20) == pytest.approx(float(arrays["a"].sum()))
+    child.join()
+    assert child.exitcode == 0
+
+
+def test_buckets_are_read_and_written(s3, saved, arrays):
+    url = s3.put("in/model.safetensors", saved.read_bytes())
+    done = modelfmt.convert(url, "s3://models/out/model.aero", tensor_hashes=True)
+    assert [file for file, _ in done.files] == ["s3://models/out/model.aero"] and done.tensors == len(arrays)
+    loaded = modelfmt.load("s3://models/out/model.aero")
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(loaded[name], array, strict=True)
+    with pytest.raises(FileExistsError) as caught:
+        modelfmt.convert(url, "s3://models/out/model.aero")
+    assert caught.value.remedies == ("overwrite=True",)
+    modelfmt.convert(url, "s3://models/out/model.aero", overwrite=True)
+    done = modelfmt.convert(saved, "s3://models/set/m.safetensors.index.json", shard_size=300)
+    assert {name for name in s3.names() if name.startswith("set/")} == {
+        file.removeprefix("s3://models/") for file, _ in done.files
+    }
+    assert modelfmt.open("s3://models/set/m.safetensors.index.json")["b.ids"].tolist() == arrays["b.ids"].tolist()
+    assert s3.uploads() == 0
+
+
+def test_the_environment_counts_when_a_model_is_opened(s3, saved, monkeypatch):
+    url = s3.put("model.safetensors", saved.read_bytes())
+    modelfmt.open(url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(OSError, match="no connection"):
+        modelfmt.open(url)
+
+
+def test_pins(web, url, arrays):
+    path = web.folder / "model.aero"
+    modelfmt.save(arrays, path, tensor_hashes=True)
+    remote = f"{web.endpoint}/model.aero"
+    (pin,) = modelfmt.open(path).pins
+    assert pin.startswith("aero:")
+    np.testing.assert_array_equal(modelfmt.open(remote, pin=pin)["a"], arrays["a"])
+    assert modelfmt.load(remote, pin=pin).keys() == arrays.keys()
+    with pytest.raises(modelfmt.VerifyError):
+        modelfmt.open(remote, pin="aero:" + "0" * 64)
+    with pytest.raises(OSError, match="obao4"):
+        modelfmt.open(remote, pin="b3:" + "0" * 64)
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[damaged.index(arrays["a"].tobytes())] ^= 1
+    (web.folder / "damaged.aero").write_bytes(damaged)
+    model = modelfmt.open(f"{web.endpoint}/damaged.aero", pin=pin)
+    with pytest.raises(modelfmt.VerifyError):
+        model["a"]
+    assert not modelfmt.verify(f"{web.endpoint}/damaged.aero", pin=pin)["ok"]
+
+
+HEAD = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-99/4000000\r\nContent-Length: 100\r\n\r\n"
+
+
+@pytest.mark.parametrize("call", ["open", "load", "verify"])
+@pytest.mark.parametrize("after", [b"", HEAD], ids=["no-answer", "broken-answer"])
+def test_ctrl_c_ends_a_wait_for_a_server(call, after):
+    with servers.silent(after) as endpoint:
+        code = f"""
+        import modelfmt
+        print("begin", flush=True)
+        try:
+            modelfmt.{call}({endpoint + "/m.safetensors"!r})
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """
+        interrupt(code)
+
+
+def test_ctrl_c_ends_a_read_and_leaves_the_model_usable(web, arrays):
+    path = web.folder / "m.safetensors"
+    modelfmt.save({"w": np.zeros(1 << 20, np.float32)}, path)
+    code = f"""
+    import modelfmt, os, signal
+    model = modelfmt.open({web.endpoint + "/m.safetensors"!r})
+    print("begin", flush=True)
+    try:
+        while True:
+            model["w"], modelfmt.load(model)
+    except KeyboardInterrupt:
+        assert model["w"].sum() == 0
+        print("interrupted", flush=True)
+    """
+    interrupt(code)
+
+
+def interrupt(code):
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "begin\n"
+        time.sleep(0.4)
+        begin = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        assert run.stdout.readline() == "interrupted\n"
+        seconds = time.monotonic() - begin
+        assert seconds < 1
+    assert run.returncode == 0
+    assert time.monotonic() - begin < 3
