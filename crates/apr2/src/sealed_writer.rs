@@ -18,6 +18,8 @@ use crate::written::put;
 /// What the front of a file says whose index is sealed.
 const HIDDEN: &[u8] = br#"{"apr_version":"2.0.0","architecture":{},"model_type":"sealed"}"#;
 
+const OVER_ONE_KEY: &str = "a tensor has more than 2^44 bytes, the most that is encrypted with one key";
+
 /// A sealed file that has been written.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -40,9 +42,7 @@ impl Plan {
         sink: &dyn Sink,
         work: &Execution<'_>,
     ) -> Result<Written, WriteError> {
-        if options.hides_index && !options.encrypts() {
-            return Err(refused(SealFault::Missing("an index can be hidden only in an encrypted file")));
-        }
+        options.check().map_err(refused)?;
         if self.table.len() as u64 > 1 << 20 {
             return Err(refused(SealFault::Limit("a sealed file has at most 2^20 tensors".to_owned())));
         }
@@ -78,7 +78,7 @@ impl Plan {
                 false => Some(plain),
             };
             let offset = align_up(places.end, self.options.alignment.bytes()).ok_or_else(too_long)?;
-            let size = size.ok_or_else(too_long)?;
+            let size = size.ok_or_else(|| refused(SealFault::Limit(OVER_ONE_KEY.to_owned())))?;
             let end = offset.checked_add(size).filter(|&end| end < 1 << 62).ok_or_else(too_long)?;
             places.list.push(Place { offset, size, plain, compressed: raw.is_some() });
             if size > 0 {

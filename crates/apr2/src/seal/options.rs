@@ -9,6 +9,18 @@ use crate::seal::keys::{Argon2Caps, Passphrase, RawKey, Recipient};
 use crate::seal::keys_section::Slot;
 use crate::seal::signatures::{Purpose, Signed, SigningKey};
 use crate::seal::slots::{self, Costs};
+use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};
+
+/// Type and length of a slot; also what stands before all slots.
+const SLOT_HEAD: usize = 8;
+/// What stands behind them.
+const MACS: usize = 64;
+/// A signature as it is written.
+const SIGNATURE_RECORD: usize = 104;
+
+fn at_most(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
 
 /// How a file is sealed: who signs it, and who can open it. Without anybody who can open it, it is not encrypted.
 ///
@@ -129,6 +141,42 @@ impl SealOptions {
         !self.openers.is_empty()
     }
 
+    /// Refuses what no reader would open, before anything is written.
+    pub(crate) fn check(&self) -> Result<(), SealFault> {
+        let limit = |what: &str| Err(SealFault::Limit(what.to_owned()));
+        if self.hides_index && !self.encrypts() {
+            return Err(SealFault::Missing("an index can be hidden only in an encrypted file"));
+        }
+        let (mut slots_len, mut passphrases) = (0, 0);
+        for opener in &self.openers {
+            slots_len += SLOT_HEAD
+                + match opener {
+                    NewSlot::Recipient(_) => 112,
+                    NewSlot::Passphrase(_, costs) => {
+                        passphrases += 1;
+                        costs.check(&Argon2Caps::default())?;
+                        88
+                    }
+                    NewSlot::RawKey(_, id) if id.len() > 1024 => {
+                        return limit("the id of a key has more than 1024 bytes");
+                    }
+                    NewSlot::RawKey(_, id) => 60 + id.len(),
+                    #[cfg(test)]
+                    NewSlot::Unknown(slot) => slot.payload.len(),
+                };
+        }
+        if passphrases > slots::PASSPHRASE_SLOTS {
+            return limit("a file has more than four passphrases, and readers try no more");
+        }
+        if SLOT_HEAD + slots_len + MACS > at_most(MAX_KEYS) || self.openers.len() > usize::from(u16::MAX) {
+            return limit("there are too many who can open the file: their slots take more than 1 MiB");
+        }
+        if self.signers.len() * SIGNATURE_RECORD > at_most(MAX_SIGNATURES) {
+            return limit("there are too many signers: their signatures take more than 64 KiB");
+        }
+        Ok(())
+    }
+
     /// Slots for all who can open the file.
     pub(crate) fn slots(&self, keys: &FileKeys) -> Result<Vec<Slot>, SealFault> {
         let mut all = Vec::with_capacity(self.openers.len());
@@ -143,12 +191,8 @@ impl SealOptions {
                     slot
                 }
                 NewSlot::Passphrase(passphrase, costs) => {
-                    costs.check(&Argon2Caps::default())?;
                     let (salt, nonce) = (self.random.array()?, self.random.array()?);
                     slots::for_passphrase(passphrase, *costs, salt, nonce, keys.file_key(), &keys.uuid)?
-                }
-                NewSlot::RawKey(_, id) if id.len() > 1024 => {
-                    return Err(SealFault::Limit("the id of a key has more than 1024 bytes".to_owned()));
                 }
                 NewSlot::RawKey(key, id) => {
                     slots::for_raw_key(key, id, self.random.array()?, keys.file_key(), &keys.uuid)?

@@ -47,4 +47,20 @@ mod tests {
         }
         assert!(plain_len(u64::MAX, 4096).is_err());
     }
+
+    /// Each tensor has a key of its own, which encrypts at most 2^40 blocks of AES.
+    #[test]
+    fn one_key_encrypts_at_most_2_44_bytes() {
+        let most = 1u64 << 44;
+        for segment in [1 << 12, 1 << 16, 1 << 20] {
+            let stored = most + most / segment * TAG;
+            assert_eq!(plain_len(stored, segment), Ok(most));
+            assert!(
+                matches!(plain_len(stored + 17, segment), Err(SealFault::Limit(_))),
+                "one byte in a segment more"
+            );
+            #[cfg(feature = "encrypt")]
+            assert_eq!((stored_len(most, segment), stored_len(most + 1, segment)), (Some(stored), None));
+        }
+    }
 }

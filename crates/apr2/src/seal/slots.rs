@@ -20,7 +20,7 @@ pub(crate) const X25519: u16 = 1;
 pub(crate) const PASSPHRASE: u16 = 2;
 pub(crate) const RAW_KEY: u16 = 3;
 /// A passphrase is tried on so many slots: each takes a while.
-const PASSPHRASE_SLOTS: usize = 4;
+pub(crate) const PASSPHRASE_SLOTS: usize = 4;
 
 /// The file's key, from the first slot that something opens.
 pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result<Secret, SealFault> {
