@@ -2,7 +2,7 @@
 
 use blake3_tree::Verifier;
 use modelfmt_core::Source as _;
-use modelfmt_core::proof::Verified;
+use modelfmt_core::proof::VerifiedSource;
 use testkit::peak;
 use testkit::reference::outboard::{outboard as slow_outboard, proved};
 
@@ -81,7 +81,7 @@ fn damaged(len: u64, damage: &[u8], depth: Depth) {
         }
     }
     let is_good = file == good && hash == root && blake3_tree::outboard(&good).1 == outboard;
-    let Ok(source) = Verified::by_outboard(&file, hash, &outboard) else {
+    let Ok(source) = VerifiedSource::by_outboard(&file, hash, &outboard) else {
         assert!(!is_good);
         return;
     };

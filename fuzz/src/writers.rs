@@ -166,7 +166,9 @@ pub(crate) fn oinf_any(model: &Model, flags: u8, work: &Execution<'_>) -> Option
     let mut metadata = oinf::Metadata::new();
     for (key, value) in model.metadata.iter() {
         let value = match value {
-            Value::Null => oinf::Bitset::of([true, false, true]).map(MetaValue::Bitset).expect("three bits"),
+            Value::Null => {
+                oinf::Bitset::from_bits([true, false, true]).map(MetaValue::Bitset).expect("three bits")
+            }
             Value::Bool(b) => MetaValue::Bool(*b),
             Value::Int(n) if flags & 1 == 1 => {
                 metadata = metadata.sizevar(key.to_owned(), n.as_u64().unwrap_or(7));

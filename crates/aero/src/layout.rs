@@ -16,7 +16,7 @@ use crate::error::{Fault, WriteError};
 use crate::manifest::{ListedShard, manifest};
 use crate::msgpack;
 use crate::options::{Extras, WriteOptions, unfit_metadata};
-use crate::origin::{SOURCE_FORMAT, says_gguf};
+use crate::origin::{SOURCE_FORMAT, is_from_gguf};
 use crate::pages::PageHashes;
 use crate::tidx::{NewEntry, put_head};
 use crate::ties::Ties;
@@ -341,7 +341,7 @@ pub(crate) fn model_of<'a>(
 
 /// Keys sorted, no insignificant white space (docs/formats/aero.md#what-we-write).
 fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
-    if says_gguf(metadata) {
+    if is_from_gguf(metadata) {
         let part = Part::new("metadata").with_field(SOURCE_FORMAT);
         return Err(WriteError::Unsupported { part, fault: Fault::SourceFormat });
     }

@@ -60,7 +60,7 @@
 //! use aero::Reader;
 //! use aero::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("t.f32")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
@@ -247,14 +247,14 @@ pub use error::{EditError, Error, Fault, Hex, Result, WriteError};
 pub use index::Index;
 pub use layout::Plan;
 pub use options::{DEFAULT_SHARD_SIZE, WriteOptions};
-pub use origin::says_gguf;
+pub use origin::is_from_gguf;
 pub use pages::{DEFAULT_PAGE_SIZE, PageHashes};
-pub use pinned::ByHead;
+pub use pinned::HeadProof;
 pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
-pub use set::{AsyncSetReader, ProvedFiles, SetFile, SetIndex, SetPart, SetPlan, SetReader};
+pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, VerifiedFiles};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 

@@ -22,7 +22,7 @@ const ALIGNMENT: u64 = 32;
 /// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes stand in ggml's order. Our writers
 /// store the usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
 #[must_use]
-pub fn says_gguf(metadata: &Object) -> bool {
+pub fn is_from_gguf(metadata: &Object) -> bool {
     metadata.get(SOURCE_FORMAT).and_then(Value::as_str) == Some(GGUF)
 }
 

@@ -5,7 +5,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use modelfmt_core::proof::{AsyncVerified, ByHash, Page, Part as Proved, Proof, ProofError, Verified};
+use modelfmt_core::proof::{
+    AsyncVerifiedSource, HashProof, Page, Part as Proved, Proof, ProofError, VerifiedSource,
+};
 use modelfmt_core::{
     Fetch, Limits, Part, Reader as SharedReader, Source,
     author::{Cursor, FileIndex as _, now, parse_fetched},
@@ -33,7 +35,7 @@ const LARGEST: u64 = 64 << 20;
 /// over which the first read goes then. Chunks that are compressed are proved by who expands them: their hash is that of
 /// their content. What lies between chunks is nothing, and not proved.
 #[derive(Debug)]
-pub struct ByHead {
+pub struct HeadProof {
     head: Proved,
     /// The chunks in the order of the file.
     regions: Vec<Region>,
@@ -43,7 +45,7 @@ pub struct ByHead {
     index: OnceLock<Arc<Index>>,
     /// The tensors that have a hash, in the order of the file.
     tensors: OnceLock<Vec<(u64, u64, [u8; 32])>>,
-    kept: Mutex<VecDeque<Arc<ByHash>>>,
+    kept: Mutex<VecDeque<Arc<HashProof>>>,
 }
 
 /// A chunk.
@@ -83,11 +85,11 @@ impl OpenOptions {
         &self,
         source: S,
         hash: [u8; 32],
-    ) -> Result<Reader<Verified<S, ByHead>>> {
+    ) -> Result<Reader<VerifiedSource<S, HeadProof>>> {
         let name = source.name().map(std::borrow::Cow::into_owned);
         let opened = now(async {
-            let proof = ByHead::new(&source, hash, self.shared.limits_ref()).await?;
-            let source = Verified::new(source, proof);
+            let proof = HeadProof::new(&source, hash, self.shared.limits_ref()).await?;
+            let source = VerifiedSource::new(source, proof);
             let index = Arc::new(parse_fetched(Index::parser(source.len(), &self.shared), &source).await?);
             source.proof().learn(&index);
             Ok((index, source))
@@ -104,16 +106,16 @@ impl OpenOptions {
         &self,
         source: S,
         hash: [u8; 32],
-    ) -> Result<AsyncReader<AsyncVerified<S, ByHead>>> {
-        let proof = ByHead::new(&source, hash, self.shared.limits_ref()).await?;
-        let source = AsyncVerified::new(source, proof);
+    ) -> Result<AsyncReader<AsyncVerifiedSource<S, HeadProof>>> {
+        let proof = HeadProof::new(&source, hash, self.shared.limits_ref()).await?;
+        let source = AsyncVerifiedSource::new(source, proof);
         let index = Arc::new(parse_fetched(Index::parser(source.size(), &self.shared), &source).await?);
         source.proof().learn(&index);
         AsyncReader::with_index(index, source)
     }
 }
 
-impl ByHead {
+impl HeadProof {
     /// Reads the head of a file, and checks it.
     ///
     /// # Errors
@@ -195,19 +197,19 @@ impl ByHead {
         Ok(pages.digest(number).map(|hash| (start..end, hash)))
     }
 
-    fn known(&self, at: u64) -> Option<Arc<ByHash>> {
+    fn known(&self, at: u64) -> Option<Arc<HashProof>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // Of two that hold it, the shorter one is that of a tensor or a page.
-        let holds = |known: &&(usize, &Arc<ByHash>)| known.1.range().contains(&at);
-        let len = |known: &(usize, &Arc<ByHash>)| known.1.range().end - known.1.range().start;
+        let holds = |known: &&(usize, &Arc<HashProof>)| known.1.range().contains(&at);
+        let len = |known: &(usize, &Arc<HashProof>)| known.1.range().end - known.1.range().start;
         let (found, _) = kept.iter().enumerate().filter(|known| holds(&known)).min_by_key(len)?;
         let proof = kept.remove(found)?;
         kept.push_back(Arc::clone(&proof));
         Some(proof)
     }
 
-    fn keep(&self, range: Range<u64>, hash: [u8; 32]) -> Arc<ByHash> {
-        let proof = Arc::new(ByHash::of_range(range, hash, Arc::clone(&self.root)).groups(GROUPS));
+    fn keep(&self, range: Range<u64>, hash: [u8; 32]) -> Arc<HashProof> {
+        let proof = Arc::new(HashProof::for_range(range, hash, Arc::clone(&self.root)).groups(GROUPS));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
@@ -255,14 +257,14 @@ fn hashed(index: &Index) -> Vec<(u64, u64, [u8; 32])> {
     all
 }
 
-impl Proof for ByHead {
+impl Proof for HeadProof {
     async fn part<S: Fetch>(&self, source: &S, at: u64) -> io::Result<Proved> {
         if at < self.head.range().end {
             return Ok(self.head.clone());
         }
-        let Some(region) = self.region(at) else { return Ok(Proved::free(self.gap(at))) };
+        let Some(region) = self.region(at) else { return Ok(Proved::unchecked(self.gap(at))) };
         if region.is_compressed {
-            return Ok(Proved::free(region.range.clone()));
+            return Ok(Proved::unchecked(region.range.clone()));
         }
         if let Some(known) = self.known(at) {
             return known.part(source, at).await;

@@ -127,7 +127,7 @@ impl Findings {
         report.add("extents", self.extents, format!("{chunks} chunks, {tensors} tensors"));
         if level >= VerifyLevel::Control {
             match self.ihsh_count {
-                0 => report.absent("ihsh", "there is no IHSH chunk"),
+                0 => report.add_absent("ihsh", "there is no IHSH chunk"),
                 n => report.add("ihsh", self.ihsh, format!("{n} IHSH")),
             }
             match self.unhashed.1 {
@@ -139,10 +139,10 @@ impl Findings {
             if self.has_tensor_hashes {
                 report.add("tensor-hashes", self.tensors, format!("{tensors} tensors"));
             } else {
-                report.absent("tensor-hashes", "no tensor has a hash_b3");
+                report.add_absent("tensor-hashes", "no tensor has a hash_b3");
             }
             match self.phsh_count {
-                0 => report.absent("page-hashes", "there is no PHSH chunk"),
+                0 => report.add_absent("page-hashes", "there is no PHSH chunk"),
                 n => report.add("page-hashes", self.pages, format!("{n} shards")),
             }
             report.add("padding", self.padding, "between chunks");

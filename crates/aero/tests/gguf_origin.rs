@@ -12,7 +12,7 @@ mod common;
 
 use aero::modelfmt_core::CommonFault;
 use aero::modelfmt_core::value::{Object, Value};
-use aero::{DType, Fault, Plan, VerifyLevel, WriteOptions, says_gguf};
+use aero::{DType, Fault, Plan, VerifyLevel, WriteOptions, is_from_gguf};
 use common::{
     entry, failed, file, index, malformed, metadata, noise, number, object, open, rehashed, toc, with,
 };
@@ -161,9 +161,9 @@ fn descriptors_stand_in_mjsn() {
 #[test]
 fn what_is_written_is_not_taken_for_it() {
     let mut said = metadata();
-    assert!(!says_gguf(&said));
+    assert!(!is_from_gguf(&said));
     said.insert("source_format", "gguf");
-    assert!(says_gguf(&said));
+    assert!(is_from_gguf(&said));
     let options = WriteOptions::new().uuid([7; 16]);
     let error = Plan::new(Vec::new(), &said, &options).unwrap_err().to_string();
     assert!(error.contains("source_format") && error.contains("ggml's order"), "{error}");

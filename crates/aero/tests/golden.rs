@@ -159,7 +159,7 @@ fn files_of_later_revisions_hold_what_was_put_there() {
 #[test]
 fn unaligned_tensors_say_so_and_can_be_copied() {
     let bytes = fs::read(testkit::testdata("reference").join("one-shard.aero")).unwrap();
-    let reader = Reader::from_source(AlignedBuf::copy_of(&bytes).unwrap()).unwrap();
+    let reader = Reader::from_source(AlignedBuf::copy_from_slice(&bytes).unwrap()).unwrap();
     let tensor = reader.tensor("after.odd.f32").unwrap();
     assert!(matches!(tensor.as_slice::<f32>(), Err(ViewError::Unaligned { .. })));
     assert_eq!(tensor.to_vec::<f32>().unwrap().len(), 5);

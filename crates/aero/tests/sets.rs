@@ -55,9 +55,9 @@ fn options() -> WriteOptions {
 
 /// Files that keep a list of what has been opened.
 #[derive(Clone)]
-struct Watched(MemoryFiles, Arc<Mutex<Vec<String>>>);
+struct ObservedSource(MemoryFiles, Arc<Mutex<Vec<String>>>);
 
-impl Files for Watched {
+impl Files for ObservedSource {
     type Source = Arc<[u8]>;
     fn open(&self, path: &str) -> io::Result<Arc<[u8]>> {
         self.1.lock().unwrap().push(path.to_owned());
@@ -130,7 +130,7 @@ fn the_index_is_laid_out_as_decided() {
 fn a_hundred_parts_open_one_when_a_tensor_is_read() {
     let files = write(&[64; 100], &options().shard_size(64).shards_per_part(1), 2);
     let opened = Arc::new(Mutex::new(Vec::new()));
-    let set = SetReader::from_files(Watched(files, Arc::clone(&opened)), INDEX).unwrap();
+    let set = SetReader::from_files(ObservedSource(files, Arc::clone(&opened)), INDEX).unwrap();
     assert_eq!((set.index().parts().len(), set.tensors().len()), (100, 100));
     assert_eq!(*opened.lock().unwrap(), [INDEX, "model.index.aero"]);
     for _ in 0..3 {

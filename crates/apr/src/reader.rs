@@ -84,7 +84,7 @@ impl FileIndex for Index {
         let (_, extent) = self.placed(position)?;
         let failed = |source| Error::Io { at: extent.offset(), len: extent.len(), source };
         match self.in_image(extent) {
-            Some(bytes) => Ok(Bytes::Owned(AlignedBuf::copy_of(bytes).map_err(failed)?)),
+            Some(bytes) => Ok(Bytes::Owned(AlignedBuf::copy_from_slice(bytes).map_err(failed)?)),
             None => source.fetch(extent.range()).await.map_err(failed),
         }
     }

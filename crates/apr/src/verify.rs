@@ -32,7 +32,7 @@ pub(crate) async fn report(
             Ok(Some(crc)) => {
                 report.add("crc", Vec::new(), format!("{:08x} over {} bytes", crc.value, crc.len));
             }
-            Ok(None) => report.absent("crc", "the file has no footer, where the checksum would stand"),
+            Ok(None) => report.add_absent("crc", "the file has no footer, where the checksum would stand"),
             Err(error) => report.add("crc", vec![with_causes(&error)], ""),
         }
         report.add("padding", padding, "all gaps are zero");
@@ -40,10 +40,10 @@ pub(crate) async fn report(
     report.add("extents", extents(index), tensors);
     let flags = index.flags();
     if flags.contains(Flags::SIGNED) {
-        report.absent("signature", "SIGNED is set, but the format does not say where a signature stands");
+        report.add_absent("signature", "SIGNED is set, but the format does not say where a signature stands");
     }
     if flags.contains(Flags::ENCRYPTED) {
-        report.absent("encryption", "ENCRYPTED is set, but the content is in the clear");
+        report.add_absent("encryption", "ENCRYPTED is set, but the content is in the clear");
     }
     report
 }

@@ -57,7 +57,7 @@
 //! use apr2::Reader;
 //! use apr2::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("t.f32")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]

@@ -179,7 +179,7 @@ mod tests {
         let mut source = Prefetched::new(bytes.clone());
         let held = |range: Range<usize>| Held {
             start: range.start as u64,
-            bytes: AlignedBuf::copy_of(&bytes[range]).unwrap(),
+            bytes: AlignedBuf::copy_from_slice(&bytes[range]).unwrap(),
         };
         source.hold(vec![held(10..20), held(30..40)]);
         source.hold(vec![held(5..20)]);

@@ -33,7 +33,7 @@ impl OpenOptions {
     /// What is demanded of a sealed file, and what opens it.
     #[must_use]
     pub fn access(self, access: crate::seal::Access) -> Self {
-        Self { shared: self.shared.with_own(Arc::new(access)) }
+        Self { shared: self.shared.with_extension(Arc::new(access)) }
     }
 }
 
@@ -45,7 +45,7 @@ impl FileIndex for Index {
     fn parser(file_len: u64, options: &modelfmt_core::OpenOptions) -> IndexParser {
         let parser = IndexParser::new(file_len, options.limits_ref().clone());
         #[cfg(feature = "sign")]
-        let parser = parser.with_access(options.own());
+        let parser = parser.with_access(options.extension());
         parser
     }
 

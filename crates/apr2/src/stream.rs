@@ -146,7 +146,7 @@ impl<S: Source> StreamingLoader<S> {
     fn refuse_sealed(&self, head: &Head) -> Result<()> {
         let part = || Part::new("header").with_field("flags");
         #[cfg(feature = "sign")]
-        if self.options.shared.own::<crate::seal::Access>().is_some_and(|access| access.demands()) {
+        if self.options.shared.extension::<crate::seal::Access>().is_some_and(|access| access.demands()) {
             let fault =
                 crate::error::SealFault::Missing("a StreamingLoader checks no signature; use a Reader");
             return Err(malformed(part(), 8, fault));

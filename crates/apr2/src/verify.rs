@@ -70,7 +70,7 @@ pub(crate) async fn report(
         if index.tensors.any_compressed() && !index.flags().contains(Flags::ENCRYPTED) {
             report.add("lz4", pass.lz4, format!("{} blocks", pass.blocks));
         } else {
-            report.absent("lz4", "no tensor is compressed");
+            report.add_absent("lz4", "no tensor is compressed");
         }
         if index.generation() == Generation::Apr2 {
             report.add("padding", pass.padding, "all gaps are zero");
@@ -102,7 +102,7 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     if index.flags().contains(Flags::SIGNED) {
         report.add("signature", findings, "");
     } else {
-        report.absent("signature", "the file is not signed");
+        report.add_absent("signature", "the file is not signed");
     }
 }
 
@@ -117,9 +117,9 @@ fn add_sealed(section: &crate::seal::Section, found: Option<SealFindings>, repor
     let tensors = format!("{} tensors", section.body.extents.len());
     report.add("digests", found.digests, tensors.clone());
     if !section.is_encrypted() {
-        report.absent("encryption", "the file is not encrypted");
+        report.add_absent("encryption", "the file is not encrypted");
     } else if section.is_locked() {
-        report.absent("encryption", LOCKED);
+        report.add_absent("encryption", LOCKED);
     } else {
         report.add("encryption", found.encryption, tensors);
     }

@@ -442,7 +442,7 @@ fn tensors_in_memory_are_slices_without_a_copy() {
         Tensor::bytes("z", vec![0; 9000]),
     ];
     for options in [lz4(), lz4().alignment(apr2::Alignment::Bytes32)] {
-        let bytes = AlignedBuf::copy_of(&write(&tensors, &options, &threads(1))).unwrap();
+        let bytes = AlignedBuf::copy_from_slice(&write(&tensors, &options, &threads(1))).unwrap();
         let reader = Reader::from_source(&bytes).unwrap();
         assert_eq!(reader.tensor("f").unwrap().as_slice::<f32>().unwrap(), [1.5, -2.0]);
         let slice = reader.tensor_slice("f").unwrap();

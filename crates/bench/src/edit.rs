@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use modelfmt::edit::{EditOptions, How, NewValue};
+use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::{Execution, Model, VerifyLevel};
 
 use crate::race::{race, seconds};
@@ -38,8 +38,8 @@ fn measure(bench: &mut Bench, id: &str, case: &str, value_len: usize, target: Ta
         let value = digit.to_string().repeat(value_len);
         options.set.push(("k".to_owned(), NewValue::Text(value)));
         let edited = modelfmt::edit(&path, &options, &Execution::sequential())?;
-        let how = edited.how;
-        ensure(how == How::InPlace, || format!("the edit was made {how:?}"))
+        let how = edited.method;
+        ensure(how == EditMethod::InPlace, || format!("the edit was made {how:?}"))
     };
     edit()?;
     let model = Model::open(&path)?;

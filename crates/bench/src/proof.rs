@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use modelfmt_core::proof::{Verified, write_outboard};
+use modelfmt_core::proof::{VerifiedSource, write_outboard};
 use modelfmt_core::source::FileSource;
 use modelfmt_core::write::MemoryFile;
 use modelfmt_core::{DType, Execution, Source};
@@ -30,8 +30,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     let (file, sink, threads) = (FileSource::open(&path)?, MemoryFile::new(), bench.sizes.threads);
     let work = Execution { threads, progress: None };
     let hash = write_outboard(&file, &sink, &work)?;
-    let proved = Verified::by_outboard(FileSource::open(&path)?, hash, sink.into_bytes())?;
-    let other = Verified::by_outboard(FileSource::open(&path)?, [0; 32], vec![0; 64])
+    let proved = VerifiedSource::by_outboard(FileSource::open(&path)?, hash, sink.into_bytes())?;
+    let other = VerifiedSource::by_outboard(FileSource::open(&path)?, [0; 32], vec![0; 64])
         .and_then(|source| source.read(0..1).map(drop));
     ensure(other.is_err(), || "a wrong hash passes".to_owned())?;
     let [read_id, outboard_id] = ids;

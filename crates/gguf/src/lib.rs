@@ -55,7 +55,7 @@
 //! use modelfmt_gguf::Reader;
 //! use modelfmt_gguf::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("f32")?;                            // a part of `bytes`
 //! # #[cfg(target_endian = "little")]

@@ -60,7 +60,7 @@
 //! use mag::Reader;
 //! use mag::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("fc1.weight")?;                     // a part of `bytes`
 //! # #[cfg(target_endian = "little")]

@@ -17,7 +17,7 @@ pub(crate) async fn verify(index: &Index, source: &impl Fetch, level: VerifyLeve
     report.add("structure", Vec::new(), held);
     if level >= VerifyLevel::Control {
         match index.version() {
-            Version::V0_3 => report.absent("crc", "version 0.3 has no checksum"),
+            Version::V0_3 => report.add_absent("crc", "version 0.3 has no checksum"),
             _ => report.add("crc", crc(index), index.checksum().map_or("", |kind| kind.name())),
         }
     }

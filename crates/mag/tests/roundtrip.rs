@@ -146,7 +146,7 @@ fn memory_is_borrowed_and_aligned_values_are_slices() {
         shape: vec![2, 2],
         values: values.map(f32::to_le_bytes).concat(),
     };
-    let file = AlignedBuf::copy_of(&write(&[tensor], &Object::new(), Checksum::Crc32)).unwrap();
+    let file = AlignedBuf::copy_from_slice(&write(&[tensor], &Object::new(), Checksum::Crc32)).unwrap();
     let reader = Reader::from_source(&file[..]).unwrap();
     let view = reader.tensor("w").unwrap();
     assert!(file.as_ptr_range().contains(&view.bytes().as_ptr()), "no copy");

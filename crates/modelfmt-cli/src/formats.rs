@@ -12,7 +12,7 @@ pub(crate) fn names(is_listed: impl Fn(Format) -> bool) -> String {
 pub(crate) fn endings() -> String {
     let (sets, files): (Vec<Format>, Vec<Format>) =
         Format::ALL.iter().filter(|format| format.is_writable()).partition(|format| format.is_set());
-    let endings: Vec<&str> = files.iter().chain(&sets).filter_map(|format| format.ending()).collect();
+    let endings: Vec<&str> = files.iter().chain(&sets).filter_map(|format| format.extension()).collect();
     match endings.split_last() {
         Some((last, [])) => (*last).to_owned(),
         Some((last, others)) => format!("{} or {last}", others.join(", ")),

@@ -108,7 +108,7 @@ pub(crate) fn verify(
 /// path cannot have one beside it.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
     let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
-    path.is_dir() || modelfmt::look(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+    path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 
 /// Verifies a model as [`verify`], and the signature beside it.

@@ -65,7 +65,7 @@ struct Walk {
 
 impl Walk {
     fn add(&mut self, path: &Path, is_link: bool) {
-        let look = match modelfmt::look(path) {
+        let look = match modelfmt::probe(path) {
             Ok(look) => look,
             Err(_) if !path.is_file() => return self.found.others += 1, // a pipe, a device
             Err(error) => {

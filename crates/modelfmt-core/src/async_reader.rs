@@ -113,7 +113,19 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// # Errors
     /// As [`Reader::read_range`](crate::Reader::read_range).
     pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>, Error<I::Fault>> {
-        self.index.read_range(&self.source, self.position(name)?, range).await
+        self.read_range_at(self.position(name)?, range).await
+    }
+
+    /// A range of the bytes of the tensor at a position.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range).
+    pub async fn read_range_at(
+        &self,
+        position: usize,
+        range: Range<u64>,
+    ) -> Result<Bytes<'_>, Error<I::Fault>> {
+        self.index.read_range(&self.source, position, range).await
     }
 
     /// The file's metadata, as the format has it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tensor_core::{AlignedBuf, Bytes, TensorInfo, TensorView};
 
 use crate::async_reader::AsyncReader;
-use crate::claims::{Claims, Wanted, Watched};
+use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::Error;
 use crate::fetch::{Fetch, now};
 use crate::file_index::FileIndex;
@@ -140,7 +140,7 @@ async fn of_file<'s, I: FileIndex, S: Fetch>(
     wanted: Wanted,
 ) -> Result<Bytes<'s>, Error<I::Fault>> {
     let mut claims = Claims::new();
-    I::claims(index, source, std::slice::from_ref(&wanted), &mut claims.of_file()).await?;
+    I::claims(index, source, std::slice::from_ref(&wanted), &mut claims.for_file()).await?;
     let place = Place::Listed(wanted.position);
     let read = Checked { index: &**index, source, info, place, file: 0, claims: &claims };
     read.bytes(wanted.range).await
@@ -237,7 +237,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
         let slice = slice.and_then(|(start, end)| all.get(start..end));
         let slice =
             slice.ok_or_else(|| Error::Io { at, len, source: io::ErrorKind::UnexpectedEof.into() })?;
-        self.claims.saw(self.file, at, slice);
+        self.claims.observe(self.file, at, slice);
         match (self.place, range) {
             (Place::Bytes(_), _) => Ok(Bytes::Borrowed(slice)),
             (Place::Listed(there), None) => self.index.read(self.source, there, None).await,
@@ -264,7 +264,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
         let (at, len) = (around.start, around.end - around.start);
         let io = |source| Error::Io { at, len, source };
         let bytes = self.source.fetch(around).await.map_err(io)?;
-        self.claims.saw(self.file, at, &bytes);
+        self.claims.observe(self.file, at, &bytes);
         let within = |offset: u64| usize::try_from(offset - at).unwrap_or(usize::MAX);
         let part = bytes.get(within(stored.start)..within(stored.end));
         let part = part.ok_or_else(|| io(io::ErrorKind::UnexpectedEof.into()))?;
@@ -279,7 +279,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
 
     /// Into a buffer; the claims see what is read.
     async fn watched(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
-        let source = Watched::new(self.source, self.file, self.claims);
+        let source = ObservedSource::new(self.source, self.file, self.claims);
         let io = |source| Error::Io { at: 0, len: self.info.nbytes, source };
         let there = match self.place {
             Place::Listed(there) => there,

@@ -16,8 +16,8 @@ use tensor_core::{TensorInfo, TensorView};
 
 /// An open model file, or set of files, of any format. Object-safe; each format's `Reader` implements it.
 ///
-/// Tensors are numbered from 0 in the file's own order. Asking for a number that does not exist is an error like
-/// any other, never a panic.
+/// A tensor's position counts from 0, in the order of the file. Asking for a position that does not exist is an error, never
+/// a panic.
 pub trait Container {
     /// The version that the file states, such as `0.1`; `None` for formats without.
     fn version(&self) -> Option<String>;
@@ -28,30 +28,30 @@ pub trait Container {
     /// The number of tensors.
     fn tensor_count(&self) -> usize;
 
-    /// The tensor of that number.
-    fn info(&self, tensor: usize) -> Option<TensorInfo<'_>>;
+    /// The tensor at a position.
+    fn info(&self, position: usize) -> Option<TensorInfo<'_>>;
 
-    /// The number of the tensor of that name.
+    /// The position of the tensor of that name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// Where a tensor's values lie. A set may have to open one of its files to know.
+    /// Where a tensor's values are. A set may have to open one of its files to know.
     ///
     /// # Errors
     /// If there is no such tensor, or the file that has it is missing or broken.
-    fn location(&self, tensor: usize) -> Result<Location, AnyError>;
+    fn location(&self, position: usize) -> Result<Location, AnyError>;
 
     /// As [`location`](Self::location), with the file as a number.
     ///
     /// # Errors
     /// As [`location`](Self::location).
-    fn stored(&self, tensor: usize) -> Result<Stored, AnyError>;
+    fn stored(&self, position: usize) -> Result<Stored, AnyError>;
 
-    /// The bytes of its file that are read for a range of a tensor's values. Of a tensor in LZ4 blocks, the headers of the blocks
-    /// before them may be read to find them.
+    /// The bytes of the file that have to be read for a range of a tensor's values. For a tensor in LZ4 blocks, the headers of
+    /// earlier blocks may be read to find them.
     ///
     /// # Errors
     /// If there is no such tensor or range, it has no data, or its blocks cannot be found.
-    fn stored_range(&self, tensor: usize, values: Range<u64>) -> Result<Range<u64>, AnyError>;
+    fn stored_range(&self, position: usize, values: Range<u64>) -> Result<Range<u64>, AnyError>;
 
     /// All bytes of the file, if it is one file and in memory.
     fn as_slice(&self) -> Option<&[u8]> {
@@ -63,48 +63,48 @@ pub trait Container {
         Vec::new()
     }
 
-    /// A tensor with its values: decompressed, little-endian and row-major; borrowed where they are in memory as they are.
+    /// A tensor with its values: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
-    fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError>;
+    fn tensor_at(&self, position: usize) -> Result<TensorView<'_>, AnyError>;
 
     /// As [`tensor_at`](Self::tensor_at), checked by the smallest digest that the file has of the values.
     ///
     /// # Errors
-    /// As [`tensor_at`](Self::tensor_at); if the bytes are not what the file says; [`AnyError::NoHash`] if it says nothing of
-    /// them.
-    fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError>;
+    /// As [`tensor_at`](Self::tensor_at); if the bytes are not what the file says; [`AnyError::NoHash`] if it has no
+    /// digest of them.
+    fn tensor_at_checked(&self, position: usize) -> Result<TensorView<'_>, AnyError>;
 
     /// A tensor's values, as [`tensor_at`](Self::tensor_at) gives them.
     ///
     /// # Errors
     /// As [`tensor_at`](Self::tensor_at).
-    fn read(&self, tensor: usize) -> Result<Bytes<'_>, AnyError> {
-        self.tensor_at(tensor).map(TensorView::into_bytes)
+    fn read(&self, position: usize) -> Result<Bytes<'_>, AnyError> {
+        self.tensor_at(position).map(TensorView::into_bytes)
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them; borrowed where they are in memory as they are.
+    /// A range of the bytes of a tensor's values, without the rest of them; borrowed if they are in memory in this form.
     ///
     /// # Errors
     /// As [`tensor_at`](Self::tensor_at); [`AnyError::OutOfRange`] if the tensor has fewer bytes.
-    fn read_range_at(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
+    fn read_range_at(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
 
-    /// A part of a tensor by its positions in each dimension. Where it is in several pieces, those that are near to each other are
-    /// read at once.
+    /// A part of a tensor, by a slice of each dimension. If the part is in several pieces, pieces that are close to each other
+    /// are read together.
     ///
     /// # Errors
     /// As [`read_range_at`](Self::read_range_at); [`AnyError::Slice`] if the slice does not fit the tensor.
-    fn slice_at(&self, tensor: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
-        let Some(info) = self.info(tensor) else {
-            self.location(tensor)?;
-            return Err(AnyError::no_such_position(tensor));
+    fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
+        let Some(info) = self.info(position) else {
+            self.location(position)?;
+            return Err(AnyError::no_such_position(position));
         };
         let sliced = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?;
         let bytes = match sliced.runs.as_range() {
-            Some(range) => self.read_range_at(tensor, range)?,
+            Some(range) => self.read_range_at(position, range)?,
             None => {
-                let read = async |at: u64, out: &mut [u8]| self.read_into(tensor, at, out);
+                let read = async |at: u64, out: &mut [u8]| self.read_into(position, at, out);
                 let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
                 let failed = |source| AnyError::Io { at, len, source };
                 Bytes::Owned(now(gathered(&sliced, read, failed))?)
@@ -113,33 +113,33 @@ pub trait Container {
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
     }
 
-    /// As [`read_range_at`](Self::read_range_at), checked; where the file has digests of pages, by those of the range alone.
+    /// As [`read_range_at`](Self::read_range_at), checked. If the file has digests of pages, only the pages of the range are read.
     ///
     /// # Errors
     /// As [`tensor_at_checked`](Self::tensor_at_checked) and [`read_range_at`](Self::read_range_at).
-    fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
+    fn read_range_at_checked(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `offset` on, decompressed. Pieces that begin at multiples of
     /// [`PIECE`](crate::execution::PIECE) never decompress a block twice.
     ///
     /// # Errors
     /// As [`read`](Self::read); also if the tensor has fewer bytes.
-    fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError>;
+    fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError>;
 
-    /// As [`read_into`](Self::read_into), and has `claims`, which were made by [`claims`](Self::claims), see all that is read.
+    /// As [`read_into`](Self::read_into), and shows all that is read to `claims`, which come from [`claims`](Self::claims).
     ///
     /// # Errors
-    /// As [`read_into`](Self::read_into). Whether a claim fails is for [`Claims::failure`] and [`Claims::finish`] to say.
+    /// As [`read_into`](Self::read_into). [`Claims::failure`] and [`Claims::finish`] say whether a claim fails.
     fn read_into_checked(
         &self,
-        tensor: usize,
+        position: usize,
         offset: u64,
         out: &mut [u8],
         claims: &Claims,
     ) -> Result<(), AnyError>;
 
     /// Fills `out` with bytes of a file as they are, from byte `at` on; the files of a set are numbered as in
-    /// [`Claims::saw`], and one that stands alone is number 0.
+    /// [`Claims::observe`], and a single file is number 0.
     ///
     /// # Errors
     /// If there is no such file or range, or it cannot be read.
@@ -151,17 +151,17 @@ pub trait Container {
     /// If there is no such file, or it cannot be opened.
     fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError>;
 
-    /// What the files state of the bytes that are read for these tensors, each by the smallest digest that covers it:
-    /// nothing, for formats without digests of values.
+    /// What the files claim about the bytes that are read for these tensors: for each, the smallest digest that covers it, and
+    /// nothing for formats without digests of values.
     ///
     /// # Errors
-    /// If what they state cannot be read or understood.
+    /// If the digests cannot be read or understood.
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
         let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
         self.claims_of(&wanted)
     }
 
-    /// As [`claims`](Self::claims), of parts of tensors too.
+    /// As [`claims`](Self::claims), for parts of tensors too.
     ///
     /// # Errors
     /// As [`claims`](Self::claims).
@@ -174,7 +174,7 @@ pub trait Container {
     fn metadata(&self) -> Result<Value, AnyError>;
 
     /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, and
-    /// the keys of AERO's JSON stand at top level. What the format has beside its metadata has a prefix (OINF's size variables
+    /// the keys of AERO's JSON are at top level. What the format has besides its metadata gets a prefix (OINF's size variables
     /// `sizevars.`, AERO's manifest `manifest.`).
     ///
     /// # Errors
@@ -183,7 +183,7 @@ pub trait Container {
         self.metadata().map(Value::into_object)
     }
 
-    /// What is peculiar to the format (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
     ///
     /// # Errors
     /// As [`metadata`](Self::metadata).
@@ -208,8 +208,8 @@ macro_rules! set_container {
             fn tensor_count(&self) -> usize {
                 $crate::Container::tensor_count(&self.$field)
             }
-            fn info(&self, tensor: usize) -> Option<$crate::TensorInfo<'_>> {
-                $crate::Container::info(&self.$field, tensor)
+            fn info(&self, position: usize) -> Option<$crate::TensorInfo<'_>> {
+                $crate::Container::info(&self.$field, position)
             }
             fn find(&self, name: &str) -> Option<usize> {
                 $crate::Container::find(&self.$field, name)
@@ -217,50 +217,55 @@ macro_rules! set_container {
             fn file_paths(&self) -> Vec<String> {
                 $crate::Container::file_paths(&self.$field)
             }
-            fn location(&self, tensor: usize) -> Result<$crate::Location, $crate::AnyError> {
-                $crate::Container::location(&self.$field, tensor)
+            fn location(&self, position: usize) -> Result<$crate::Location, $crate::AnyError> {
+                $crate::Container::location(&self.$field, position)
             }
-            fn stored(&self, tensor: usize) -> Result<$crate::Stored, $crate::AnyError> {
-                $crate::Container::stored(&self.$field, tensor)
+            fn stored(&self, position: usize) -> Result<$crate::Stored, $crate::AnyError> {
+                $crate::Container::stored(&self.$field, position)
             }
             fn stored_range(
                 &self,
-                tensor: usize,
+                position: usize,
                 values: ::std::ops::Range<u64>,
             ) -> Result<::std::ops::Range<u64>, $crate::AnyError> {
-                $crate::Container::stored_range(&self.$field, tensor, values)
+                $crate::Container::stored_range(&self.$field, position, values)
             }
-            fn tensor_at(&self, tensor: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
-                $crate::Container::tensor_at(&self.$field, tensor)
+            fn tensor_at(&self, position: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
+                $crate::Container::tensor_at(&self.$field, position)
             }
-            fn tensor_at_checked(&self, tensor: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
-                $crate::Container::tensor_at_checked(&self.$field, tensor)
+            fn tensor_at_checked(&self, position: usize) -> Result<$crate::TensorView<'_>, $crate::AnyError> {
+                $crate::Container::tensor_at_checked(&self.$field, position)
             }
             fn read_range_at(
                 &self,
-                tensor: usize,
+                position: usize,
                 range: ::std::ops::Range<u64>,
             ) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
-                $crate::Container::read_range_at(&self.$field, tensor, range)
+                $crate::Container::read_range_at(&self.$field, position, range)
             }
             fn read_range_at_checked(
                 &self,
-                tensor: usize,
+                position: usize,
                 range: ::std::ops::Range<u64>,
             ) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
-                $crate::Container::read_range_at_checked(&self.$field, tensor, range)
+                $crate::Container::read_range_at_checked(&self.$field, position, range)
             }
-            fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
-                $crate::Container::read_into(&self.$field, tensor, offset, out)
+            fn read_into(
+                &self,
+                position: usize,
+                offset: u64,
+                out: &mut [u8],
+            ) -> Result<(), $crate::AnyError> {
+                $crate::Container::read_into(&self.$field, position, offset, out)
             }
             fn read_into_checked(
                 &self,
-                tensor: usize,
+                position: usize,
                 offset: u64,
                 out: &mut [u8],
                 claims: &$crate::claims::Claims,
             ) -> Result<(), $crate::AnyError> {
-                $crate::Container::read_into_checked(&self.$field, tensor, offset, out, claims)
+                $crate::Container::read_into_checked(&self.$field, position, offset, out, claims)
             }
             fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), $crate::AnyError> {
                 $crate::Container::read_file(&self.$field, file, at, out)

@@ -38,7 +38,7 @@ pub(crate) async fn fetch_big_endian<'s>(
     }
     let mut swapped = match bytes {
         Bytes::Owned(buffer) => buffer,
-        Bytes::Borrowed(bytes) => AlignedBuf::copy_of(bytes).map_err(io::Error::other)?,
+        Bytes::Borrowed(bytes) => AlignedBuf::copy_from_slice(bytes).map_err(io::Error::other)?,
     };
     swap_bytes(dtype, &mut swapped);
     Ok(Bytes::Owned(swapped))
@@ -77,10 +77,10 @@ pub(crate) async fn fetch_big_endian_into(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::poll_once;
+    use crate::fetch::now_or_never;
 
     fn done<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-        poll_once(future).unwrap()
+        now_or_never(future).unwrap()
     }
 
     #[test]

@@ -411,7 +411,7 @@ impl<F: From<CommonFault> + fmt::Display> Error<F> {
 impl<F: Clone> Error<F> {
     /// The same error once more, for what is tried once and asked for again. Causes become their text.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),
             None => io::Error::new(error.kind(), error.to_string()),
@@ -436,7 +436,7 @@ impl<F: Clone> Error<F> {
             Self::Changed => Self::Changed,
             Self::Cancelled => Self::Cancelled,
             Self::InFile(Located { path, error }) => {
-                Self::InFile(Located { path: path.clone(), error: Box::new(error.again()) })
+                Self::InFile(Located { path: path.clone(), error: Box::new(error.duplicate()) })
             }
         }
     }
@@ -486,7 +486,7 @@ impl<F> Error<F> {
 
     /// The same error without the name of this file, for a message that names the file itself.
     #[must_use]
-    pub fn outside(self, name: &str) -> Self {
+    pub fn without_file(self, name: &str) -> Self {
         match self {
             Self::InFile(located) if &*located.path == name => *located.error,
             other => other,

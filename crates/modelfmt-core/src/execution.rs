@@ -112,7 +112,7 @@ impl Execution<'_> {
     }
 
     /// Runs both, at once if another thread is allowed and can be had, else one after the other.
-    pub fn both<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
+    pub fn join<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
         if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
             return (a(), b());
         }
@@ -155,9 +155,9 @@ mod tests {
         let squares: Result<Vec<u64>, ()> = work.map(1000, || (), |(), n| Ok(n * n));
         assert_eq!(squares.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
         let here = std::thread::current().id();
-        assert_eq!(work.both(|| std::thread::current().id(), || 7), (here, 7));
+        assert_eq!(work.join(|| std::thread::current().id(), || 7), (here, 7));
         NO_THREADS.set(false);
-        assert_ne!(work.both(|| std::thread::current().id(), || 7).0, here);
+        assert_ne!(work.join(|| std::thread::current().id(), || 7).0, here);
     }
 
     #[test]

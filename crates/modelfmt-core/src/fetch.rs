@@ -263,7 +263,7 @@ fn whole_now<H>(
     work: &Execution<'_>,
 ) -> Result<H, ScanError> {
     let waits = || Err(ScanError::Io { at: 0, len: 0, source: io::ErrorKind::WouldBlock.into() });
-    poll_once(whole(source, start(), add, work)).unwrap_or_else(waits)
+    now_or_never(whole(source, start(), add, work)).unwrap_or_else(waits)
 }
 
 fn on_threads<C: Scan>(
@@ -316,9 +316,9 @@ fn one_piece<C: Scan>(
 /// # Errors
 /// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits all the same.
 pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T, Error<F>> {
-    match poll_once(future) {
-        Some(result) => result,
-        None => {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => {
             let text = "the source has to be waited for; read it with an async driver";
             Err(Error::Io { at: 0, len: 0, source: io::Error::new(io::ErrorKind::WouldBlock, text) })
         }
@@ -326,7 +326,7 @@ pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T,
 }
 
 /// What a future gives, if it gives it at once.
-pub fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
+pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
         Poll::Pending => None,
@@ -349,7 +349,7 @@ impl Execution<'_> {
     ) -> Result<(), ScanError> {
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
         let waits = || Err(ScanError::Io { at, len, source: io::ErrorKind::WouldBlock.into() });
-        poll_once(source.scan(&ScanRange::new(range, piece, look), self, take)).unwrap_or_else(waits)
+        now_or_never(source.scan(&ScanRange::new(range, piece, look), self, take)).unwrap_or_else(waits)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
-use crate::claims::{Claims, Wanted, Watched};
+use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::container::Container;
 use crate::error::{AnyError, Error};
 use crate::execution::Execution;
@@ -87,7 +87,7 @@ impl<R: FormatReader> Container for R {
     }
 
     fn tensor_at(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
-        self.shared().tensor_at(tensor).map_err(AnyError::from)
+        self.shared().view(tensor, None).map_err(AnyError::from)
     }
 
     fn tensor_at_checked(&self, tensor: usize) -> Result<TensorView<'_>, AnyError> {
@@ -114,7 +114,7 @@ impl<R: FormatReader> Container for R {
         claims: &Claims,
     ) -> Result<(), AnyError> {
         let reader = self.shared();
-        let source = Watched::new(reader.source(), 0, claims);
+        let source = ObservedSource::new(reader.source(), 0, claims);
         now(reader.index().read_into(&source, tensor, offset, out))
             .map_err(|error| reader.named(AnyError::from(error)))
     }
@@ -140,7 +140,7 @@ impl<R: FormatReader> Container for R {
     fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
         let reader = self.shared();
         let mut claims = Claims::new();
-        let mut of_file = claims.of_file();
+        let mut of_file = claims.for_file();
         let found = async {
             reader.index().check_index(reader.source(), &mut of_file).await?;
             R::Index::claims(reader.index(), reader.source(), wanted, &mut of_file).await

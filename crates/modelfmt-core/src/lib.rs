@@ -169,8 +169,8 @@ pub use source::Source;
 pub use steps::{Fed, Step, Steps};
 pub use table::{Encoding, Location, Stored, TensorTable};
 pub use tensor_core::{
-    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, Small, TensorInfo,
-    TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
+    ALIGNMENT, AlignedBuf, Block, Bytes, DType, DisplayShape, Element, Kind, ShapeError, SmallType,
+    TensorInfo, TensorView, UnknownDType, View, ViewError, bf16, element_count, f16, implied_nbytes,
 };
 
 /// The README's example, compiled as a test.

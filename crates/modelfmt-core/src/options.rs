@@ -45,14 +45,14 @@ impl OpenOptions {
 
     /// What one format alone takes, such as keys: its parser asks for it by its type. A set passes it on to its files.
     #[must_use]
-    pub fn with_own<T: Any + Send + Sync>(mut self, own: Arc<T>) -> Self {
+    pub fn with_extension<T: Any + Send + Sync>(mut self, own: Arc<T>) -> Self {
         self.own = Some(own);
         self
     }
 
     /// What one format alone takes, if it is of that type.
     #[must_use]
-    pub fn own<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.own.as_ref()?).downcast().ok()
     }
 

@@ -42,7 +42,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
         number: usize,
         open: impl FnOnce() -> Result<R, Error<F>>,
     ) -> Result<&R, Error<F>> {
-        self.slot(number)?.get_or_init(open).as_ref().map_err(Error::again)
+        self.slot(number)?.get_or_init(open).as_ref().map_err(Error::duplicate)
     }
 
     /// The reader of a file, if the file was opened before.
@@ -51,7 +51,7 @@ impl<R, I, F: Clone> Parts<R, I, F> {
     /// As [`get`](Self::get).
     pub(crate) fn known(&self, number: usize) -> Result<Option<&R>, Error<F>> {
         match self.slot(number)?.get() {
-            Some(opened) => opened.as_ref().map(Some).map_err(Error::again),
+            Some(opened) => opened.as_ref().map(Some).map_err(Error::duplicate),
             None => Ok(None),
         }
     }

@@ -10,7 +10,7 @@ use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
-use crate::fetch::{now, poll_once};
+use crate::fetch::{now, now_or_never};
 use crate::file_index::FileIndex;
 use crate::options::OpenOptions;
 use crate::parse::{parse_source, require_len};
@@ -90,7 +90,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
     pub fn open_source(source: S, options: &OpenOptions) -> Result<Self, Error<I::Fault>> {
-        match Self::index_of(&source, options) {
+        match Self::read_index(&source, options) {
             Ok(index) => Ok(Self { index, source }),
             Err(error) => Err(error.in_source(source.name())),
         }
@@ -100,7 +100,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     ///
     /// # Errors
     /// As [`open_source`](Self::open_source).
-    pub fn index_of(source: &S, options: &OpenOptions) -> Result<Arc<I>, Error<I::Fault>> {
+    pub fn read_index(source: &S, options: &OpenOptions) -> Result<Arc<I>, Error<I::Fault>> {
         parse_source(I::parser(source.len(), options), source).map(Arc::new)
     }
 
@@ -134,7 +134,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// # Errors
     /// As [`tensor`](Self::tensor).
     pub fn tensor_at(&self, position: usize) -> Result<TensorView<'_>, Error<I::Fault>> {
-        self.view(position, None).map_err(|error| self.named(error))
+        self.view(position, None)
     }
 
     /// The tensor at a position with its values, decompressed on as many threads as `work` allows.
@@ -146,7 +146,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         position: usize,
         work: &Execution<'_>,
     ) -> Result<TensorView<'_>, Error<I::Fault>> {
-        self.view(position, Some(work)).map_err(|error| self.named(error))
+        self.view(position, Some(work))
     }
 
     /// The bytes of a tensor, borrowed from a source in memory: what a map is for. Never a copy.
@@ -226,7 +226,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        poll_once(self.index.verify(&self.source, level, work))
+        now_or_never(self.index.verify(&self.source, level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
     }
 
@@ -240,11 +240,18 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         self.tensors().find(name).ok_or_else(|| Error::NotFound { name: name.to_owned() })
     }
 
-    fn view(&self, position: usize, work: Option<&Execution<'_>>) -> Result<TensorView<'_>, Error<I::Fault>> {
-        let bytes = now(self.index.read(&self.source, position, work))?;
-        let info = self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    /// A tensor with its values: what every way to read one comes down to.
+    pub(crate) fn view(
+        &self,
+        position: usize,
+        work: Option<&Execution<'_>>,
+    ) -> Result<TensorView<'_>, Error<I::Fault>> {
+        let bytes = now(self.index.read(&self.source, position, work)).map_err(|error| self.named(error))?;
+        let Some(info) = self.tensors().info(position) else {
+            return Err(self.named(Error::no_such_position(position)));
+        };
         let at = || self.index.location(position).and_then(|location| location.offset).unwrap_or(0);
-        view_of_source(info, bytes, at)
+        view_of_source(info, bytes, at).map_err(|error| self.named(error))
     }
 }
 

@@ -93,7 +93,7 @@ macro_rules! reader {
         }
 
         impl $Index {
-            #[doc = concat!("The index of a ", $format, " file whose bytes these are, with the default options.")]
+            #[doc = concat!("Parses the index of ", $format, " from the bytes of a file, with the default options.")]
             ///
             /// # Errors
             /// As [`OpenOptions::open_source`].
@@ -431,6 +431,18 @@ macro_rules! reader {
                 range: ::std::ops::Range<u64>,
             ) -> $Result<$crate::Bytes<'_>> {
                 self.shared.read_range(name, range).await
+            }
+
+            /// As [`read_range`](Self::read_range), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`read_range`](Self::read_range).
+            pub async fn read_range_at(
+                &self,
+                position: usize,
+                range: ::std::ops::Range<u64>,
+            ) -> $Result<$crate::Bytes<'_>> {
+                self.shared.read_range_at(position, range).await
             }
 
             /// A part of the tensor of that name by its positions in each dimension.

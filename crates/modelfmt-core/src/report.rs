@@ -134,7 +134,7 @@ impl Report {
     }
 
     /// Adds a check that the file has nothing for.
-    pub fn absent(&mut self, name: &'static str, why: impl Into<String>) {
+    pub fn add_absent(&mut self, name: &'static str, why: impl Into<String>) {
         self.checks.push(Check::new(name, Status::Absent, why.into()));
     }
 
@@ -206,7 +206,7 @@ mod tests {
     fn findings_fail_a_report() {
         let mut report = Report::new(VerifyLevel::Full);
         report.add("structure", Vec::new(), "3 tensors");
-        report.absent("ihsh", "the file has none");
+        report.add_absent("ihsh", "the file has none");
         report.add_partial("chunk-hashes", Vec::new(), "all but one");
         assert!(report.clone().into_result().is_ok() && report.check("chunk-hashes").unwrap().is_partial);
         report.add_partial("tensor-hashes", vec!["c".to_owned()], "all but one");

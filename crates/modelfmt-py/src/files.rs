@@ -251,11 +251,11 @@ pub(crate) fn check(
 /// The formats: name, ending, whether it is written.
 #[pyfunction]
 pub(crate) fn formats() -> Vec<(&'static str, Option<&'static str>, bool)> {
-    Format::ALL.iter().map(|format| (format.name(), format.ending(), format.is_writable())).collect()
+    Format::ALL.iter().map(|format| (format.name(), format.extension(), format.is_writable())).collect()
 }
 
 /// The format that the ending of a file's name asks for.
 #[pyfunction]
 pub(crate) fn format_of_name(name: &str) -> Option<&'static str> {
-    Format::of_output(name).map(Format::name)
+    Format::for_output(name).map(Format::name)
 }

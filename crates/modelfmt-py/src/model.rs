@@ -74,7 +74,8 @@ fn open_mapped(path: &Path, options: &OpenOptions) -> Result<Model, Error> {
     let failed = |source| Error::Open { path: path.to_owned(), source };
     let maps = Arc::new(Maps::default());
     let source = maps.open("", path).map_err(failed)?;
-    let files: SharedFiles = shared_files(MappedFolder { folder: Folder::of(path), maps: Arc::clone(&maps) });
+    let files: SharedFiles =
+        shared_files(MappedFolder { folder: Folder::containing(path), maps: Arc::clone(&maps) });
     let model = options.open_source(&path.to_string_lossy(), Box::new(source), Some(files))?;
     Ok(Model { model: Arc::new(model), maps: Some(maps), is_remote: false })
 }

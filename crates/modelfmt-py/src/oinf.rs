@@ -68,7 +68,7 @@ fn read_value<'a>(kind: &str, value: &Bound<'_, PyAny>) -> PyResult<Result<MetaV
         "str" => Ok(MetaValue::Str(Cow::Owned(value.extract()?))),
         "bitset" => {
             let bits: Vec<bool> = value.extract()?;
-            Bitset::of(bits).map(MetaValue::Bitset).map_err(|fault| fault.to_string())
+            Bitset::from_bits(bits).map(MetaValue::Bitset).map_err(|fault| fault.to_string())
         }
         "ndarray" => {
             let (dtype, shape, bytes): (String, Vec<u64>, Vec<u8>) = value.extract()?;

@@ -43,7 +43,7 @@ pub(crate) fn diff(args: &Args) -> Result {
 /// Formats that are written as one file, and the endings of their names.
 pub(crate) fn targets() -> Value {
     let formats = Format::ALL.iter().filter(|format| format.is_writable() && !format.is_set());
-    let target = |format: &Format| json!({ "name": format.name(), "ending": format.ending() });
+    let target = |format: &Format| json!({ "name": format.name(), "ending": format.extension() });
     formats.map(target).collect::<Vec<_>>().into()
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn choose(args: &Args) -> Result {
         let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Box::new(host::open(name)?) as modelfmt::modelfmt_core::source::BoxSource)
     };
-    let found = modelfmt::models_among(names, open);
+    let found = modelfmt::find_models(names, open);
     let models: Vec<_> = found.models.iter().map(|path| path.to_string_lossy()).collect();
     let foreign = found.foreign.map(|(path, hint)| json!({ "name": path.to_string_lossy(), "hint": hint }));
     Ok(json!({ "models": models, "foreign": foreign }).into())

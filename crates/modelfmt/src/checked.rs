@@ -77,7 +77,7 @@ impl<'a> Checked<'a> {
         if self.claims.is_empty() {
             return Some(bytes);
         }
-        self.claims.saw(0, at, bytes);
+        self.claims.observe(0, at, bytes);
         // Reading says what is wrong.
         if self.claims.failure().is_some() { None } else { Some(bytes) }
     }
@@ -99,5 +99,5 @@ impl<'a> Checked<'a> {
 
 fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
     let path = model.path_of(&error);
-    Error::Damaged { error: error.outside(&path.to_string_lossy()).into(), path }
+    Error::Damaged { error: error.without_file(&path.to_string_lossy()).into(), path }
 }

@@ -395,7 +395,7 @@ impl Error {
 
     /// An error of a format crate in a file, which is named once: here.
     pub(crate) fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
-        let error = error.into().outside(&path.to_string_lossy());
+        let error = error.into().without_file(&path.to_string_lossy());
         Self::File { path, error }
     }
 }

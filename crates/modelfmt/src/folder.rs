@@ -13,13 +13,13 @@ use modelfmt_core::source::FileSource;
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::{Error, Result};
-use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE, Walk};
+use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
 use crate::unrecognized::{self, Stranger};
 
 /// What a file is, told without opening it as a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Look {
+pub struct Probe {
     /// Its format.
     pub format: Option<Format>,
     /// What kind of model it is of those that modelfmt does not read, such as those of PyTorch, and what helps.
@@ -34,20 +34,20 @@ pub struct Look {
 /// # Errors
 /// If it cannot be read, or is no regular file.
 #[cfg(not(target_arch = "wasm32"))]
-pub fn look(path: impl AsRef<Path>) -> io::Result<Look> {
+pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
     let path = path.as_ref();
-    look_at(path, Box::new(FileSource::open(path)?))
+    probe_at(path, Box::new(FileSource::open(path)?))
 }
 
-/// As [`look`], at a source; of the path only the file's name counts.
-fn look_at(path: &Path, source: BoxSource) -> io::Result<Look> {
-    let first = source.read(0..source.len().min(PROBE))?;
-    if let Some(format) = Format::of_first_bytes(&first, source.len()) {
+/// As [`probe`], at a source; of the path only the file's name counts.
+fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
+    let first = source.read(0..source.len().min(PROBE_LEN))?;
+    if let Some(format) = Format::from_first_bytes(&first, source.len()) {
         drop(first);
-        return Ok(Look {
+        return Ok(Probe {
             format: Some(format),
             files: later_files(path, source, format),
-            ..Look::default()
+            ..Probe::default()
         });
     }
     let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -56,7 +56,7 @@ fn look_at(path: &Path, source: BoxSource) -> io::Result<Look> {
     }
     drop(first);
     let Stranger { hint, is_model } = unrecognized::look(&source)?;
-    Ok(Look { foreign: is_model.then_some(hint), ..Look::default() })
+    Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 
 /// The files of a split that follow this one, so that the first of them stands for all.
@@ -79,13 +79,13 @@ fn later_files(_: &Path, _: BoxSource, _: Format) -> Vec<String> {
 #[must_use]
 pub fn is_model_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Format::of_name(&name).is_some()
+    Format::from_file_name(&name).is_some()
 }
 
 /// Which of some files are models, told without opening them as such.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Models {
+pub struct FoundModels {
     /// The models, and the indexes of sets; files that an index names as its own are left out.
     pub models: Vec<PathBuf>,
     /// A model of a kind that modelfmt does not read, and what helps.
@@ -94,18 +94,18 @@ pub struct Models {
 
 /// Looks at files by their paths, each of which `open` opens. A file that cannot be read is a model if its name says so: what is wrong
 /// is found when it is opened.
-pub fn models_among(
+pub fn find_models(
     paths: impl IntoIterator<Item = PathBuf>,
     open: impl Fn(&Path) -> io::Result<BoxSource>,
-) -> Models {
-    let (mut found, mut named) = (Models::default(), HashSet::new());
+) -> FoundModels {
+    let (mut found, mut named) = (FoundModels::default(), HashSet::new());
     for path in paths {
-        let look = open(&path).and_then(|source| look_at(&path, source)).unwrap_or_default();
+        let probe = open(&path).and_then(|source| probe_at(&path, source)).unwrap_or_default();
         let folder = path.parent().unwrap_or(Path::new(""));
-        named.extend(look.files.iter().map(|file| folder.join(file)));
-        if look.format.is_some() || is_model_name(&path) {
+        named.extend(probe.files.iter().map(|file| folder.join(file)));
+        if probe.format.is_some() || is_model_name(&path) {
             found.models.push(path);
-        } else if let Some(hint) = look.foreign {
+        } else if let Some(hint) = probe.foreign {
             found.foreign = found.foreign.or(Some((path, hint)));
         }
     }
@@ -151,7 +151,7 @@ pub(crate) fn model_in(folder: &Path) -> Result<PathBuf> {
     let names = names.into_iter().filter(|name| !name.to_string_lossy().starts_with('.'));
     let paths = names.map(|name| folder.join(name)).filter(|path| path.is_file());
     let open = |path: &Path| Ok(Box::new(FileSource::open(path)?) as BoxSource);
-    let Models { models, foreign } = models_among(paths, open);
+    let FoundModels { models, foreign } = find_models(paths, open);
     match (<[PathBuf; 1]>::try_from(models), foreign) {
         (Ok([model]), _) => Ok(model),
         (Err(models), _) if !models.is_empty() => Err(none(folder, Several(&models).to_string())),
@@ -195,13 +195,13 @@ impl fmt::Display for Several<'_> {
 }
 
 /// Reads through a JSON file; what is no JSON is no index.
-fn index(reader: impl io::Read) -> Look {
+fn index(reader: impl io::Read) -> Probe {
     let (walk, is_whole) = Walk::through(reader);
     match walk.into_index().filter(|_| is_whole) {
         Some((format, files)) => {
-            Look { format: Some(format), foreign: None, files: files.into_iter().collect() }
+            Probe { format: Some(format), foreign: None, files: files.into_iter().collect() }
         }
-        None => Look::default(),
+        None => Probe::default(),
     }
 }
 
@@ -211,8 +211,8 @@ mod tests {
 
     fn of(json: &str) -> (Option<Format>, Vec<String>) {
         let mut look = index(json.as_bytes());
-        look.files.sort();
-        (look.format, look.files)
+        probe.files.sort();
+        (probe.format, probe.files)
     }
 
     #[test]

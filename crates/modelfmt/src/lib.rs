@@ -55,7 +55,7 @@
 //! use modelfmt::Model;
 //! use modelfmt::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Model::from_source("model.aero", bytes)?;
 //! let w = model.tensor("embed.weight")?;                   // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
@@ -250,12 +250,12 @@ pub use extract::{
     ExtractAllAs, ExtractAs, ExtractOptions, Extracted, extract, extract_all, extract_to_sink,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use folder::look;
-pub use folder::{Look, Models, is_model_name, models_among};
-pub use formats::{Format, PROBE, Target, UnknownFormat, UnknownTarget};
+pub use folder::probe;
+pub use folder::{FoundModels, Probe, find_models, is_model_name};
+pub use formats::{Format, PROBE_LEN, Target, UnknownFormat, UnknownTarget};
 pub use ggml_quant::{self, to_f32, to_f64};
 pub use globs::{GlobError, Globs};
-pub use inspect::{Branch, InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals};
+pub use inspect::{InspectOptions, InspectedTensor, Inspection, Sort, Sums, Totals, TreeNode};
 #[cfg(feature = "mag")]
 #[doc(no_inline)]
 pub use mag;
@@ -287,7 +287,7 @@ pub use outboard::{Outboard, outboard};
 pub use pin::{Pin, UnknownPin};
 pub use printable::Printable;
 pub use quant::Quant;
-pub use show::{ShowOptions, show, show_tensors, show_with, shown, stats};
+pub use show::{ShowOptions, show, show_object, show_tensors, show_with, stats};
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 pub use signed::{DetachedSignature, detached_signature};
 #[cfg(not(target_arch = "wasm32"))]

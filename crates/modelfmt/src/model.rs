@@ -37,11 +37,11 @@ impl OpenOptions {
         let index = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let failed = |source| Error::Open { path: path.to_owned(), source };
         if modelfmt_core::edit::is_interrupted(&index) {
-            let journal = modelfmt_core::edit::journal_of(&index);
+            let journal = modelfmt_core::edit::journal_path(&index);
             return Err(Error::Interrupted { path: path.to_owned(), journal });
         }
         let source: BoxSource = Box::new(FileSource::open(&index).map_err(failed)?);
-        let files = shared_files(crate::settled::Settled(Folder::of(&index)));
+        let files = shared_files(crate::settled::Settled(Folder::containing(&index)));
         let outboard = if self.has_hash() { crate::pinned::outboard_of(&index)? } else { None };
         let model = self.open_as(path.to_owned(), &index, source, Some(files), outboard)?;
         Ok(Model { on_disk: Some(index), ..model })
@@ -310,7 +310,7 @@ impl Model {
         self.members().flat_map(|model| {
             let index = model.on_disk.as_deref();
             let others = index.map(|index| {
-                let folder = Folder::of(index);
+                let folder = Folder::containing(index);
                 model.opened.file_paths().into_iter().map(move |file| folder.path().join(file))
             });
             index.map(Path::to_owned).into_iter().chain(others.into_iter().flatten())

@@ -60,7 +60,8 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.clone() },
         _ => Error::Write { path: path.clone(), source },
     };
-    let sink = AtomicFile::create_keeping(&path, overwrite, &InputFiles::new([file])).map_err(not_written)?;
+    let sink =
+        AtomicFile::create_protecting(&path, overwrite, &InputFiles::new([file])).map_err(not_written)?;
     let blake3 = write_outboard(&source, &sink, work).map_err(|error| match error {
         OutboardError::Read(error) => Error::file(file.to_owned(), AnyError::from(error)),
         OutboardError::Write(source) => not_written(source),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use modelfmt_core::proof::{ByOutboard, ProofError, Verified};
+use modelfmt_core::proof::{OutboardProof, ProofError, VerifiedSource};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::source::FileSource;
 use modelfmt_core::source::{BoxSource, SharedFiles};
@@ -62,18 +62,20 @@ pub(crate) fn by_hash(
 ) -> Result<(BoxSource, Pinned)> {
     let pin = Pin::B3(hash);
     let Some(outboard) = outboard else {
-        return Ok((Box::new(Verified::by_hash(source, hash)), Pinned { pin, outboard: None }));
+        return Ok((Box::new(VerifiedSource::by_hash(source, hash)), Pinned { pin, outboard: None }));
     };
     let name = format!("{}{ENDING}", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-    let proof = ByOutboard::new(hash, source.len(), outboard, &name);
+    let proof = OutboardProof::new(hash, source.len(), outboard, &name);
     let proof = proof.map_err(|error| unproved(path, error))?;
-    Ok((Box::new(Verified::new(source, proof)), Pinned { pin, outboard: Some(name) }))
+    Ok((Box::new(VerifiedSource::new(source, proof)), Pinned { pin, outboard: Some(name) }))
 }
 
 /// An error of a source that has not been told from others yet.
 pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     match ProofError::within(&source) {
-        Some(_) => Error::file(path.to_owned(), AnyError::Io { at: 0, len: crate::formats::PROBE, source }),
+        Some(_) => {
+            Error::file(path.to_owned(), AnyError::Io { at: 0, len: crate::formats::PROBE_LEN, source })
+        }
         None => Error::Open { path: path.to_owned(), source },
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Stranger {
 /// If the source cannot be read.
 pub(crate) fn look(source: &impl Source) -> io::Result<Stranger> {
     const LOOKED_AT: u64 = 512;
-    Ok(of_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
+    Ok(from_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
 }
 
 const fn model(hint: &'static str) -> Stranger {
@@ -65,7 +65,7 @@ const STARTS: &[(&[u8], Stranger)] = &[
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
-fn of_first_bytes(first: &[u8]) -> Stranger {
+fn from_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
         return unrecognized;

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use modelfmt_core::{
-    AlignedBuf, AnyError, Bytes, DType, Execution, Small, TensorInfo, TensorView, author::PIECE,
+    AlignedBuf, AnyError, Bytes, DType, Execution, SmallType, TensorInfo, TensorView, author::PIECE,
 };
 
 use crate::error::{Error, Result};
@@ -172,7 +172,7 @@ pub(crate) const fn is_numeric(dtype: DType) -> bool {
 
 /// The type in which [`read_elements`] gives elements: `f32` for those that are decoded.
 pub(crate) const fn read_as(dtype: DType) -> DType {
-    if dtype.is_quantized() || Small::of(dtype).is_some() { DType::F32 } else { dtype }
+    if dtype.is_quantized() || SmallType::from_dtype(dtype).is_some() { DType::F32 } else { dtype }
 }
 
 /// Fills `out` with a tensor's elements from `first` on, little-endian; blocks and small types are decoded to `f32`.
@@ -245,7 +245,7 @@ fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out
     let mut blocks = vec![0; size((end - begin) * nbytes)?];
     model.read_into(position, begin * nbytes, &mut blocks)?;
     let mut values = vec![0f32; size((end - begin) * elements)?];
-    match Small::of(dtype) {
+    match SmallType::from_dtype(dtype) {
         Some(small) => small.decode(&blocks, &mut values),
         None => return Err(invalid(format!("{dtype} has no numbers"))),
     }

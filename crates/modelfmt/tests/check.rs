@@ -170,7 +170,7 @@ fn blocks_are_decoded() {
     let odd = [block(0x3c00, 1), block(0x7e00, 1)].concat();
     let zero = [block(0x3c00, 0), block(0, 7)].concat();
     fn view(bytes: &[u8]) -> View<'_> {
-        View::with_dtype(DType::Q8_0, bytes, [64]).unwrap()
+        View::from_bytes(DType::Q8_0, bytes, [64]).unwrap()
     }
     let tensors = [("good", view(&good)), ("odd", view(&odd)), ("zero", view(&zero))];
     modelfmt::save(&path, tensors, &modelfmt::Object::default()).unwrap();

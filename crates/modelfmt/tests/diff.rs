@@ -80,7 +80,7 @@ fn a_tolerance_is_absolute_and_for_values_alone() {
     // Another shape or type stays a change.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
-    let half = View::with_dtype(DType::F16, vec![0, 0x3c, 0, 0x40], [2]).unwrap();
+    let half = View::from_bytes(DType::F16, vec![0, 0x3c, 0, 0x40], [2]).unwrap();
     modelfmt::save(&path, [("near", half)], &Object::default()).unwrap();
     let diff = compared(&a, &Model::open(&path).unwrap(), |options| options.tolerance = Some(1.0));
     assert_eq!(diff.changed[0].what().collect::<Vec<_>>(), ["dtype"]);

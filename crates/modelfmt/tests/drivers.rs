@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::plan::Slice;
-use modelfmt::modelfmt_core::proof::{AsyncVerified, Verified};
+use modelfmt::modelfmt_core::proof::{AsyncVerifiedSource, VerifiedSource};
 use modelfmt::modelfmt_core::{
     AsyncReader, Bytes, Fed, Fetch, Reader, Source, Step, Steps, author::FileIndex,
 };
@@ -191,15 +191,15 @@ fn proved<I: FileIndex>(name: &str, good: &[u8], damaged: &[u8]) {
     let (hash, outboard) = blake3_tree::outboard(good);
     let expected = by_source::<I>(good);
     let slow = |bytes| Slow { bytes, asked: RefCell::default() };
-    let async_of = |fetch| AsyncVerified::by_outboard(fetch, hash, slow(&outboard)).unwrap();
+    let async_of = |fetch| AsyncVerifiedSource::by_outboard(fetch, hash, slow(&outboard)).unwrap();
     let by_hand = |piece: u64, order: fn(usize) -> usize| {
         fed(damaged, piece, order, async |fed| {
-            by_future::<I, _>(AsyncVerified::by_outboard(fed, hash, &outboard).unwrap()).await
+            by_future::<I, _>(AsyncVerifiedSource::by_outboard(fed, hash, &outboard).unwrap()).await
         })
     };
     for (driver, found) in [
-        ("an outboard", by_source_of::<I, _>(Verified::by_outboard(damaged, hash, &outboard).unwrap())),
-        ("a hash", by_source_of::<I, _>(Verified::by_hash(damaged, hash))),
+        ("an outboard", by_source_of::<I, _>(VerifiedSource::by_outboard(damaged, hash, &outboard).unwrap())),
+        ("a hash", by_source_of::<I, _>(VerifiedSource::by_hash(damaged, hash))),
         ("a future", block_on(by_future::<I, _>(async_of(slow(damaged))))),
         ("ascending pieces", by_hand(4096, |_| 0)),
         ("descending pieces", by_hand(997, |left| left - 1)),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use modelfmt::convert::RenameRule;
-use modelfmt::edit::{EditOptions, How, NewValue};
+use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::modelfmt_core::{
     self,
     value::{Object, Value, json},
@@ -22,7 +22,7 @@ fn files() -> Vec<PathBuf> {
         let entries = fs::read_dir(testkit::testdata(&folder)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect::<Vec<_>>()
     });
-    let models = |path: &PathBuf| modelfmt::look(path).is_ok_and(|look| look.format.is_some());
+    let models = |path: &PathBuf| modelfmt::probe(path).is_ok_and(|look| look.format.is_some());
     let mut files: Vec<PathBuf> = files.filter(models).collect();
     files.sort();
     files
@@ -87,7 +87,7 @@ fn every_file_can_be_edited_or_says_why_not() {
         match run(&path, &options) {
             Ok(done) => {
                 edited += 1;
-                assert_ne!(done.how, How::Unchanged, "{}", source.display());
+                assert_ne!(done.method, EditMethod::Unchanged, "{}", source.display());
                 assert_eq!(done.renamed, short.len());
             }
             Err(error) => {
@@ -256,7 +256,7 @@ fn tensors_go_and_leave_everything_else() {
         options.set.push(("k.two".to_owned(), NewValue::Text("2".to_owned())));
         let before = content(&path).0;
         let edited = run(&path, &options).unwrap();
-        assert_eq!((edited.how, edited.dropped, edited.renamed), (How::Written, 1, 1), "{format}");
+        assert_eq!((edited.method, edited.dropped, edited.renamed), (EditMethod::Written, 1, 1), "{format}");
         let (after, found) = content(&path);
         assert!(found.is_empty(), "{format}: {found:?}");
         let of = |name: &str| before.iter().find(|(known, _)| known == name).unwrap().1.clone();
@@ -280,7 +280,7 @@ fn another_file_is_written_and_the_old_one_stays() {
         let out = folder.path().join("out");
         let write =
             |overwrite| Edit::new(&path, &options).unwrap().write_to(&out, overwrite, &Execution::default());
-        assert_eq!(write(Overwrite::Refuse).unwrap().how, How::NewFile);
+        assert_eq!(write(Overwrite::Refuse).unwrap().method, EditMethod::NewFile);
         assert!(matches!(write(Overwrite::Refuse), Err(Error::Exists { .. })));
         write(Overwrite::Replace).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -314,7 +314,7 @@ fn what_makes_no_sense_changes_nothing() {
         }
         let mut nothing = EditOptions::default();
         nothing.set.push(("k.one".to_owned(), NewValue::Text("1".to_owned())));
-        assert_eq!(run(&path, &nothing).unwrap().how, How::Unchanged, "{format}");
+        assert_eq!(run(&path, &nothing).unwrap().method, EditMethod::Unchanged, "{format}");
     }
 }
 
@@ -341,7 +341,7 @@ fn metadata_that_place_values_stay() {
 fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = one(Format::Safetensors, folder.path());
-    let journal = modelfmt_core::edit::journal_of(&path);
+    let journal = modelfmt_core::edit::journal_path(&path);
     fs::write(&journal, b"MFMTUNDO").unwrap();
     let error = Model::open(&path).unwrap_err();
     assert!(matches!(error, Error::Interrupted { .. }) && error.code() == "interrupted");
@@ -405,18 +405,25 @@ fn room_that_was_left_is_used() {
         let values = content(&path).0;
         assert_eq!((content(&roomy).0, content(&roomy).1), (values.clone(), Vec::new()), "{format}");
         let len = fs::metadata(&roomy).unwrap().len();
-        for (round, how) in [(20, How::InPlace), (40, How::InPlace), (10, How::InPlace), (2000, How::NewFile)]
-        {
+        for (round, how) in [
+            (20, EditMethod::InPlace),
+            (40, EditMethod::InPlace),
+            (10, EditMethod::InPlace),
+            (2000, EditMethod::NewFile),
+        ] {
             let mut options = EditOptions::default();
             for number in 0..round {
                 let key = if format == Format::Mag { format!("k.{number}") } else { format!("k{number}") };
                 options.set.push((key, NewValue::Value(held(format, 7))));
             }
             let edited = run(&roomy, &options).unwrap();
-            let is_known = edited.how == how || (round == 10 && edited.how == How::Unchanged);
-            assert!(is_known, "{format} {round}: {:?}", edited.how);
+            let is_known = edited.method == how || (round == 10 && edited.method == EditMethod::Unchanged);
+            assert!(is_known, "{format} {round}: {:?}", edited.method);
             assert_eq!((content(&roomy).0, content(&roomy).1), (values.clone(), Vec::new()), "{format}");
-            assert!(edited.how == How::NewFile || fs::metadata(&roomy).unwrap().len() == len, "{format}");
+            assert!(
+                edited.method == EditMethod::NewFile || fs::metadata(&roomy).unwrap().len() == len,
+                "{format}"
+            );
         }
     }
 }

@@ -32,7 +32,7 @@ fn any_file_and_the_folder_are_the_whole_model() {
         let metadata = model.metadata().unwrap();
         assert!(metadata.get("split.count").is_none() && metadata.get("general.name").is_some());
     }
-    let looked = modelfmt::look(&paths[1]).unwrap();
+    let looked = modelfmt::probe(&paths[1]).unwrap();
     assert_eq!(looked.files, ["split-00003-of-00003.gguf"]);
 }
 

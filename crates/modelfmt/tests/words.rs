@@ -67,6 +67,7 @@ macro_rules! reads {
                 assert_eq!(*part, whole[whole.len() / 2..]);
                 assert_eq!(*file.read_range(info.name, half..info.nbytes).unwrap(), *part);
                 assert_eq!(*now(waiting.read_range(info.name, half..info.nbytes)).unwrap(), *part);
+                assert_eq!(*now(waiting.read_range_at(position, half..info.nbytes)).unwrap(), *part);
                 assert!(read_range(&memory, info.name, 0..info.nbytes + 1).is_err());
                 #[allow(clippy::reversed_empty_ranges, reason = "a caller may")]
                 let reversed = read_range(&memory, info.name, 1..0);

@@ -136,7 +136,8 @@ impl Layout<'_> {
         for (position, info) in self.tensors.iter().enumerate() {
             text("tensor", info.name, &mut out)?;
             let refuse = |fault| unfit(Part::named("tensor", info.name), fault);
-            let value_type = ValueType::of(info.dtype).ok_or_else(|| refuse(Fault::NoCode(info.dtype)))?;
+            let value_type =
+                ValueType::from_dtype(info.dtype).ok_or_else(|| refuse(Fault::NoCode(info.dtype)))?;
             let quant = self.index.quants.extent(position).and_then(|extent| {
                 Extent::new(moved(extent.offset(), first, start), extent.len(), file_len).ok()
             });

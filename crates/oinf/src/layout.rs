@@ -60,7 +60,7 @@ impl WriteOptions {
 
     /// The value type of a dtype, if the file may have it.
     fn value_type(&self, dtype: DType) -> Result<ValueType, Fault> {
-        let value_type = ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
+        let value_type = ValueType::from_dtype(dtype).ok_or(Fault::NoCode(dtype))?;
         self.check_type(value_type)?;
         Ok(value_type)
     }
@@ -210,7 +210,8 @@ impl Plan {
             let Some(info) = self.table.info(tensor) else { continue };
             text("tensor", info.name, &mut out)?;
             let unfit = |fault| WriteError::Unsupported { part: Part::named("tensor", info.name), fault };
-            let value_type = ValueType::of(info.dtype).ok_or_else(|| unfit(Fault::NoCode(info.dtype)))?;
+            let value_type =
+                ValueType::from_dtype(info.dtype).ok_or_else(|| unfit(Fault::NoCode(info.dtype)))?;
             let quant = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor).ok();
             let quant = quant.and_then(|number| self.quants.get(number)).map(|quant| quant.extent);
             let blobs = [self.table.extent(tensor, self.file_len), quant];

@@ -59,7 +59,7 @@
 //! use oinf::Reader;
 //! use oinf::modelfmt_core::AlignedBuf;
 //!
-//! let bytes = AlignedBuf::copy_of(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
+//! let bytes = AlignedBuf::copy_from_slice(&std::fs::read(path)?)?; // or a map: `unsafe { Mmap::open(path)? }`
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("kernel")?;                         // a part of `bytes`
 //! # #[cfg(target_endian = "little")]

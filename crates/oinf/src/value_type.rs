@@ -87,7 +87,7 @@ impl ValueType {
 
     /// The type whose elements are of this dtype; `None` for those that OINF lacks.
     #[must_use]
-    pub fn of(dtype: DType) -> Option<Self> {
+    pub fn from_dtype(dtype: DType) -> Option<Self> {
         Self::ALL.iter().copied().find(|t| t.dtype() == Some(dtype))
     }
 }

@@ -1,7 +1,7 @@
 //! Checks that report every finding; one small function each.
 
 use modelfmt_core::{
-    DType, Execution, Fetch, Part, Report, Small, VerifyLevel,
+    DType, Execution, Fetch, Part, Report, SmallType, VerifyLevel,
     author::{Extent, Overlap, ScanError, ScanRange, align_up, overlaps, parse_fetched},
 };
 
@@ -123,7 +123,7 @@ impl<S: Fetch> File<'_, S> {
     async fn stray_bits(&self, findings: &mut Vec<Error>) {
         let tensors = self.index.tensors();
         for (position, tensor) in tensors.iter().enumerate() {
-            let is_packed = Small::of(tensor.dtype).is_some_and(|small| small.bits() < 8);
+            let is_packed = SmallType::from_dtype(tensor.dtype).is_some_and(|small| small.bits() < 8);
             let extent = tensors.extent(position, self.index.file_len());
             let Some(extent) = extent.filter(|extent| is_packed && !extent.is_empty()) else { continue };
             let at = extent.end() - 1;

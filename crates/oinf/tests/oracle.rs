@@ -149,7 +149,7 @@ fn hex(dtype: DType, numbers: &[f32]) -> String {
 #[test]
 fn its_verifier_reads_what_we_wrote() {
     let folder = tempfile::tempdir().unwrap();
-    let bits = oinf::Bitset::of([true, false, true, true, false, false, false, false, true]).unwrap();
+    let bits = oinf::Bitset::from_bits([true, false, true, true, false, false, false, false, true]).unwrap();
     let array = oinf::NdArray::new(DType::I16, vec![2, 2], vec![1, 0, 2, 0, 3, 0, 0xff, 0xff]).unwrap();
     let metadata = Metadata::new()
         .sizevar("D", 128)

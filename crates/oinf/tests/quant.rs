@@ -284,7 +284,7 @@ fn types_that_came_later_are_metadata_too() {
             metadata = metadata.value(format!("{dtype}.{code}"), small(dtype, code));
         }
         let codes: Vec<u8> = codes.collect();
-        let bits = modelfmt_core::Small::of(dtype).unwrap();
+        let bits = modelfmt_core::SmallType::from_dtype(dtype).unwrap();
         let count = codes.len().max(3);
         let nbytes = dtype.nbytes(&[count as u64]).unwrap();
         let mut bytes = vec![0; usize::try_from(nbytes).unwrap()];

@@ -126,7 +126,7 @@ fn python_reads_what_we_write() {
     let folder = tempfile::tempdir().unwrap();
     let numpy = |tensor: &Tensor| match tensor.dtype {
         DType::C64 => true,
-        dtype => dtype != DType::BF16 && modelfmt_core::Small::of(dtype).is_none(),
+        dtype => dtype != DType::BF16 && modelfmt_core::SmallType::from_dtype(dtype).is_none(),
     };
     let tensors: Vec<Tensor> = everything().into_iter().filter(numpy).collect();
     let metadata = strings([("format", "pt"), ("é", "\"\\\n")]);

@@ -170,7 +170,7 @@ fn aligned_tensors_are_slices_and_others_say_so() {
         Tensor::counting("odd", DType::U8, &[1], 0),
         Tensor::counting("b", DType::F32, &[2], 0),
     ];
-    let bytes = AlignedBuf::copy_of(&write(&tensors, None, &Execution::default())).unwrap();
+    let bytes = AlignedBuf::copy_from_slice(&write(&tensors, None, &Execution::default())).unwrap();
     let reader = Reader::from_source(bytes).unwrap();
     let a = reader.tensor("a").unwrap();
     assert!(a.as_slice::<f32>().is_ok());

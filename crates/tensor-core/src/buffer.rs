@@ -35,7 +35,7 @@ impl AlignedBuf {
     ///
     /// # Errors
     /// As [`AlignedBuf::zeroed`].
-    pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
+    pub fn copy_from_slice(bytes: &[u8]) -> io::Result<Self> {
         let mut buffer = Self::zeroed(bytes.len())?;
         buffer.copy_from_slice(bytes);
         Ok(buffer)
@@ -101,7 +101,7 @@ impl Bytes<'_> {
     /// As [`AlignedBuf::zeroed`].
     pub fn into_owned(self) -> io::Result<AlignedBuf> {
         match self {
-            Self::Borrowed(bytes) => AlignedBuf::copy_of(bytes),
+            Self::Borrowed(bytes) => AlignedBuf::copy_from_slice(bytes),
             Self::Owned(buffer) => Ok(buffer),
         }
     }
@@ -142,12 +142,12 @@ mod tests {
             assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
             assert!(buffer.iter().all(|&b| b == 0));
         }
-        assert_eq!(&*AlignedBuf::copy_of(b"abc").unwrap(), b"abc");
+        assert_eq!(&*AlignedBuf::copy_from_slice(b"abc").unwrap(), b"abc");
     }
 
     #[test]
     fn resizing_keeps_what_was_there() {
-        let mut buffer = AlignedBuf::copy_of(b"abc").unwrap();
+        let mut buffer = AlignedBuf::copy_from_slice(b"abc").unwrap();
         buffer.resize(200).unwrap();
         assert_eq!((buffer.len(), &buffer[..3]), (200, &b"abc"[..]));
         buffer.resize(2).unwrap();

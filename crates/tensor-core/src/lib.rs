@@ -11,7 +11,7 @@
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
 //!
-//! let bytes = AlignedBuf::copy_of(&[0, 0, 128, 63, 0, 0, 0, 64])?; // 1.0 and 2.0
+//! let bytes = AlignedBuf::copy_from_slice(&[0, 0, 128, 63, 0, 0, 0, 64])?; // 1.0 and 2.0
 //! let tensor = TensorView::new(TensorInfo::new("w", DType::F32, &[2])?, Bytes::Owned(bytes))?;
 //! assert_eq!(tensor.to_vec::<f32>()?, [1.0, 2.0]);
 //! assert_eq!(tensor.to_f64()?, [1.0, 2.0]); // numbers of any type
@@ -26,7 +26,7 @@
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, ViewError};
 //!
-//! let file = AlignedBuf::copy_of(&[0, 0, 0, 0, 128, 63, 0, 0, 0, 64])?;
+//! let file = AlignedBuf::copy_from_slice(&[0, 0, 0, 0, 128, 63, 0, 0, 0, 64])?;
 //! let info = TensorInfo::new("w", DType::F32, &[2])?;
 //! let tensor = TensorView::new(info, Bytes::Borrowed(&file[2..]))?; // at byte 2, where f32 needs a multiple of 4
 //! # #[cfg(target_endian = "little")]
@@ -39,7 +39,7 @@
 //! # Small numbers
 //!
 //! Floats of 8, 6 and 4 bits and integers of 4, 2 and 1 have no Rust type. [`TensorView::to_f32`] gives their numbers, which f32
-//! holds exactly, and [`Small`] turns codes into numbers and back.
+//! holds exactly, and [`SmallType`] turns codes into numbers and back.
 //!
 //! # Blocks
 //!
@@ -61,7 +61,7 @@ pub use dtype::{Block, DType, Kind, UnknownDType};
 pub use half::{bf16, f16};
 pub use info::{ShapeError, TensorInfo, implied_nbytes};
 pub use shape::{DisplayShape, element_count};
-pub use small::Small;
+pub use small::SmallType;
 pub use view::{Element, TensorView, View, ViewError};
 
 /// The README's example, compiled as a test.

@@ -20,20 +20,20 @@ use crate::dtype::DType;
 /// `f8_e8m0` holds powers of two: zero and negative numbers become NaN, a tie becomes the larger power.
 ///
 /// ```
-/// use tensor_core::{DType, Small};
+/// use tensor_core::{DType, SmallType};
 ///
-/// let f8 = Small::of(DType::F8E4M3).ok_or("not a small type")?;
+/// let f8 = SmallType::from_dtype(DType::F8E4M3).ok_or("not a small type")?;
 /// assert_eq!(f8.to_f32(0x38), 1.0);
 /// assert_eq!(f8.from_f32(0.33), 0x2b); // 0.34375 is the nearest
 /// assert!(f8.to_f32(f8.from_f32(1e6)).is_nan());
 ///
 /// let mut values = [0.0; 4];
-/// Small::of(DType::I4).ok_or("not a small type")?.decode(&[0x21, 0xf3], &mut values);
+/// SmallType::from_dtype(DType::I4).ok_or("not a small type")?.decode(&[0x21, 0xf3], &mut values);
 /// assert_eq!(values, [1.0, 2.0, 3.0, -1.0]);
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Small {
+pub struct SmallType {
     dtype: DType,
     bits: u32,
     codes: Codes,
@@ -75,10 +75,10 @@ enum Special {
     None,
 }
 
-impl Small {
+impl SmallType {
     /// The type, if it is one of these.
     #[must_use]
-    pub const fn of(dtype: DType) -> Option<Self> {
+    pub const fn from_dtype(dtype: DType) -> Option<Self> {
         /// A type with its table of values, which is made when this is compiled.
         macro_rules! small {
             ($bits:literal, $codes:expr) => {{
@@ -215,9 +215,9 @@ impl Small {
     }
 }
 
-impl fmt::Debug for Small {
+impl fmt::Debug for SmallType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Small").field(&self.dtype).finish()
+        f.debug_tuple("SmallType").field(&self.dtype).finish()
     }
 }
 

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use crate::buffer::Bytes;
 use crate::dtype::DType;
 use crate::info::TensorInfo;
-use crate::small::Small;
+use crate::small::SmallType;
 
 mod sealed {
     pub trait Sealed {}
@@ -205,7 +205,7 @@ impl<'a> TensorView<'a> {
         Ok(self.numbers()?.collect())
     }
 
-    fn small_numbers(&self, small: Small) -> Box<dyn Iterator<Item = f64> + '_> {
+    fn small_numbers(&self, small: SmallType) -> Box<dyn Iterator<Item = f64> + '_> {
         let elements = usize::try_from(self.info.elements()).unwrap_or(usize::MAX);
         let (elements_at_once, nbytes) = small.group();
         let numbers = self.bytes.chunks(nbytes).flat_map(move |bytes| {
@@ -236,7 +236,7 @@ impl<'a> TensorView<'a> {
             DType::BF16 => each::<bf16>(bytes, f64::from),
             DType::F32 => each::<f32>(bytes, f64::from),
             DType::F64 => each::<f64>(bytes, |x| x),
-            small if let Some(small) = Small::of(small) => self.small_numbers(small),
+            small if let Some(small) = SmallType::from_dtype(small) => self.small_numbers(small),
             other if other.is_quantized() => return Err(ViewError::Blocks(other)),
             other => return Err(ViewError::NotNumeric(other)),
         })
@@ -273,22 +273,22 @@ impl<'a> View<'a> {
         } else {
             Cow::Borrowed(bytemuck::cast_slice(values))
         };
-        Self::with_dtype(T::DTYPE, bytes, shape)
+        Self::from_bytes(T::DTYPE, bytes, shape)
     }
 
     /// Booleans, row-major.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
-        Self::with_dtype(DType::Bool, bytemuck::cast_slice(values), shape)
+    pub fn from_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, ViewError> {
+        Self::from_bytes(DType::Bool, bytemuck::cast_slice(values), shape)
     }
 
     /// Bytes of any type, blocks included: little-endian and row-major.
     ///
     /// # Errors
     /// [`ViewError::Length`] if they are not as many as dtype and shape imply.
-    pub fn with_dtype(
+    pub fn from_bytes(
         dtype: DType,
         bytes: impl Into<Cow<'a, [u8]>>,
         shape: impl Into<Vec<u64>>,
@@ -338,7 +338,8 @@ mod tests {
         assert_eq!(unaligned.to_vec::<f32>().unwrap(), [1.5, -2.0]);
         let wrong = ViewError::DType { found: DType::F32, wanted: DType::I32 };
         assert_eq!(unaligned.as_slice::<i32>(), Err(wrong));
-        let aligned = view(DType::F32, &[2], Bytes::Owned(AlignedBuf::copy_of(&buffer[1..9]).unwrap()));
+        let aligned =
+            view(DType::F32, &[2], Bytes::Owned(AlignedBuf::copy_from_slice(&buffer[1..9]).unwrap()));
         assert_eq!(aligned.as_slice::<f32>().unwrap(), [1.5, -2.0]);
     }
 
@@ -385,9 +386,9 @@ mod tests {
         assert_eq!(written.bytes(), [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
         let wrong = View::new(&values, [3]).unwrap_err();
         assert_eq!(wrong, ViewError::Length { found: 8, expected: 12 });
-        assert_eq!(View::of_bools(&[true, false], [2]).unwrap().bytes(), [1, 0]);
-        let blocks = View::with_dtype(DType::Q8_0, vec![0; 34], [32]).unwrap();
+        assert_eq!(View::from_bools(&[true, false], [2]).unwrap().bytes(), [1, 0]);
+        let blocks = View::from_bytes(DType::Q8_0, vec![0; 34], [32]).unwrap();
         assert_eq!((blocks.dtype(), blocks.shape()), (DType::Q8_0, &[32][..]));
-        assert!(View::with_dtype(DType::Q8_0, vec![0; 34], [33]).is_err());
+        assert!(View::from_bytes(DType::Q8_0, vec![0; 34], [33]).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Small floats beside ml_dtypes: every code is decoded, and every f16, every bf16 and a million f32 are encoded.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is test code")]
 
-use tensor_core::{DType, Small, bf16, f16};
+use tensor_core::{DType, SmallType, bf16, f16};
 
 const TYPES: [(DType, &str); 8] = [
     (DType::F8E4M3, "float8_e4m3fn"),
@@ -56,7 +56,7 @@ fn codes_and_numbers_are_those_of_ml_dtypes() {
     let brains = (0..=u16::MAX).map(|bits| bf16::from_bits(bits).to_f32());
     let numbers: Vec<f32> = halves.chain(brains).chain(random).collect();
     for (dtype, name) in TYPES {
-        let small = Small::of(dtype).unwrap();
+        let small = SmallType::from_dtype(dtype).unwrap();
         let file = std::fs::read(folder.path().join(name)).unwrap();
         let (decoded, encoded) = file.split_at(4 * 256);
         for (code, bytes) in (0..=u8::MAX).zip(decoded.as_chunks::<4>().0).take(1 << small.bits()) {

@@ -44,7 +44,7 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 pub use tensor_core::DType;
-use tensor_core::Small;
+use tensor_core::SmallType;
 
 use element::Element;
 use exec::{Exec, Halt, Shared};
@@ -306,7 +306,7 @@ fn explain<E>(halt: Halt, dtype: DType, failure: Option<E>) -> Error<E> {
 
 fn count_of(dtype: DType, bytes: &[u8]) -> Result<u64, Error> {
     let block = dtype.block().ok_or(Error::Unsupported(dtype))?;
-    if let Some(small) = Small::of(dtype) {
+    if let Some(small) = SmallType::from_dtype(dtype) {
         let whole = (bytes.len() as u64).is_multiple_of(block.nbytes.into());
         let count = bytes.len() as u64 * 8 / u64::from(small.bits());
         return if whole { Ok(count) } else { Err(Error::Ragged { dtype, len: bytes.len() }) };

@@ -3,7 +3,7 @@
 //! The loops are folds of bit operations over words, which compilers make vector code of. Only where a fold says that some word is
 //! not finite are words counted one by one.
 
-use tensor_core::{DType, Small};
+use tensor_core::{DType, SmallType};
 
 use super::Error;
 
@@ -82,7 +82,7 @@ impl Scan {
 /// [`Error::Unsupported`] for blocks and other types whose values cannot be read one by one; [`Error::Ragged`] if the bytes are
 /// not those of so many values.
 pub fn scan(dtype: DType, bytes: &[u8], count: u64) -> Result<Scan, Error> {
-    if let Some(small) = Small::of(dtype) {
+    if let Some(small) = SmallType::from_dtype(dtype) {
         let bits = count.checked_mul(small.bits().into());
         let fits = bits.is_some_and(|bits| bits.div_ceil(8) <= bytes.len() as u64);
         return match (fits, Codes::of_byte(dtype)) {
@@ -240,7 +240,7 @@ fn complex(bytes: &[u8]) -> Scan {
 }
 
 /// Numbers narrower than a byte, none of which is NaN or infinite.
-fn decoded(small: Small, bytes: &[u8], count: usize) -> Scan {
+fn decoded(small: SmallType, bytes: &[u8], count: usize) -> Scan {
     const PART: usize = 1 << 10; // a multiple of what any number of bytes holds in whole
     let mut found = Scan::default();
     let mut values = [0u8; 4 * PART];
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn every_code_of_every_small_type() {
         for &dtype in DType::ALL {
-            let Some(small) = Small::of(dtype) else { continue };
+            let Some(small) = SmallType::from_dtype(dtype) else { continue };
             for code in 0..=u8::MAX {
                 // A few are long, so that they are decoded in parts.
                 let times = if code % 64 == 3 { 120 } else { 2 };

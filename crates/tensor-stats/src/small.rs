@@ -1,7 +1,7 @@
 //! Small floats and packed integers: each code becomes a number of a type that holds all of them, and those are counted.
 
 use half::{bf16, f16};
-use tensor_core::{DType, Kind, Small};
+use tensor_core::{DType, Kind, SmallType};
 
 use super::element::Element;
 use super::exec::{Exec, Halt, Shared};
@@ -11,7 +11,7 @@ use super::{Stats, narrow};
 #[expect(clippy::cast_possible_truncation, reason = "packed integers have fewer bits")]
 #[expect(clippy::cast_sign_loss, reason = "unsigned integers have no sign")]
 pub(super) fn numbers(dtype: DType, exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
-    let small = Small::of(dtype).ok_or(Halt::Unsupported)?;
+    let small = SmallType::from_dtype(dtype).ok_or(Halt::Unsupported)?;
     match dtype.kind() {
         Kind::Int => widened::<i8, 1>(small, exec, count, |x| (x as i8).to_le_bytes()),
         Kind::UInt => widened::<u8, 1>(small, exec, count, |x| [x as u8]),
@@ -25,7 +25,7 @@ pub(super) fn numbers(dtype: DType, exec: &mut Exec<'_>, count: u64) -> Result<S
 
 /// The statistics of small numbers that are widened to `T`, which has `N` bytes, while they are read.
 fn widened<T: Element, const N: usize>(
-    small: Small,
+    small: SmallType,
     exec: &mut Exec<'_>,
     count: u64,
     of: impl Fn(f32) -> [u8; N],
@@ -68,17 +68,17 @@ fn widened<T: Element, const N: usize>(
 }
 
 #[expect(clippy::indexing_slicing, reason = "a byte is inside a table of 256")]
-fn widen<const N: usize>(small: Small, table: &[[u8; N]; 256], packed: &[u8], out: &mut [u8]) {
+fn widen<const N: usize>(small: SmallType, table: &[[u8; N]; 256], packed: &[u8], out: &mut [u8]) {
     small.unpack(packed, out.as_chunks_mut().0, |code| table[usize::from(code)]);
 }
 
 /// The bytes that elements take. Those that are asked for at once are few.
-const fn packed_len(small: Small, elements: usize) -> usize {
+const fn packed_len(small: SmallType, elements: usize) -> usize {
     (elements * small.bits() as usize).div_ceil(8)
 }
 
 /// `len` bytes from element `first` on, which begins a byte.
-fn part(small: Small, bytes: &[u8], first: u64, len: usize) -> Option<&[u8]> {
+fn part(small: SmallType, bytes: &[u8], first: u64, len: usize) -> Option<&[u8]> {
     let first = usize::try_from(first.checked_mul(small.bits().into())? / 8).ok()?;
     bytes.get(first..first.checked_add(len)?)
 }

@@ -180,7 +180,7 @@ impl SetPlan {
             let name = self.part_name(number);
             let output = set.create_to_read_back(&format!("{}{name}", self.prefix))?;
             let read_back = || before.as_ref().map(|(_, output, len)| sha256(output, *len, work)).transpose();
-            let (sha256, written) = work.both(read_back, || self.part(number)?.run(data, &output, work));
+            let (sha256, written) = work.join(read_back, || self.part(number)?.run(data, &output, work));
             let sha256 = sha256?;
             let Written { file_len, hashes: of_part } = written?;
             hashes.extend(of_part);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use modelfmt_core::Source;
-use modelfmt_core::proof::{ByHash, OtherDigest, Verified};
+use modelfmt_core::proof::{CustomDigest, HashProof, VerifiedSource};
 use modelfmt_core::source::Files;
 use sha2::{Digest as _, Sha256};
 
@@ -15,20 +15,20 @@ use crate::hex::hex;
 /// The files of a set, of which no byte is served that the index of the set does not prove, by size and SHA-256. The first
 /// read of a file goes over all of it.
 ///
-/// The set is as good as its index: read that through a [`Verified`] source.
-pub struct ProvedFiles<F> {
+/// The set is as good as its index: read that through a [`VerifiedSource`] source.
+pub struct VerifiedFiles<F> {
     files: F,
     /// Size and SHA-256 of each, by its path.
     stated: BTreeMap<String, (u64, Option<[u8; 32]>)>,
 }
 
-impl<F> fmt::Debug for ProvedFiles<F> {
+impl<F> fmt::Debug for VerifiedFiles<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProvedFiles({} files)", self.stated.len())
+        write!(f, "VerifiedFiles({} files)", self.stated.len())
     }
 }
 
-impl<F: Files> ProvedFiles<F> {
+impl<F: Files> VerifiedFiles<F> {
     /// The files of the set of that index.
     #[must_use]
     pub fn new(index: &SetIndex, files: F) -> Self {
@@ -37,8 +37,8 @@ impl<F: Files> ProvedFiles<F> {
     }
 }
 
-impl<F: Files<Source: Sync>> Files for ProvedFiles<F> {
-    type Source = Verified<F::Source, ByHash>;
+impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
+    type Source = VerifiedSource<F::Source, HashProof>;
 
     fn open(&self, path: &str) -> io::Result<Self::Source> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
@@ -51,8 +51,8 @@ impl<F: Files<Source: Sync>> Files for ProvedFiles<F> {
             return Err(bad(format!("it has {found} bytes, but the index of the set says {size}")));
         }
         let root = format!("sha256:{}, which the index of the set says", hex(&sha256)).into();
-        let digest = move || Box::new(Stated { sha256, hasher: Sha256::new() }) as Box<dyn OtherDigest>;
-        Ok(Verified::new(source, ByHash::other(size, root, digest)))
+        let digest = move || Box::new(Stated { sha256, hasher: Sha256::new() }) as Box<dyn CustomDigest>;
+        Ok(VerifiedSource::new(source, HashProof::with_digest(size, root, digest)))
     }
 }
 
@@ -61,7 +61,7 @@ struct Stated {
     hasher: Sha256,
 }
 
-impl OtherDigest for Stated {
+impl CustomDigest for Stated {
     fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
     }

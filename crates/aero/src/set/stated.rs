@@ -24,7 +24,7 @@ pub(super) async fn check_head<S: Fetch>(
     wanted: &[Wanted],
     claims: &mut Claims,
 ) -> Result<()> {
-    let mut of_head = claims.of_set_file(HEAD, set.file_part(HEAD));
+    let mut of_head = claims.for_set_file(HEAD, set.file_part(HEAD));
     control::check_all(head.index(), head.source(), &mut of_head).await?;
     if head.source().size() <= SOON {
         hash(set, head.source()).await?;

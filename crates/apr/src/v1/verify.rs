@@ -26,13 +26,13 @@ pub(super) async fn report(
         }
     }
     if index.flags().contains(Flags::SIGNED) {
-        report.absent(
+        report.add_absent(
             "signature",
             "it is not checked: the key stands beside it, and proves nothing about who signed",
         );
     }
     if index.flags().contains(Flags::ENCRYPTED) {
-        report.absent("encryption", "the payload is encrypted, and is not opened");
+        report.add_absent("encryption", "the payload is encrypted, and is not opened");
     }
     report
 }

@@ -53,7 +53,7 @@ impl ShardMap for SetIndex {
         Limits::check("the length of the index of the set", len, limits.index_len)?;
         let text = source.fetch(0..len).await.map_err(|source| Error::Io { at: 0, len, source })?;
         let mut set = Self::parse(&text, limits)?;
-        let access = options.own::<Access>();
+        let access = options.extension::<Access>();
         let checked = set.check_seal(access.as_deref().unwrap_or(&Access::new()));
         checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
         set.checked = access;
@@ -69,7 +69,7 @@ impl ShardMap for SetIndex {
         let Some(&statement) = self.seal().and_then(|seal| seal.statements.get(number)) else {
             return options;
         };
-        let access = options.own::<Access>();
+        let access = options.extension::<Access>();
         let is_checked = match (&access, &self.checked) {
             (Some(access), Some(checked)) => Arc::ptr_eq(access, checked),
             (None, _) => true,
@@ -78,7 +78,7 @@ impl ShardMap for SetIndex {
         let access = access.as_deref().cloned().unwrap_or_default();
         // An index that was checked against something else proves nothing: then each shard has to.
         let access = if is_checked { access.of_shard(statement) } else { access.statement(statement) };
-        options.with_own(Arc::new(access))
+        options.with_extension(Arc::new(access))
     }
 
     #[cfg(feature = "sign")]

@@ -83,7 +83,7 @@ impl Found {
             if self.is_compressed {
                 report.add("lz4", self.lz4, format!("{} blocks", self.blocks));
             } else {
-                report.absent("lz4", "no tensor is compressed");
+                report.add_absent("lz4", "no tensor is compressed");
             }
             report.add("padding", self.padding, "all gaps are zero");
         }
@@ -113,7 +113,7 @@ fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, re
     if is_signed {
         report.add_partial("signature", findings, "each shard is signed by itself, and not the set");
     } else {
-        report.absent("signature", "no shard is signed");
+        report.add_absent("signature", "no shard is signed");
     }
 }
 
@@ -137,8 +137,8 @@ impl Sealed {
         let tensors = format!("{} tensors", self.tensors);
         report.add("digests", self.digests, tensors.clone());
         match (self.is_encrypted, self.is_locked) {
-            (false, _) => report.absent("encryption", "no shard is encrypted"),
-            (true, true) if self.encryption.is_empty() => report.absent("encryption", verify::LOCKED),
+            (false, _) => report.add_absent("encryption", "no shard is encrypted"),
+            (true, true) if self.encryption.is_empty() => report.add_absent("encryption", verify::LOCKED),
             _ => report.add("encryption", self.encryption, tensors),
         }
     }

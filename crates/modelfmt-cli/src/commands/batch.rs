@@ -238,13 +238,13 @@ fn output(folder: &Path, relative: &Path, target: Format) -> PathBuf {
 
 fn ending(target: Format) -> &'static str {
     let alike = |format: &&Format| format.sharded() == Some(target) || format.read_today() == Some(target);
-    let alike = || Format::ALL.iter().find(alike).and_then(|format| format.ending());
-    target.ending().or_else(alike).unwrap_or_default()
+    let alike = || Format::ALL.iter().find(alike).and_then(|format| format.extension());
+    target.extension().or_else(alike).unwrap_or_default()
 }
 
 /// A name without the ending of its format, and without the numbers of a split of GGUF.
 fn stem(name: &str) -> &str {
-    let endings = Format::ALL.iter().filter_map(|format| name.strip_suffix(format.ending()?));
+    let endings = Format::ALL.iter().filter_map(|format| name.strip_suffix(format.extension()?));
     let known = endings.min_by_key(|stem| stem.len());
     let stem =
         known.or_else(|| Some(name.rsplit_once('.')?.0)).filter(|stem| !stem.is_empty()).unwrap_or(name);

@@ -110,13 +110,13 @@ fn target(args: &Convert) -> Result<Format> {
         return Err(Failure::Usage(why.to_owned()));
     }
     let name = args.output.to_string_lossy();
-    Format::of_output(&name).ok_or_else(|| {
+    Format::for_output(&name).ok_or_else(|| {
         if streams::is_dash(&args.output) {
             return Failure::Usage(
                 "-: standard output has no ending that says which format; use --to".to_owned(),
             );
         }
-        let why = match Format::of_name(&name) {
+        let why = match Format::from_file_name(&name) {
             Some(format) => format!("{format} is read and never written"),
             None => "the ending does not say which format".to_owned(),
         };

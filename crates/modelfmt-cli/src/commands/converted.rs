@@ -30,7 +30,7 @@ pub(super) fn convert(
         (true, false) => {
             streams::to_stdout(|sink| Ok(modelfmt::convert_to_sink(model, target, sink, options, work)?))?
         }
-        (false, true) => Conversion::new(model, target, options)?.rehearse(output, work)?,
+        (false, true) => Conversion::new(model, target, options)?.dry_run(output, work)?,
         (false, false) => modelfmt::convert(model, target, output, options, work)?,
     })
 }
@@ -52,7 +52,7 @@ impl Sink for Nowhere {
 pub(super) fn notes(args: &Convert, target: Format, converted: &Converted) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(today) = target.read_today().filter(|_| args.to.is_none()) {
-        let ending = target.ending().unwrap_or_default();
+        let ending = target.extension().unwrap_or_default();
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
     let version = args.to.as_ref().and_then(|target| target.version.as_ref());

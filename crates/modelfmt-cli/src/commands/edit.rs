@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use modelfmt::edit::{EditOptions, How, NewValue};
+use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::{Edited, Overwrite, Printable};
 
 use crate::args::Edit;
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     }
     let edit = modelfmt::Edit::new(&args.file, &options)?;
     if args.dry_run {
-        let how = if args.output.is_some() { How::NewFile } else { edit.how() };
+        let how = if args.output.is_some() { EditMethod::NewFile } else { edit.method() };
         let (tensors, dropped) = (changes(edit.renamed(), "renamed"), changes(edit.dropped(), "dropped"));
         let path = edit.path().display().to_string();
         say(format_args!("would edit {}{tensors}{dropped}, {}", Printable(&path), words(how)));
         return Ok(());
     }
-    let bar = Progress::new("copying", edit.nbytes(), quiet || edit.how() == How::InPlace);
+    let bar = Progress::new("copying", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
     let edited = bar.run(|work| match &args.output {
         None => edit.write(work),
         Some(out) => {
@@ -68,16 +68,16 @@ fn report(edited: &Edited, begun: Instant) {
     let path = edited.path.display().to_string();
     let path = Printable(&path);
     let time = seconds(begun.elapsed());
-    if edited.how == How::Unchanged {
+    if edited.method == EditMethod::Unchanged {
         return say(format_args!("{path} has all that already; nothing was written"));
     }
     let keys = changes(edited.set, "set") + &changes(edited.unset, "unset");
     let tensors = changes(edited.renamed, "renamed") + &changes(edited.dropped, "dropped");
-    let nbytes = match edited.how {
-        How::InPlace => size(edited.changed_nbytes),
+    let nbytes = match edited.method {
+        EditMethod::InPlace => size(edited.changed_nbytes),
         _ => size(edited.nbytes),
     };
-    say(format_args!("edited {path}{keys}{tensors}, {}: {nbytes} in {time}", words(edited.how)));
+    say(format_args!("edited {path}{keys}{tensors}, {}: {nbytes} in {time}", words(edited.method)));
 }
 
 /// `: 3 renamed`
@@ -85,11 +85,11 @@ fn changes(number: usize, what: &str) -> String {
     if number == 0 { String::new() } else { format!(", {} {what}", count(number as u64)) }
 }
 
-const fn words(how: How) -> &'static str {
+const fn words(how: EditMethod) -> &'static str {
     match how {
-        How::Unchanged => "which has all that already",
-        How::InPlace => "in place",
-        How::NewFile => "by a new file with the values copied",
+        EditMethod::Unchanged => "which has all that already",
+        EditMethod::InPlace => "in place",
+        EditMethod::NewFile => "by a new file with the values copied",
         _ => "by a new file",
     }
 }

@@ -65,8 +65,8 @@ impl Target {
         if args.output.is_dir() {
             return Ok(Self::Several(ExtractAllAs::Folder(ExtractAs::Npy)));
         }
-        let one = ExtractAs::of_output(&output).map(Self::One);
-        let several = || ExtractAllAs::of_output(&output).map(Self::Several);
+        let one = ExtractAs::for_output(&output).map(Self::One);
+        let several = || ExtractAllAs::for_output(&output).map(Self::Several);
         one.or_else(several).ok_or_else(|| {
             let why = "extract writes files that end in .npy, .bin, .npz or .safetensors, folders (with a slash at the \
                        end), or the bytes of one tensor to standard output with -";

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Show) -> Result {
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {
             if args.json {
-                let shown = Value::Object(modelfmt::shown(&model, &args.tensors, &options, work)?);
+                let shown = Value::Object(modelfmt::show_object(&model, &args.tensors, &options, work)?);
                 serde_json::to_writer_pretty(EscapedJson(&mut *out), &shown).map_err(std::io::Error::from)?;
                 return Ok(writeln!(out)?);
             }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
 
 /// What a file is; nothing for a folder.
 fn format(args: &Sign) -> Option<Format> {
-    if args.model.is_dir() { None } else { modelfmt::look(&args.model).ok()?.format }
+    if args.model.is_dir() { None } else { modelfmt::probe(&args.model).ok()?.format }
 }
 
 /// A signature in a file of its own: OpenSSF Model Signing.

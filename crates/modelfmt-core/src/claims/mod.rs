@@ -109,12 +109,12 @@ impl Claims {
     }
 
     /// The claims of a file that stands alone.
-    pub fn of_file(&mut self) -> FileClaims<'_> {
+    pub fn for_file(&mut self) -> FileClaims<'_> {
         FileClaims { claims: self, number: 0, part: None }
     }
 
     /// The claims of the file of that number of a set; `part` names it in errors.
-    pub fn of_set_file(&mut self, number: usize, part: Part) -> FileClaims<'_> {
+    pub fn for_set_file(&mut self, number: usize, part: Part) -> FileClaims<'_> {
         FileClaims { claims: self, number, part: Some(part) }
     }
 
@@ -165,7 +165,7 @@ impl Claims {
     }
 
     /// Takes note of bytes that were read from byte `at` of a file on. Bytes that came before are skipped.
-    pub fn saw(&self, file: usize, at: u64, bytes: &[u8]) {
+    pub fn observe(&self, file: usize, at: u64, bytes: &[u8]) {
         self.look(file, at, bytes, false);
     }
 
@@ -401,13 +401,13 @@ pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// A file all of whose reads are seen by [`Claims`].
 #[derive(Debug)]
-pub struct Watched<'a, S> {
+pub struct ObservedSource<'a, S> {
     source: &'a S,
     file: usize,
     claims: &'a Claims,
 }
 
-impl<'a, S: Fetch> Watched<'a, S> {
+impl<'a, S: Fetch> ObservedSource<'a, S> {
     /// The file of that number of a set; of one that stands alone, 0.
     pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
         Self { source, file, claims }
@@ -415,21 +415,21 @@ impl<'a, S: Fetch> Watched<'a, S> {
 }
 
 /// It does not say that it is in memory, or a reader would not have to ask.
-impl<S: Fetch> Fetch for Watched<'_, S> {
+impl<S: Fetch> Fetch for ObservedSource<'_, S> {
     fn size(&self) -> u64 {
         self.source.size()
     }
 
     async fn fetch_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.source.fetch_into(offset, out).await?;
-        self.claims.saw(self.file, offset, out);
+        self.claims.observe(self.file, offset, out);
         Ok(())
     }
 
     async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let at = range.start;
         let bytes = self.source.fetch(range).await?;
-        self.claims.saw(self.file, at, &bytes);
+        self.claims.observe(self.file, at, &bytes);
         Ok(bytes)
     }
 }

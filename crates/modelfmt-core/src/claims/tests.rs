@@ -124,7 +124,7 @@ fn slice<'b>(bytes: &'b [u8], range: &Range<u64>) -> &'b [u8] {
 }
 
 fn add(claims: &mut Claims, list: Vec<Claim<u64, usize>>, times: usize) -> Vec<Claim<u64, usize>> {
-    claims.of_file().add::<Bytewise, usize>(list, times, |claim, _| AnyError::Malformed {
+    claims.for_file().add::<Bytewise, usize>(list, times, |claim, _| AnyError::Malformed {
         part: Part::entry("claim", claim.what as u64),
         at: claim.extent.offset(),
         fault: CommonFault::Utf8.into(),
@@ -164,7 +164,7 @@ proptest! {
                 for reads in [first, second] {
                     scope.spawn(|| reads.iter().cloned().for_each(|read| {
                         let read = within(read);
-                        claims.saw(0, read.start, slice(&container.bytes, &read));
+                        claims.observe(0, read.start, slice(&container.bytes, &read));
                     }));
                 }
             });
@@ -190,9 +190,9 @@ fn only_what_was_not_seen_is_read_at_the_end() {
     let bytes = container.bytes.clone();
     let mut claims = Claims::new();
     assert!(add(&mut claims, vec![claim(&bytes, 10..110, 0), claim(&bytes, 120..130, 1)], 1).is_empty());
-    claims.saw(0, 0, &bytes[0..50]);
-    claims.saw(0, 40, &bytes[40..60]);
-    claims.saw(0, 70, &bytes[70..125]);
+    claims.observe(0, 0, &bytes[0..50]);
+    claims.observe(0, 40, &bytes[40..60]);
+    claims.observe(0, 70, &bytes[70..125]);
     claims.finish(&container, &Execution::sequential()).unwrap();
     assert_eq!(container.read.load(Ordering::Relaxed), 10 + 5);
 }
@@ -204,11 +204,11 @@ fn a_claim_fails_as_soon_as_it_is_complete() {
     let mut wrong = claim(&bytes, 5..10, 7);
     wrong.expected ^= 1;
     add(&mut claims, vec![wrong, claim(&bytes, 20..90, 8)], 1);
-    claims.saw(0, 0, &bytes[0..9]);
+    claims.observe(0, 0, &bytes[0..9]);
     assert!(claims.failure().is_none());
-    claims.saw(1, 0, &bytes);
+    claims.observe(1, 0, &bytes);
     assert!(claims.failure().is_none(), "another file");
-    claims.saw(0, 9, &bytes[9..11]);
+    claims.observe(0, 9, &bytes[9..11]);
     assert_eq!(claims.failure().unwrap().to_string(), "claim 7 at byte 5: is not valid UTF-8");
     // Of no bytes, it fails at once.
     let mut claims = Claims::new();
@@ -241,7 +241,7 @@ fn what_waits_is_bounded() {
     add(&mut claims, vec![claim(&container.bytes, 0..count * 2, 0)], 1);
     for at in 0..count {
         let range = at * 2..at * 2 + 1;
-        claims.saw(0, range.start, slice(&container.bytes, &range));
+        claims.observe(0, range.start, slice(&container.bytes, &range));
     }
     assert_eq!(claims.missing().len(), MAX_RUNS + 1 - 1, "those between the runs, and the rest in one");
     claims.finish(&container, &Execution::sequential()).unwrap();
@@ -252,10 +252,10 @@ fn what_waits_is_bounded() {
 fn what_is_too_much_to_read_is_noted() {
     let mut claims = Claims::new();
     let part = || Part::named("part", "a");
-    assert!(claims.of_set_file(2, part()).is_worth("the whole", 64 << 20, 1));
-    assert!(claims.of_set_file(2, part()).is_worth("the whole", 1 << 30, 1 << 29));
+    assert!(claims.for_set_file(2, part()).is_worth("the whole", 64 << 20, 1));
+    assert!(claims.for_set_file(2, part()).is_worth("the whole", 1 << 30, 1 << 29));
     assert!(claims.notes().is_empty());
-    assert!(!claims.of_set_file(2, part()).is_worth("the whole", 1 << 30, (1 << 29) - 1));
+    assert!(!claims.for_set_file(2, part()).is_worth("the whole", 1 << 30, (1 << 29) - 1));
     let note = &claims.notes()[0];
     assert!(
         note.starts_with("part \"a\": the whole covers 1073741824 bytes, of which 536870911 are read"),

@@ -12,13 +12,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What is put behind the name of a file to make that of its journal.
-pub const JOURNAL: &str = ".modelfmt-undo";
+pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
 /// The path of the journal of a file.
 #[must_use]
-pub fn journal_of(path: &Path) -> PathBuf {
+pub fn journal_path(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
-    name.push(JOURNAL);
+    name.push(JOURNAL_SUFFIX);
     name.into()
 }
 
@@ -135,7 +135,7 @@ mod tests {
     fn a_journal_reads_back() {
         let bytes = journal().encode().unwrap();
         assert_eq!(Journal::decode(&bytes), Some(journal()));
-        assert_eq!(journal_of(Path::new("a/m.gguf")), Path::new("a/m.gguf.modelfmt-undo"));
+        assert_eq!(journal_path(Path::new("a/m.gguf")), Path::new("a/m.gguf.modelfmt-undo"));
     }
 
     #[test]

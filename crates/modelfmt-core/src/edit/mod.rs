@@ -32,7 +32,7 @@ use crate::error::{Error, Fault};
 use crate::write::WriteError;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use journal::{JOURNAL, journal_of};
+pub use journal::{JOURNAL_SUFFIX, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
 pub use patch::{Recovered, is_interrupted, patch, recover};

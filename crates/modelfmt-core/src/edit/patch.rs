@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
-use super::journal::{Journal, MAX_LEN, Record, journal_of};
+use super::journal::{Journal, MAX_LEN, Record, journal_path};
 use super::new_file::{NewFile, Patch};
 use crate::source::FileSource;
 
@@ -21,13 +21,13 @@ pub enum Recovered {
     /// The file is again what it was before the edit.
     Undone,
     /// The journal had not been finished, and so the edit had not begun: it is gone.
-    Unbegun,
+    NotBegun,
 }
 
 /// Whether an edit of this file was interrupted: there is a journal, which [`recover`] puts back.
 #[must_use]
 pub fn is_interrupted(path: &Path) -> bool {
-    std::fs::symlink_metadata(journal_of(path)).is_ok_and(|metadata| metadata.is_file())
+    std::fs::symlink_metadata(journal_path(path)).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Undoes an edit of a file that was interrupted, if there was one. Whoever opens a file to change it does this first.
@@ -90,7 +90,7 @@ fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) ->
     }
     let journal = journal_for(disk, &file, patches, (old_len, new_len))?;
     let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, "the edit is too large for a journal");
-    let (bytes, place) = (journal.encode().ok_or_else(too_long)?, journal_of(path));
+    let (bytes, place) = (journal.encode().ok_or_else(too_long)?, journal_path(path));
     let written = disk.create(&place)?;
     disk.write(&written, 0, &bytes)?;
     disk.flush(&written)?;
@@ -136,7 +136,7 @@ fn journal_for<D: Disk>(
 
 /// Puts back what the journal of a file says, and takes the journal away.
 fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
-    let place = journal_of(path);
+    let place = journal_path(path);
     let bytes = {
         let journal = disk.open(&place)?;
         let len = disk.len(&journal)?;
@@ -152,7 +152,7 @@ fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let Some(journal) = Journal::decode(&bytes) else {
         disk.remove(&place)?;
         disk.flush_folder(&place)?;
-        return Ok(Recovered::Unbegun);
+        return Ok(Recovered::NotBegun);
     };
     let file = disk.open(path)?;
     let len = disk.len(&file)?;

@@ -179,7 +179,7 @@ impl<'a> Loading<'a> {
         let piece = usize::try_from(PIECE).unwrap_or(usize::MAX);
         for out in out.chunks_mut(piece) {
             self.read(file, at, out, uncached)?;
-            claims.saw(file, at, out);
+            claims.observe(file, at, out);
             at += out.len() as u64;
         }
         Ok(())

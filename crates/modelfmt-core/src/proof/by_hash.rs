@@ -20,7 +20,7 @@ const SHORT: u64 = 8 << 20;
 /// The digest of a range of a file, which is proved by going over all of it once, when it is first read. What is kept of
 /// that pass, at most 4 MiB, proves each later read: of a range of up to a GiB in groups of 16 KiB, of a longer one in
 /// larger groups.
-pub struct ByHash {
+pub struct HashProof {
     range: Range<u64>,
     expected: Expected,
     page: OnceLock<Arc<Page>>,
@@ -30,11 +30,11 @@ pub struct ByHash {
 
 enum Expected {
     Blake3([u8; 32]),
-    Other(Box<dyn Fn() -> Box<dyn OtherDigest> + Send + Sync>),
+    Other(Box<dyn Fn() -> Box<dyn CustomDigest> + Send + Sync>),
 }
 
 /// A digest that is not BLAKE3, of all bytes of a file in their order.
-pub trait OtherDigest {
+pub trait CustomDigest {
     /// Takes the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
@@ -45,22 +45,22 @@ pub trait OtherDigest {
     fn finish(self: Box<Self>) -> Result<(), String>;
 }
 
-impl fmt::Debug for ByHash {
+impl fmt::Debug for HashProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByHash({:?}, {})", self.range, self.root)
+        write!(f, "HashProof({:?}, {})", self.range, self.root)
     }
 }
 
-impl ByHash {
+impl HashProof {
     /// For a whole file of `len` bytes with that BLAKE3.
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64) -> Self {
-        Self::of_range(0..len, hash, named(&hash))
+        Self::for_range(0..len, hash, named(&hash))
     }
 
     /// For a range of a file; errors call its hash `root`.
     #[must_use]
-    pub const fn of_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
+    pub const fn for_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
         Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root, groups: GROUPS }
     }
 
@@ -73,10 +73,10 @@ impl ByHash {
 
     /// For a whole file of `len` bytes with a digest of another kind, which errors call `root`.
     #[must_use]
-    pub fn other(
+    pub fn with_digest(
         len: u64,
         root: Arc<str>,
-        digest: impl Fn() -> Box<dyn OtherDigest> + Send + Sync + 'static,
+        digest: impl Fn() -> Box<dyn CustomDigest> + Send + Sync + 'static,
     ) -> Self {
         Self {
             range: 0..len,
@@ -132,7 +132,7 @@ impl ByHash {
     }
 }
 
-impl Proof for ByHash {
+impl Proof for HashProof {
     async fn part<S: Fetch>(&self, source: &S, _: u64) -> io::Result<Part> {
         let page = match self.page.get() {
             Some(page) => Arc::clone(page),

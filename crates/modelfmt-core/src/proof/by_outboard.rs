@@ -12,14 +12,14 @@ use crate::fetch::Fetch;
 ///
 /// The outboard is read as it is needed, and a bounded part of it is kept: about 10 MiB for a file of a terabyte.
 #[derive(Debug)]
-pub struct ByOutboard<O> {
+pub struct OutboardProof<O> {
     verifier: Verifier,
     outboard: O,
     name: Arc<str>,
     root: Arc<str>,
 }
 
-impl<O: Fetch> ByOutboard<O> {
+impl<O: Fetch> OutboardProof<O> {
     /// For a file of `len` bytes with that BLAKE3. Errors call the outboard `name`.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl<O: Fetch> ByOutboard<O> {
     }
 }
 
-impl<O: Fetch> Proof for ByOutboard<O> {
+impl<O: Fetch> Proof for OutboardProof<O> {
     async fn part<S: Fetch>(&self, _: &S, at: u64) -> io::Result<Part> {
         let mut walk = self.verifier.walk(at);
         while let Some(need) = walk.need() {

@@ -1,28 +1,28 @@
 //! Files of which no byte is served that has not been checked.
 //!
-//! A [`Proof`] says for each place in a file which bytes around it can be checked, and by what. [`Verified`] is a source over
+//! A [`Proof`] says for each place in a file which bytes around it can be checked, and by what. [`VerifiedSource`] is a source over
 //! another one that checks what it reads, so every reader over it is given checked bytes and nothing else: the index
-//! of a file as well as its values, whatever the format. [`AsyncVerified`] is the same for bytes that have to be waited for.
+//! of a file as well as its values, whatever the format. [`AsyncVerifiedSource`] is the same for bytes that have to be waited for.
 //!
 //! The proof of a whole file is its BLAKE3 hash, which the caller has from somewhere that is trusted, with
 //!
-//! - an outboard ([`ByOutboard`]): a small file beside it, which need not be trusted. A range costs its groups of 16 KiB
+//! - an outboard ([`OutboardProof`]): a small file beside it, which need not be trusted. A range costs its groups of 16 KiB
 //!   and a few parents of the tree;
-//! - or nothing else ([`ByHash`]): then the first read goes over the whole file once. What it keeps, at most 4 MiB,
+//! - or nothing else ([`HashProof`]): then the first read goes over the whole file once. What it keeps, at most 4 MiB,
 //!   proves every later read.
 //!
 //! ```
 //! use modelfmt_core::Source;
-//! use modelfmt_core::proof::Verified;
+//! use modelfmt_core::proof::VerifiedSource;
 //!
 //! # let file = vec![7; 100_000];
 //! let (hash, outboard) = blake3_tree::outboard(&file); // `write_outboard` makes one of a file that is not in memory
-//! let source = Verified::by_outboard(&file, hash, &outboard)?;
+//! let source = VerifiedSource::by_outboard(&file, hash, &outboard)?;
 //! assert_eq!(*source.read(5..9)?, [7; 4]); // read, checked, and then given
 //!
 //! let mut damaged = file.clone();
 //! damaged[50_000] ^= 1;
-//! let source = Verified::by_outboard(&damaged, hash, &outboard)?;
+//! let source = VerifiedSource::by_outboard(&damaged, hash, &outboard)?;
 //! assert!(source.read(5..9).is_ok());
 //! assert!(source.read(50_001..50_002).is_err()); // it is in the same group
 //! # Ok::<(), std::io::Error>(())
@@ -41,9 +41,9 @@ use std::sync::Arc;
 
 pub use blake3_tree::{GROUP, Mismatch, Page};
 
-pub use self::by_hash::{ByHash, OtherDigest};
-pub use self::by_outboard::ByOutboard;
-pub use self::verified::{AsyncVerified, Verified};
+pub use self::by_hash::{CustomDigest, HashProof};
+pub use self::by_outboard::OutboardProof;
+pub use self::verified::{AsyncVerifiedSource, VerifiedSource};
 pub use self::write::{OutboardError, write_outboard};
 use crate::fetch::Fetch;
 
@@ -89,7 +89,7 @@ impl Part {
 
     /// Bytes that nothing has to prove here: whoever reads them checks them before they count, or they count for nothing.
     #[must_use]
-    pub const fn free(range: Range<u64>) -> Self {
+    pub const fn unchecked(range: Range<u64>) -> Self {
         Self(Kind::Free(range))
     }
 

@@ -58,10 +58,10 @@ fn verified_sources_keep_the_contract() {
                 assert!(*found == file[range.clone()], "{len} {range:?}");
             }
         };
-        looked(&Verified::by_outboard(&file, hash, &outboard).unwrap());
-        looked(&Verified::by_outboard(Ranges::new(&file), hash, Ranges::new(&outboard)).unwrap());
-        looked(&Verified::by_hash(&file, hash));
-        looked(&Verified::by_hash(Ranges::new(&file), hash));
+        looked(&VerifiedSource::by_outboard(&file, hash, &outboard).unwrap());
+        looked(&VerifiedSource::by_outboard(Ranges::new(&file), hash, Ranges::new(&outboard)).unwrap());
+        looked(&VerifiedSource::by_hash(&file, hash));
+        looked(&VerifiedSource::by_hash(Ranges::new(&file), hash));
     }
 }
 
@@ -72,8 +72,8 @@ fn what_is_not_right_is_not_served() {
     for at in (0..file.len()).step_by(55_555) {
         let mut damaged = file.clone();
         damaged[at] ^= 0x10;
-        let by_memory = Verified::by_outboard(&damaged, hash, &outboard).unwrap();
-        let by_ranges = Verified::by_outboard(Ranges::new(&damaged), hash, &outboard).unwrap();
+        let by_memory = VerifiedSource::by_outboard(&damaged, hash, &outboard).unwrap();
+        let by_ranges = VerifiedSource::by_outboard(Ranges::new(&damaged), hash, &outboard).unwrap();
         for source in [&by_memory as &dyn Source, &by_ranges] {
             for range in [at..at + 1, 0..file.len(), at.saturating_sub(9)..at + 9] {
                 let error = source.read(range.start as u64..range.end as u64).unwrap_err();
@@ -89,8 +89,8 @@ fn what_is_not_right_is_not_served() {
             }
         }
         for source in [
-            &Verified::by_hash(&damaged, hash) as &dyn Source,
-            &Verified::by_hash(Ranges::new(&damaged), hash),
+            &VerifiedSource::by_hash(&damaged, hash) as &dyn Source,
+            &VerifiedSource::by_hash(Ranges::new(&damaged), hash),
         ] {
             let error = source.read(3..4).unwrap_err();
             assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
@@ -102,8 +102,8 @@ fn what_is_not_right_is_not_served() {
 fn a_file_that_changes_meanwhile_is_an_error() {
     let file = bytes(600_000);
     let (hash, outboard) = blake3_tree::outboard(&file);
-    let by_outboard = Verified::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
-    let by_hash = Verified::by_hash(Ranges::new(&file), hash);
+    let by_outboard = VerifiedSource::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
+    let by_hash = VerifiedSource::by_hash(Ranges::new(&file), hash);
     let change = |source: &Ranges| source.bytes.lock().unwrap()[300_000] ^= 1;
     assert!(by_outboard.read(300_000..300_001).is_ok() && by_hash.read(300_000..300_001).is_ok());
     change(by_outboard.source());
@@ -123,11 +123,11 @@ fn outboards_that_are_none_of_this_file() {
     for len in [0, 64, outboard.len() - 64, outboard.len() - 1, outboard.len() + 64] {
         let mut other = outboard.clone();
         other.resize(len, 0);
-        let error = Verified::by_outboard(&file, hash, other).unwrap_err();
+        let error = VerifiedSource::by_outboard(&file, hash, other).unwrap_err();
         assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
     }
     for other in [vec![0; outboard.len()], blake3_tree::outboard(&bytes(600_001)[1..]).1] {
-        let source = Verified::by_outboard(&file, hash, other).unwrap();
+        let source = VerifiedSource::by_outboard(&file, hash, other).unwrap();
         let error = source.read(5..6).unwrap_err();
         assert!(
             error.to_string().starts_with("the outboard is not the outboard of a file with b3:"),
@@ -135,7 +135,7 @@ fn outboards_that_are_none_of_this_file() {
         );
     }
     // The right outboard of another file proves nothing of this one.
-    let error = Verified::by_outboard(&file, [1; 32], &outboard).unwrap().read(0..1).unwrap_err();
+    let error = VerifiedSource::by_outboard(&file, [1; 32], &outboard).unwrap().read(0..1).unwrap_err();
     assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
 }
 
@@ -143,10 +143,10 @@ fn outboards_that_are_none_of_this_file() {
 fn a_range_costs_its_groups_and_a_hash_one_pass() {
     let file = bytes(1_500_001);
     let (hash, outboard) = blake3_tree::outboard(&file);
-    let source = Verified::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
+    let source = VerifiedSource::by_outboard(Ranges::new(&file), hash, &outboard).unwrap();
     source.read(20_000..20_010).unwrap();
     assert_eq!(source.source().read.load(Ordering::Relaxed), 16_384);
-    let source = Verified::by_hash(Ranges::new(&file), hash);
+    let source = VerifiedSource::by_hash(Ranges::new(&file), hash);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| source.read(20_000..20_010).unwrap());
@@ -157,7 +157,7 @@ fn a_range_costs_its_groups_and_a_hash_one_pass() {
 
 struct Sum(u64, u64);
 
-impl OtherDigest for Sum {
+impl CustomDigest for Sum {
     fn update(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.0 = self.0.wrapping_mul(31).wrapping_add(byte.into()));
     }
@@ -171,9 +171,10 @@ fn any_digest_of_a_whole_file_will_do() {
     let file = bytes(1_200_000);
     let sum = file.iter().fold(0u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let by_sum = |sum: u64| {
-        let proof =
-            ByHash::other(file.len() as u64, format!("sum:{sum}").into(), move || Box::new(Sum(0, sum)));
-        Verified::new(Ranges::new(&file), proof)
+        let proof = HashProof::with_digest(file.len() as u64, format!("sum:{sum}").into(), move || {
+            Box::new(Sum(0, sum))
+        });
+        VerifiedSource::new(Ranges::new(&file), proof)
     };
     let good = by_sum(sum);
     assert!(*good.read(700_000..700_100).unwrap() == file[700_000..700_100]);
@@ -196,7 +197,7 @@ fn every_order_of_answers_gives_the_same() {
             let (outboard, range) = (outboard.clone(), range.clone());
             let expected = file[index(range.start)..index(range.end)].to_vec();
             let mut steps = Steps::new(file.len() as u64, async |fed| {
-                let source = AsyncVerified::by_outboard(fed, hash, outboard)?;
+                let source = AsyncVerifiedSource::by_outboard(fed, hash, outboard)?;
                 io::Result::Ok(source.fetch(range).await?.to_vec())
             });
             let found = loop {

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tensor_core::{AlignedBuf, Bytes};
 
-use super::{ByHash, ByOutboard, Proof};
-use crate::fetch::{Fetch, poll_once};
+use super::{HashProof, OutboardProof, Proof};
+use crate::fetch::{Fetch, now_or_never};
 use crate::source::{Source, checked_len};
 
 /// Bytes that are read from a source at once: they are hashed while they are still in a core's own cache.
@@ -22,14 +22,14 @@ const ASYNC_STEP: u64 = 16 << 20;
 /// it reads from memory it checks in place and lends without a copy, each time anew. A [map](crate::Mmap) can be changed by others
 /// after that, which who made it has promised that nobody does.
 #[derive(Debug)]
-pub struct Verified<S, P> {
+pub struct VerifiedSource<S, P> {
     source: S,
     proof: P,
     /// Held by the thread for which a proof goes over the whole.
     slow: Mutex<()>,
 }
 
-impl<S: Source, P: Proof> Verified<S, P> {
+impl<S: Source, P: Proof> VerifiedSource<S, P> {
     /// A source, and what proves it.
     pub const fn new(source: S, proof: P) -> Self {
         Self { source, proof, slow: Mutex::new(()) }
@@ -51,7 +51,7 @@ impl<S: Source, P: Proof> Verified<S, P> {
     fn now<T>(&self, range: &Range<u64>, task: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         let _slow =
             self.proof.is_slow(range).then(|| self.slow.lock().unwrap_or_else(PoisonError::into_inner));
-        poll_once(task).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
+        now_or_never(task).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
     }
 
     /// Checks a range of a source in memory.
@@ -68,26 +68,26 @@ impl<S: Source, P: Proof> Verified<S, P> {
     }
 }
 
-impl<S: Source, O: Fetch> Verified<S, ByOutboard<O>> {
+impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
     /// A file with that BLAKE3, and its outboard.
     ///
     /// # Errors
     /// [`ProofError::Outboard`](super::ProofError::Outboard) within the error, if the outboard is not as long as one of such a file.
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
-        let proof = ByOutboard::new(hash, source.len(), outboard, "the outboard")?;
+        let proof = OutboardProof::new(hash, source.len(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))
     }
 }
 
-impl<S: Source> Verified<S, ByHash> {
+impl<S: Source> VerifiedSource<S, HashProof> {
     /// A file with that BLAKE3, of which the first read goes over all.
     pub fn by_hash(source: S, hash: [u8; 32]) -> Self {
-        let proof = ByHash::new(hash, source.len());
+        let proof = HashProof::new(hash, source.len());
         Self::new(source, proof)
     }
 }
 
-impl<S: Source + Sync, P: Proof + Sync> Source for Verified<S, P> {
+impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
     fn len(&self) -> u64 {
         self.source.len()
     }
@@ -125,14 +125,14 @@ impl<S: Source + Sync, P: Proof + Sync> Source for Verified<S, P> {
     }
 }
 
-/// As [`Verified`], for a source that may have to be waited for.
+/// As [`VerifiedSource`], for a source that may have to be waited for.
 #[derive(Debug)]
-pub struct AsyncVerified<S, P> {
+pub struct AsyncVerifiedSource<S, P> {
     source: S,
     proof: P,
 }
 
-impl<S: Fetch, P: Proof> AsyncVerified<S, P> {
+impl<S: Fetch, P: Proof> AsyncVerifiedSource<S, P> {
     /// A source, and what proves it.
     pub const fn new(source: S, proof: P) -> Self {
         Self { source, proof }
@@ -145,7 +145,7 @@ impl<S: Fetch, P: Proof> AsyncVerified<S, P> {
     }
 }
 
-impl<S, P> AsyncVerified<S, P> {
+impl<S, P> AsyncVerifiedSource<S, P> {
     /// What proves it.
     #[must_use]
     pub const fn proof(&self) -> &P {
@@ -153,18 +153,18 @@ impl<S, P> AsyncVerified<S, P> {
     }
 }
 
-impl<S: Fetch, O: Fetch> AsyncVerified<S, ByOutboard<O>> {
-    /// As [`Verified::by_outboard`].
+impl<S: Fetch, O: Fetch> AsyncVerifiedSource<S, OutboardProof<O>> {
+    /// As [`VerifiedSource::by_outboard`].
     ///
     /// # Errors
-    /// As [`Verified::by_outboard`].
+    /// As [`VerifiedSource::by_outboard`].
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
-        let proof = ByOutboard::new(hash, source.size(), outboard, "the outboard")?;
+        let proof = OutboardProof::new(hash, source.size(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))
     }
 }
 
-impl<S: Fetch, P: Proof> Fetch for AsyncVerified<S, P> {
+impl<S: Fetch, P: Proof> Fetch for AsyncVerifiedSource<S, P> {
     fn size(&self) -> u64 {
         self.source.size()
     }

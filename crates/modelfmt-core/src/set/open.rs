@@ -9,7 +9,7 @@ use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use super::{MapError, Placed, ShardMap};
 use crate::checked::{Checked, part};
-use crate::claims::{Claims, Wanted, Watched};
+use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::{CommonFault, Error};
 use crate::execution::Execution;
 use crate::extent::Extent;
@@ -289,7 +289,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let &Known { shard, place, number } = known;
         self.check_size(number, shard.source().size())?;
         let (mut claims, range) = (Claims::new(), wanted.range.clone());
-        let mut out = claims.of_set_file(number, self.map.part(number));
+        let mut out = claims.for_set_file(number, self.map.part(number));
         let found =
             self.map.claims(shard.index(), shard.source(), &[Placed { wanted, place }], &mut out).await;
         found.map_err(|error| self.within(number, error))?;
@@ -358,7 +358,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let read = async {
             let known = self.known(position).await?;
             let file = self.one_number(known.number, known.shard);
-            let source = Watched::new(known.shard.source(), file, claims);
+            let source = ObservedSource::new(known.shard.source(), file, claims);
             self.read_from(&source, &known, position, offset, out).await
         };
         read.await.map_err(|error| self.named(error))
@@ -474,7 +474,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
             let of_file = std::iter::from_fn(|| all.next_if(|&(other, _)| other == number));
             let of_file: Vec<Placed> = of_file.map(|(_, placed)| placed).collect();
             let shard = self.shard(number).await?.as_ref();
-            let mut out = claims.of_set_file(number, self.map.part(number));
+            let mut out = claims.for_set_file(number, self.map.part(number));
             let found = async {
                 shard.index().check_index(shard.source(), &mut out).await?;
                 self.map.claims(shard.index(), shard.source(), &of_file, &mut out).await

@@ -15,7 +15,7 @@ use crate::error::AnyError;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::fetch::{now, poll_once};
+use crate::fetch::{now, now_or_never};
 use crate::options::OpenOptions;
 use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
@@ -51,7 +51,7 @@ impl<M: ShardMap> SetReader<M, Folder> {
         let index = M::index_path(path).map_err(failed)?;
         let failed = |source| Error::Open { path: index.display().to_string(), source };
         let source = FileSource::open(&index).map_err(failed)?;
-        Self::from_source(&source, Folder::of(&index), options)
+        Self::from_source(&source, Folder::containing(&index), options)
     }
 }
 
@@ -271,7 +271,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
 
     /// As [`verify`](Self::verify), with the work done as `work` says.
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        poll_once(self.0.verify(level, work))
+        now_or_never(self.0.verify(level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the files have to be waited for".to_owned()))
     }
 }
@@ -283,7 +283,7 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     /// As the index states the sizes of the files; where it does not, each is opened, and counts nothing if it cannot be.
     fn file_size(&self) -> u64 {
-        poll_once(self.0.file_size()).unwrap_or_else(|| self.index().text_len())
+        now_or_never(self.0.file_size()).unwrap_or_else(|| self.index().text_len())
     }
 
     fn tensor_count(&self) -> usize {

@@ -55,7 +55,7 @@ impl FileSource {
     fn named(file: File, path: Option<PathBuf>) -> io::Result<Self> {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
-        let (len, id, stamp) = (metadata.len(), FileId::of(&metadata), Stamp::of(&metadata));
+        let (len, id, stamp) = (metadata.len(), FileId::from_metadata(&metadata), Stamp::of(&metadata));
         Ok(Self { len, id, file: Handle::Open { file, path, stamp } })
     }
 
@@ -66,7 +66,7 @@ impl FileSource {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
         let pooled = Pooled::new(pool, path, file, &metadata);
-        Ok(Self { len: metadata.len(), id: FileId::of(&metadata), file: Handle::Pooled(pooled) })
+        Ok(Self { len: metadata.len(), id: FileId::from_metadata(&metadata), file: Handle::Pooled(pooled) })
     }
 }
 
@@ -191,7 +191,7 @@ impl Folder {
 
     /// The folder that holds `file`.
     #[must_use]
-    pub fn of(file: &Path) -> Self {
+    pub fn containing(file: &Path) -> Self {
         match file.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => Self::new(parent),
             _ => Self::new("."),

@@ -121,7 +121,7 @@ impl FileId {
     /// The file that has these properties; `None` where the system does not say.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn of(metadata: &std::fs::Metadata) -> Option<Self> {
+    pub fn from_metadata(metadata: &std::fs::Metadata) -> Option<Self> {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
@@ -288,7 +288,7 @@ mod tests {
     fn memory_keeps_the_contract() {
         contract_test(&TEXT, TEXT).unwrap();
         contract_test(&TEXT.to_vec(), TEXT).unwrap();
-        contract_test(&AlignedBuf::copy_of(TEXT).unwrap(), TEXT).unwrap();
+        contract_test(&AlignedBuf::copy_from_slice(TEXT).unwrap(), TEXT).unwrap();
         contract_test(&Arc::<[u8]>::from(TEXT), TEXT).unwrap();
         let boxed: BoxSource = Box::new(TEXT.to_vec());
         contract_test(&boxed, TEXT).unwrap();

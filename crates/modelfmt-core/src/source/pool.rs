@@ -70,7 +70,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
-        Self { id: FileId::of(metadata), len: metadata.len(), modified: metadata.modified().ok() }
+        Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
     }
 }
 

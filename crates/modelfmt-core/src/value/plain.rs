@@ -1,6 +1,6 @@
 //! Plain values: what `{"type": …, "value": …}` says, as the metadata of OINF and the floats that JSON lacks are written.
 
-use tensor_core::{DType, Kind, Small, bf16, f16};
+use tensor_core::{DType, Kind, SmallType, bf16, f16};
 
 use super::{List, Value};
 
@@ -84,7 +84,7 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
 /// conversion. `None` for a type without floats, and for bits beyond its width.
 #[must_use]
 pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
-    let small = |code: u8| Small::of(dtype).map(|small| small.to_f32(code).into());
+    let small = |code: u8| SmallType::from_dtype(dtype).map(|small| small.to_f32(code).into());
     let (x, width, mantissa): (f64, u32, u32) = match dtype {
         DType::F64 => return Some(f64::from_bits(bits)),
         DType::F32 => (f32::from_bits(u32::try_from(bits).ok()?).into(), 32, 23),

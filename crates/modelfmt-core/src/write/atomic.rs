@@ -59,14 +59,14 @@ impl AtomicFile {
     /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by another process, or its folder
     /// cannot be written to.
     pub fn create(target: impl Into<PathBuf>, overwrite: Overwrite) -> io::Result<Self> {
-        Self::create_keeping(target, overwrite, &InputFiles::default())
+        Self::create_protecting(target, overwrite, &InputFiles::default())
     }
 
-    /// Refuses what [`create_keeping`](Self::create_keeping) would refuse, and creates nothing.
+    /// Refuses what [`create_protecting`](Self::create_protecting) would refuse, and creates nothing.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; others for a folder, a device or a file of the inputs.
-    pub fn expect_room(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
+    pub fn check_target(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
         refuse_existing(target, overwrite, inputs)
     }
 
@@ -74,7 +74,7 @@ impl AtomicFile {
     ///
     /// # Errors
     /// As [`create`](Self::create); also if `target` is one of `inputs`.
-    pub fn create_keeping(
+    pub fn create_protecting(
         target: impl Into<PathBuf>,
         overwrite: Overwrite,
         inputs: &InputFiles,
@@ -311,7 +311,7 @@ impl NewFolder {
 
     /// None of these files will be replaced, under whatever name.
     #[must_use]
-    pub fn keeping(self, inputs: InputFiles) -> Self {
+    pub fn protecting(self, inputs: InputFiles) -> Self {
         Self { inputs, ..self }
     }
 

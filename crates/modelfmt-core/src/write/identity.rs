@@ -15,7 +15,7 @@ type Identity = std::path::PathBuf;
 fn identity(path: &Path) -> Option<Identity> {
     #[cfg(unix)]
     {
-        crate::source::FileId::of(&fs::metadata(path).ok()?)
+        crate::source::FileId::from_metadata(&fs::metadata(path).ok()?)
     }
     #[cfg(not(unix))]
     {

@@ -38,7 +38,7 @@ pub(crate) use partial::folder_of;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
 #[cfg(not(target_arch = "wasm32"))]
-pub use pending::{Appearing, Halted, appearing, remove_unfinished};
+pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
 pub use views::Views;

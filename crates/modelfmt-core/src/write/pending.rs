@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct State {
     files: BTreeSet<PathBuf>,
-    /// How often [`appearing`] has begun and not ended.
+    /// How often [`commit_guard`] has begun and not ended.
     appearing: usize,
 }
 
@@ -43,16 +43,16 @@ pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Res
 /// While this is kept, [`remove_unfinished`] waits.
 #[derive(Debug)]
 #[must_use = "what is to be done whole is so only as long as this is kept"]
-pub struct Appearing(());
+pub struct CommitGuard(());
 
 /// Begins what is to be done whole even where a signal comes: all of a set's files get their names, and those of the set
 /// that it replaces go. It has to be short.
-pub fn appearing() -> Appearing {
+pub fn commit_guard() -> CommitGuard {
     state().appearing += 1;
-    Appearing(())
+    CommitGuard(())
 }
 
-impl Drop for Appearing {
+impl Drop for CommitGuard {
     fn drop(&mut self) {
         state().appearing -= 1;
         APPEARED.notify_all();
@@ -62,19 +62,19 @@ impl Drop for Appearing {
 /// No writer of this process creates or completes a file while this is kept.
 #[derive(Debug)]
 #[must_use = "writers go on as soon as this is dropped"]
-pub struct Halted(#[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, State>);
+pub struct HaltGuard(#[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, State>);
 
 /// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process, for a program that is about to
 /// end without unwinding, as on a signal. Writers that would create or complete a file wait as long as the result is kept;
 /// one that goes on afterwards finds its file gone, which is an error. A set whose first file has got its name gets the time
 /// to appear whole. Paths are taken as they were given: a program that has changed its working directory since then must
 /// have given absolute ones.
-pub fn remove_unfinished() -> Halted {
+pub fn remove_unfinished() -> HaltGuard {
     let waited = APPEARED.wait_timeout_while(state(), PATIENCE, |state| state.appearing > 0);
     let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
     for path in std::mem::take(&mut state.files) {
         // Nothing more can be done about one that stays: the process ends.
         let _ = fs::remove_file(path);
     }
-    Halted(state)
+    HaltGuard(state)
 }

@@ -78,7 +78,7 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         index.write_at(0, text).map_err(failed(index_name))?;
         index.finish().map_err(failed(index_name))?;
         #[cfg(not(target_arch = "wasm32"))]
-        let _appearing = super::pending::appearing();
+        let _appearing = super::pending::commit_guard();
         check(files, index_name)?;
         done.iter().try_for_each(|(name, _)| check(files, name))?;
         index.remove_old().map_err(failed(index_name))?;

@@ -1,13 +1,13 @@
 //! Numbers from one type to another, in pieces of whole elements.
 //!
 //! - Float to float, integer to float: rounded once, to the nearest, ties to even, as IEEE 754 has it. What is beyond the
-//!   type's range becomes an infinity, or what [`Small`] says of a type that has none, and is noted. A NaN stays one, and is refused where
+//!   type's range becomes an infinity, or what [`SmallType`] says of a type that has none, and is noted. A NaN stays one, and is refused where
 //!   the type has none.
 //! - Float to integer: toward zero. What is beyond the range becomes its end, and is noted. A NaN is refused.
 //! - Integer to integer: what is beyond the range becomes its end, and is noted.
 //! - Booleans are 0 and 1; everything but zero becomes true.
 
-use modelfmt_core::{DType, Kind, Small, bf16, f16};
+use modelfmt_core::{DType, Kind, SmallType, bf16, f16};
 
 use crate::formats::capabilities::holds_every_value;
 
@@ -30,7 +30,7 @@ const RUN: usize = 256;
 
 /// The bytes that a run takes.
 fn run_len(dtype: DType) -> usize {
-    match Small::of(dtype) {
+    match SmallType::from_dtype(dtype) {
         Some(small) => RUN / 8 * small.bits() as usize,
         None => RUN * dtype.size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1),
     }
@@ -42,7 +42,7 @@ pub(super) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Res
         widen_bf16(source, out);
         return Ok(false);
     }
-    if let Some(small) = Small::of(from).filter(|_| holds_every_value(to, from))
+    if let Some(small) = SmallType::from_dtype(from).filter(|_| holds_every_value(to, from))
         && widen_small(small, to, source, out)
     {
         return Ok(false);
@@ -72,7 +72,7 @@ fn widen_bf16(source: &[u8], out: &mut [u8]) {
 }
 
 /// By a table of all codes. Says whether there is one for this type.
-fn widen_small(small: Small, to: DType, source: &[u8], out: &mut [u8]) -> bool {
+fn widen_small(small: SmallType, to: DType, source: &[u8], out: &mut [u8]) -> bool {
     match to {
         DType::F16 => by_table(small, source, out, |x| f16::from_f32(x).to_le_bytes()),
         DType::BF16 => by_table(small, source, out, |x| bf16::from_f32(x).to_le_bytes()),
@@ -83,7 +83,7 @@ fn widen_small(small: Small, to: DType, source: &[u8], out: &mut [u8]) -> bool {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a byte is inside a table of 256")]
-fn by_table<const N: usize>(small: Small, source: &[u8], out: &mut [u8], wide: impl Fn(f32) -> [u8; N]) {
+fn by_table<const N: usize>(small: SmallType, source: &[u8], out: &mut [u8], wide: impl Fn(f32) -> [u8; N]) {
     let mut table = [[0; N]; 256];
     table.iter_mut().zip(0..=u8::MAX).for_each(|(entry, code)| *entry = wide(small.to_f32(code)));
     small.unpack(source, out.as_chunks_mut().0, |code| table[usize::from(code)]);
@@ -105,7 +105,7 @@ fn decode_floats(from: DType, source: &[u8], out: &mut [f64]) {
         DType::F32 => read!(source, out, f32, |x| f64::from(x)),
         DType::F64 => read!(source, out, f64, |x| x),
         small => {
-            if let Some(small) = Small::of(small) {
+            if let Some(small) = SmallType::from_dtype(small) {
                 small.unpack(source, out, |code| small.to_f32(code).into());
             }
         }
@@ -124,7 +124,7 @@ fn decode_integers(from: DType, source: &[u8], out: &mut [i128]) {
         DType::I64 => read!(source, out, i64, |x| x.into()),
         DType::U64 => read!(source, out, u64, |x| x.into()),
         small => {
-            if let Some(small) = Small::of(small) {
+            if let Some(small) = SmallType::from_dtype(small) {
                 #[expect(clippy::cast_possible_truncation, reason = "these numbers are integers")]
                 small.unpack(source, out, |code| small.to_f32(code) as i128);
             }
@@ -160,7 +160,7 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, N
             x as f32
         }),
         DType::F64 => write!(values, out, f64, |x| x),
-        _ => match Small::of(to).filter(|_| to.kind() == Kind::Float) {
+        _ => match SmallType::from_dtype(to).filter(|_| to.kind() == Kind::Float) {
             Some(small) => return floats_to_small(small, values, out),
             None => return floats_to_integers(to, values, out),
         },
@@ -168,7 +168,7 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, N
     Ok(clipped)
 }
 
-fn floats_to_small(small: Small, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
+fn floats_to_small(small: SmallType, values: &[f64; RUN], out: &mut [u8]) -> Result<bool, NotANumber> {
     if !small.has_nan() {
         find_nan(values)?;
     }
@@ -224,7 +224,7 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> bool {
         DType::F32 => write!(values, out, f32, |x| x as f32),
         DType::F64 => write!(values, out, f64, |x| x as f64),
         small => {
-            if let Some(small) = Small::of(small) {
+            if let Some(small) = SmallType::from_dtype(small) {
                 small.pack(values, out, |&x| {
                     let (code, fits) = small.rounded(odd_f32_of(x));
                     clipped |= !fits;
@@ -341,8 +341,8 @@ mod tests {
         }
     }
 
-    fn small() -> impl Iterator<Item = (DType, Small)> {
-        DType::ALL.iter().filter_map(|&dtype| Some((dtype, Small::of(dtype)?)))
+    fn small() -> impl Iterator<Item = (DType, SmallType)> {
+        DType::ALL.iter().filter_map(|&dtype| Some((dtype, SmallType::from_dtype(dtype)?)))
     }
 
     #[test]

@@ -67,21 +67,21 @@ impl Guard {
     /// If it cannot be created, or something would be lost.
     pub(crate) fn create(&self) -> io::Result<AtomicFile> {
         self.check(&self.out)?;
-        AtomicFile::create_keeping(&self.out, self.overwrite, &self.inputs)
+        AtomicFile::create_protecting(&self.out, self.overwrite, &self.inputs)
     }
 
     /// Refuses what [`create`](Self::create) would refuse of an output that is one file.
     ///
     /// # Errors
     /// As there, but for what only creating it shows.
-    pub(super) fn expect_room(&self) -> io::Result<()> {
+    pub(super) fn check_target(&self) -> io::Result<()> {
         self.check(&self.out)?;
-        AtomicFile::expect_room(&self.out, self.overwrite, &self.inputs)
+        AtomicFile::check_target(&self.out, self.overwrite, &self.inputs)
     }
 
     /// The files of an output that is a set.
     pub(crate) fn files(&self) -> Guarded<'_> {
-        let files = NewFolder::new(&self.folder, self.overwrite).keeping(self.inputs.clone());
+        let files = NewFolder::new(&self.folder, self.overwrite).protecting(self.inputs.clone());
         Guarded { guard: self, files }
     }
 
@@ -132,7 +132,7 @@ impl Guard {
     /// Removes the files of the set that has been replaced and that no longer belong to anything; says which. What an
     /// index names can be anything, so only names go that a writer gives to the files of this very set.
     pub(super) fn remove_stale(&self, written: &[WrittenFile]) -> Vec<String> {
-        let _appearing = modelfmt_core::write::appearing();
+        let _appearing = modelfmt_core::write::commit_guard();
         let new = InputFiles::new(
             written.iter().map(|file| self.folder.join(&file.path)).chain([self.out.clone()]),
         );

@@ -19,7 +19,7 @@
 //!
 //! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
 //! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. Small
-//! floats without infinities have a NaN or their largest number instead, as [`Small`](modelfmt_core::Small) says. A NaN
+//! floats without infinities have a NaN or their largest number instead, as [`SmallType`](modelfmt_core::SmallType) says. A NaN
 //! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
 //! everything but zero becomes true.
 //!
@@ -57,6 +57,8 @@ pub(crate) mod chosen;
 #[cfg(not(target_arch = "wasm32"))]
 mod config;
 mod dedupe;
+#[cfg(not(target_arch = "wasm32"))]
+mod dry_run;
 mod file_type;
 pub(crate) mod fit;
 pub(crate) mod flat;
@@ -72,8 +74,6 @@ mod output;
 mod plain;
 mod quantize;
 mod quants;
-#[cfg(not(target_arch = "wasm32"))]
-mod rehearse;
 pub(crate) mod rename;
 pub(crate) mod reserved;
 mod rules;
@@ -294,7 +294,7 @@ impl<'a> Conversion<'a> {
     /// # Errors
     /// As [`convert`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn rehearse(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
+    pub fn dry_run(mut self, out: impl AsRef<Path>, work: &Execution<'_>) -> Result<Converted> {
         let Place { out, name, guard } = self.place(out.as_ref())?;
         let folder = out.parent().unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
@@ -303,12 +303,12 @@ impl<'a> Conversion<'a> {
         match name {
             Some(name) => {
                 self.find_equal(work)?;
-                self.write_to_folder(folder, &name, &rehearse::Rehearsed(guard.files()), work)
+                self.write_to_folder(folder, &name, &dry_run::Rehearsed(guard.files()), work)
             }
             None => {
-                guard.expect_room().map_err(|source| cannot_write(&out, source))?;
+                guard.check_target().map_err(|source| cannot_write(&out, source))?;
                 self.find_equal(work)?;
-                self.write_one(&out, &rehearse::Nowhere, work)
+                self.write_one(&out, &dry_run::Nowhere, work)
             }
         }
     }

@@ -46,7 +46,7 @@ pub fn save<'a>(
 ) -> Result<()> {
     let path = path.as_ref();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    match Format::of_output(&name) {
+    match Format::for_output(&name) {
         Some(format) => save_as(format, path, tensors, metadata),
         None => {
             let why =

@@ -1,7 +1,7 @@
 //! Finds the scales of weights: by the names that tools give them, or as the user says (docs/formats/conversion.md#scales).
 
 use modelfmt_core::value::{Value, json};
-use modelfmt_core::{DType, Kind, Small, TensorInfo, author::Shortened};
+use modelfmt_core::{DType, Kind, SmallType, TensorInfo, author::Shortened};
 
 use super::options::ScaleRule;
 use super::scaling::Scaling;
@@ -148,7 +148,7 @@ impl<'a> Scales<'a> {
 
 /// Whether tensors of this type are weights that scales may stand beside. Powers of two are scales themselves.
 pub(super) fn is_weight(dtype: DType) -> bool {
-    dtype.kind() == Kind::Float && Small::of(dtype).is_some() && dtype != DType::F8E8M0
+    dtype.kind() == Kind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }
 
 /// `weight_block_size`, at top level or in the `quantization_config` of Hugging Face; in metadata of strings as the text of JSON.

@@ -136,7 +136,7 @@ impl Content {
         #[cfg(feature = "aero")]
         {
             let is_aero = matches!(reserved.format, Format::Aero | Format::AeroSet);
-            self.is_turned |= is_aero && aero::says_gguf(&reserved.aside);
+            self.is_turned |= is_aero && aero::is_from_gguf(&reserved.aside);
         }
         for (key, value) in std::mem::take(&mut reserved.aside) {
             // What stands there by now counts.
@@ -167,7 +167,7 @@ impl Content {
         self.keys = parts.remove("json").unwrap_or_default().into_object();
         #[cfg(feature = "aero")]
         {
-            self.is_turned = aero::says_gguf(&self.keys);
+            self.is_turned = aero::is_from_gguf(&self.keys);
         }
         let manifest = parts.remove("manifest").unwrap_or_default().into_object();
         let said = manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();

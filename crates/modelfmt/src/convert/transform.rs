@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggml_quant::QuantError;
 use modelfmt_core::write::{BoxError, TensorData};
-use modelfmt_core::{DType, Execution, Small, TensorInfo};
+use modelfmt_core::{DType, Execution, SmallType, TensorInfo};
 
 use super::affine::Affine;
 use super::cast::{NotANumber, cast};
@@ -159,7 +159,7 @@ impl Values<'_> {
         let Scratch { source, floats, .. } = scratch;
         floats.clear();
         floats.resize(elements_in(from, source.len()), 0.0);
-        if let Some(small) = Small::of(from) {
+        if let Some(small) = SmallType::from_dtype(from) {
             small.decode(source, floats);
         }
         scaling.apply(first, floats, |begin, count| self.scales(scaling, begin, count))?;

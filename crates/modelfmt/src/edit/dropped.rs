@@ -5,7 +5,7 @@ use std::path::Path;
 use modelfmt_core::Execution;
 use modelfmt_core::write::{AtomicFile, Output, Overwrite};
 
-use super::{Edit, Edited, How, check};
+use super::{Edit, EditMethod, Edited, check};
 use crate::convert::{Conversion, ConvertOptions};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
@@ -42,7 +42,7 @@ impl Edit {
         notes.extend(crate::outboard::of_before(out).map(Note::from));
         Ok(Edited {
             path: out.to_owned(),
-            how: How::Written,
+            method: EditMethod::Written,
             nbytes,
             changed_nbytes: nbytes,
             set: self.set,

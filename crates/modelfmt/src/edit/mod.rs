@@ -80,7 +80,7 @@ impl EditOptions {
 /// How a file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum How {
+pub enum EditMethod {
     /// It has all that already.
     Unchanged,
     /// Where it is; no value moves.
@@ -98,7 +98,7 @@ pub struct Edited {
     /// The file that was written, or changed.
     pub path: PathBuf,
     /// How.
-    pub how: How,
+    pub method: EditMethod,
     /// Its length in bytes.
     pub nbytes: u64,
     /// How many bytes were written that are not values: those that differ.
@@ -140,7 +140,7 @@ pub struct Edit {
     path: PathBuf,
     format: Format,
     new: NewFile,
-    how: How,
+    method: EditMethod,
     /// Tensors that go, by the names that they would have.
     drop: Vec<String>,
     set: usize,
@@ -152,8 +152,8 @@ pub struct Edit {
 impl Edit {
     /// How the file will be changed.
     #[must_use]
-    pub const fn how(&self) -> How {
-        self.how
+    pub const fn method(&self) -> EditMethod {
+        self.method
     }
 
     /// The format of the file.
@@ -198,10 +198,10 @@ impl Edit {
         if !self.drop.is_empty() {
             return self.write_without(&path, Overwrite::Replace, work);
         }
-        let changed = match self.how {
-            How::Unchanged => 0,
-            How::InPlace => modelfmt_core::edit::patch(&path, &self.new).map_err(failed)?,
-            How::NewFile | How::Written => self.copy_to(&path, Overwrite::Replace, work)?,
+        let changed = match self.method {
+            EditMethod::Unchanged => 0,
+            EditMethod::InPlace => modelfmt_core::edit::patch(&path, &self.new).map_err(failed)?,
+            EditMethod::NewFile | EditMethod::Written => self.copy_to(&path, Overwrite::Replace, work)?,
         };
         Ok(self.done(path, changed))
     }
@@ -225,7 +225,7 @@ impl Edit {
             return self.write_without(&out, overwrite, work);
         }
         let changed = self.copy_to(&out, overwrite, work)?;
-        self.how = How::NewFile;
+        self.method = EditMethod::NewFile;
         Ok(self.done(out, changed))
     }
 
@@ -246,11 +246,11 @@ impl Edit {
 
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let mut notes = self.notes;
-        if self.how != How::Unchanged {
+        if self.method != EditMethod::Unchanged {
             notes.extend(crate::outboard::of_before(&path).map(Note::from));
         }
         Edited {
-            how: self.how,
+            method: self.method,
             nbytes: self.new.len(),
             changed_nbytes,
             set: self.set,

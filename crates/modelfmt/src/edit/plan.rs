@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::source::FileSource;
 use modelfmt_core::value::Object;
 
-use super::{Edit, EditOptions, How, check};
+use super::{Edit, EditMethod, EditOptions, check};
 use crate::choice::Choice;
 use crate::convert::rename::Renamed;
 use crate::convert::reserved;
@@ -60,13 +60,13 @@ impl Edit {
         check::same_values(&model, &path, &new, &names)?;
         let old = FileSource::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
         let patches = new.patches(&old).map_err(|source| Error::Open { path: path.clone(), source })?;
-        let how = match patches {
-            _ if !dropped.positions.is_empty() => How::Written,
+        let method = match patches {
+            _ if !dropped.positions.is_empty() => EditMethod::Written,
             Some(patches) if patches.is_empty() && new.len() == modelfmt_core::Source::len(&old) => {
-                How::Unchanged
+                EditMethod::Unchanged
             }
-            Some(_) => How::InPlace,
-            None => How::NewFile,
+            Some(_) => EditMethod::InPlace,
+            None => EditMethod::NewFile,
         };
         let drop = dropped.names(&model, &names);
         let set = options.set.iter().map(|(key, _)| key.as_str());
@@ -74,7 +74,7 @@ impl Edit {
         Ok(Self {
             format,
             new,
-            how,
+            method,
             drop,
             set: set.len(),
             unset: options.unset.len(),

@@ -71,7 +71,7 @@ fn appear<O: Output>(
     overwrite: Overwrite,
     check: impl Fn(&String) -> Result<()>,
 ) -> Result<()> {
-    let _appearing = modelfmt_core::write::appearing();
+    let _appearing = modelfmt_core::write::commit_guard();
     file_names.iter().try_for_each(check)?;
     for (number, (file, name)) in done.into_iter().zip(file_names).enumerate() {
         if let Err(error) = file.commit() {

@@ -43,7 +43,7 @@ pub enum ExtractAs {
 impl ExtractAs {
     /// What a file name asks for: `.npy` or `.bin`.
     #[must_use]
-    pub fn of_output(name: &str) -> Option<Self> {
+    pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1 {
             #[cfg(feature = "npy")]
             "npy" => Some(Self::Npy),
@@ -79,7 +79,7 @@ pub enum ExtractAllAs {
 impl ExtractAllAs {
     /// What a file name asks for: `.npz`, `.safetensors`, or, with a slash at the end, a folder of `.npy` files.
     #[must_use]
-    pub fn of_output(name: &str) -> Option<Self> {
+    pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.') {
             #[cfg(feature = "npy")]
             _ if name.ends_with(['/', std::path::MAIN_SEPARATOR]) => Some(Self::Folder(ExtractAs::Npy)),
@@ -298,11 +298,11 @@ mod tests {
     #[test]
     #[cfg(feature = "npy")]
     fn endings_choose() {
-        assert_eq!(ExtractAs::of_output("a.b/w.npy"), Some(ExtractAs::Npy));
-        assert_eq!(ExtractAs::of_output("w.bin"), Some(ExtractAs::Bin));
-        assert_eq!(ExtractAs::of_output("w"), None);
-        assert_eq!(ExtractAllAs::of_output("a.npz"), Some(ExtractAllAs::Npz));
-        assert_eq!(ExtractAllAs::of_output("a.npz/"), Some(ExtractAllAs::Folder(ExtractAs::Npy)));
-        assert_eq!(ExtractAllAs::of_output("w.npy"), None);
+        assert_eq!(ExtractAs::for_output("a.b/w.npy"), Some(ExtractAs::Npy));
+        assert_eq!(ExtractAs::for_output("w.bin"), Some(ExtractAs::Bin));
+        assert_eq!(ExtractAs::for_output("w"), None);
+        assert_eq!(ExtractAllAs::for_output("a.npz"), Some(ExtractAllAs::Npz));
+        assert_eq!(ExtractAllAs::for_output("a.npz/"), Some(ExtractAllAs::Folder(ExtractAs::Npy)));
+        assert_eq!(ExtractAllAs::for_output("w.npy"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use modelfmt_core::{DType, Kind, Small};
+use modelfmt_core::{DType, Kind, SmallType};
 
 use crate::words::Remedy;
 
@@ -12,8 +12,8 @@ pub(super) fn remedy(dtype: DType) -> Option<Remedy> {
     match dtype.kind() {
         Kind::Quantized if ggml_quant::can_decode(dtype) => Some(Remedy::Dequantize(DType::F32)),
         Kind::Float => cast(DType::F32),
-        Kind::Int if Small::of(dtype).is_some() => cast(DType::I8),
-        Kind::UInt if Small::of(dtype).is_some() => cast(DType::U8),
+        Kind::Int if SmallType::from_dtype(dtype).is_some() => cast(DType::I8),
+        Kind::UInt if SmallType::from_dtype(dtype).is_some() => cast(DType::U8),
         _ => None,
     }
 }

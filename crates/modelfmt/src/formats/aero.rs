@@ -81,7 +81,7 @@ const CHOICES: &[Choice] = &[
 #[cfg(feature = "aero")]
 mod on {
     use aero::{
-        Chunk, Error, FourCC, Index, NewChunk, Plan, ProvedFiles, Reader, SetIndex, SetPlan, SetReader,
+        Chunk, Error, FourCC, Index, NewChunk, Plan, Reader, SetIndex, SetPlan, SetReader, VerifiedFiles,
         WriteOptions,
     };
     use std::collections::HashSet;
@@ -123,7 +123,7 @@ mod on {
                 .map_err(Error::from)?;
             let text = opened.source.read(0..len).map_err(|source| AnyError::Io { at: 0, len, source })?;
             let index = SetIndex::parse(&text, limits)?;
-            opened.files = shared_files(ProvedFiles::new(&index, opened.files));
+            opened.files = shared_files(VerifiedFiles::new(&index, opened.files));
         }
         opened.open_set::<SetIndex, SetReader<_>>()
     }
@@ -268,7 +268,7 @@ mod on {
     /// The key by which readers would turn the shapes round.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let why = "says that shapes stand in ggml's order, and they are written in the usual one";
-        aero::says_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
+        aero::is_from_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
     }
 
     /// Chunks that are made anew.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use modelfmt_core::DType::{self, BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
-use modelfmt_core::{Kind, Small};
+use modelfmt_core::{Kind, SmallType};
 
 use super::Format;
 
@@ -181,7 +181,8 @@ pub(crate) fn plain_fault(text: &str) -> Option<String> {
 
 /// Whether every value of `narrow` is one of `wide` too.
 pub(crate) fn holds_every_value(wide: DType, narrow: DType) -> bool {
-    let bits = |dtype: DType| Small::of(dtype).map_or(dtype.size().unwrap_or(0) * 8, Small::bits);
+    let bits =
+        |dtype: DType| SmallType::from_dtype(dtype).map_or(dtype.size().unwrap_or(0) * 8, SmallType::bits);
     match (wide.kind(), narrow.kind()) {
         (Kind::Int | Kind::UInt, Kind::Bool) => true,
         (Kind::Int, Kind::Int) | (Kind::UInt, Kind::UInt) => bits(wide) >= bits(narrow),

@@ -56,7 +56,7 @@ impl Format {
 
     /// The ending of the names of its files, if it has one of its own.
     #[must_use]
-    pub const fn ending(self) -> Option<&'static str> {
+    pub const fn extension(self) -> Option<&'static str> {
         self.entry().ending
     }
 
@@ -71,15 +71,15 @@ impl Format {
 
     /// The format that a file name asks for when a model is written: by its ending, the longest that fits.
     #[must_use]
-    pub fn of_output(name: &str) -> Option<Self> {
-        Self::of_name(name).filter(|format| format.is_writable())
+    pub fn for_output(name: &str) -> Option<Self> {
+        Self::from_file_name(name).filter(|format| format.is_writable())
     }
 
     /// The format whose files have such names: by the ending, the longest that fits. What a file holds, only its content
     /// says: see [`detect`](Self::detect).
     #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        let len = |format: &Self| Some(format.ending().filter(|ending| name.ends_with(ending))?.len());
+    pub fn from_file_name(name: &str) -> Option<Self> {
+        let len = |format: &Self| Some(format.extension().filter(|ending| name.ends_with(ending))?.len());
         let fits = Self::ALL.iter().copied().filter_map(|format| Some((len(&format)?, format)));
         fits.max_by_key(|(len, _)| *len).map(|(_, format)| format)
     }
@@ -89,10 +89,10 @@ impl Format {
         self.entry().choices.contains(&choice)
     }
 
-    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE`] of them are enough for all but
+    /// Tells the format from the first bytes of a file of `file_len` bytes; [`PROBE_LEN`] of them are enough for all but
     /// the JSON of sets, which is told by its keys: see [`detect`](Self::detect).
     #[must_use]
-    pub fn of_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
+    pub fn from_first_bytes(first: &[u8], file_len: u64) -> Option<Self> {
         // Exact magics first, in a fixed order; what has no magic comes last and by proof.
         let has_magic = |format: &Self| match format.entry().tells {
             Tells::Magic(magic) => first.starts_with(magic),
@@ -112,8 +112,8 @@ impl Format {
     /// # Errors
     /// If the source cannot be read.
     pub fn detect(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
-        let first = source.read(0..source.len().min(PROBE))?;
-        if let Some(format) = Self::of_first_bytes(&first, source.len()) {
+        let first = source.read(0..source.len().min(PROBE_LEN))?;
+        if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
         let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -124,8 +124,8 @@ impl Format {
     }
 }
 
-/// The first bytes that [`Format::of_first_bytes`] looks at.
-pub const PROBE: u64 = 20;
+/// The first bytes that [`Format::from_first_bytes`] looks at.
+pub const PROBE_LEN: u64 = 20;
 
 /// No index JSON of a set is longer than this.
 pub(crate) const MAX_INDEX_JSON: u64 = 1 << 30;
@@ -199,8 +199,8 @@ mod tests {
         for &format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
         }
-        assert_eq!(Format::of_output("m.safetensors.index.json"), Some(Format::SafetensorsSharded));
-        assert_eq!(Format::of_output("m.apr"), Some(Format::Apr2));
-        assert_eq!(Format::of_output("m.json"), None);
+        assert_eq!(Format::for_output("m.safetensors.index.json"), Some(Format::SafetensorsSharded));
+        assert_eq!(Format::for_output("m.apr"), Some(Format::Apr2));
+        assert_eq!(Format::for_output("m.json"), None);
     }
 }

@@ -259,7 +259,7 @@ pub(super) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core:
     let own = modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum);
     #[cfg(feature = "seal")]
     if let Some(access) = &options.access {
-        return own.with_own(std::sync::Arc::clone(access));
+        return own.with_extension(std::sync::Arc::clone(access));
     }
     own
 }

@@ -20,7 +20,7 @@ mod safetensors;
 pub(crate) mod versions;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;
-pub use self::detect::{PROBE, UnknownFormat};
+pub use self::detect::{PROBE_LEN, UnknownFormat};
 use self::entry::Entry;
 pub(crate) use self::index::{InOrder, Walk};
 pub use self::versions::{Target, UnknownTarget};

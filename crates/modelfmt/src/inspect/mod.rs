@@ -17,7 +17,7 @@ use crate::ties::Ties;
 use crate::values::Pieces;
 
 pub use totals::{Sums, Totals};
-pub use tree::Branch;
+pub use tree::TreeNode;
 
 /// What is inspected.
 #[derive(Clone, Debug, Default)]
@@ -124,7 +124,7 @@ impl<'a> Inspection<'a> {
 
     /// The tensors that were asked for by the parts of their names, which end at a dot or a slash: each group before what is in it.
     #[must_use]
-    pub fn tree(&self) -> Vec<Branch<'a>> {
+    pub fn tree(&self) -> Vec<TreeNode<'a>> {
         tree::tree(self.tensors.iter().map(|tensor| tensor.info))
     }
 }

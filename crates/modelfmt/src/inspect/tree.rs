@@ -10,7 +10,7 @@ use super::totals::{Row, Sums};
 /// A group of tensors whose names begin alike, or a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Branch<'a> {
+pub struct TreeNode<'a> {
     /// How the names begin, with the `.` or `/` at the end; or the name of the tensor.
     pub prefix: &'a str,
     /// What of that is not in the group around it.
@@ -38,7 +38,7 @@ struct Node<'a> {
 
 /// The groups and their tensors, each group before what is in it, in the order in which the tensors are given. A group that has
 /// but one member is one with it.
-pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<Branch<'a>> {
+pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<TreeNode<'a>> {
     let root = Node { name: "", end: 0, sums: Sums::default(), tensor: None, children: Vec::new() };
     let mut nodes = vec![root];
     let mut groups = HashMap::<(usize, &str), usize>::new();
@@ -80,7 +80,7 @@ fn add(nodes: &mut [Node<'_>], node: usize, info: &TensorInfo<'_>) {
     nodes.get_mut(node).into_iter().for_each(|node| node.sums.add(info));
 }
 
-fn branches<'a>(nodes: &[Node<'a>]) -> Vec<Branch<'a>> {
+fn branches<'a>(nodes: &[Node<'a>]) -> Vec<TreeNode<'a>> {
     let mut branches = Vec::with_capacity(nodes.len());
     let children = |node: &Node<'a>, begin: usize, depth: usize| {
         node.children.iter().rev().map(|&child| (child, begin, depth)).collect::<Vec<_>>()
@@ -93,7 +93,7 @@ fn branches<'a>(nodes: &[Node<'a>]) -> Vec<Branch<'a>> {
         {
             node = child;
         }
-        branches.push(Branch {
+        branches.push(TreeNode {
             prefix: node.name.get(..node.end).unwrap_or_default(),
             label: node.name.get(begin..node.end).unwrap_or_default(),
             depth,
@@ -105,7 +105,7 @@ fn branches<'a>(nodes: &[Node<'a>]) -> Vec<Branch<'a>> {
     branches
 }
 
-impl Serialize for Branch<'_> {
+impl Serialize for TreeNode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Row("prefix", self.prefix, Some(self.depth), &self.sums).serialize(serializer)
     }

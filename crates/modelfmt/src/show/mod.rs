@@ -90,7 +90,7 @@ pub fn show_with<N: AsRef<str>>(
 ///
 /// # Errors
 /// As [`show_with`].
-pub fn shown<N: AsRef<str>>(
+pub fn show_object<N: AsRef<str>>(
     model: &Model,
     names: &[N],
     options: &ShowOptions,

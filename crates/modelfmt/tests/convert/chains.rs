@@ -204,7 +204,7 @@ fn typed_value(value: &Typed) -> oinf::MetaValue<'static> {
         Typed::F16(bits) => MetaValue::F16(modelfmt_core::f16::from_bits(*bits)),
         Typed::F32(bits) => MetaValue::F32(f32::from_bits(*bits)),
         Typed::F64(bits) => MetaValue::F64(f64::from_bits(*bits)),
-        Typed::Bits(bits) => MetaValue::Bitset(oinf::Bitset::of(bits.iter().copied()).unwrap()),
+        Typed::Bits(bits) => MetaValue::Bitset(oinf::Bitset::from_bits(bits.iter().copied()).unwrap()),
         Typed::Array(numbers, flat) => {
             let count = numbers.len() as u64;
             let shape = if *flat { vec![count] } else { vec![1, count] };

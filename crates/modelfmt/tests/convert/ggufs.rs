@@ -506,7 +506,7 @@ fn types_of_other_formats_are_kept_where_gguf_has_them() {
     let meta = oinf::Metadata::new()
         .value("n", 5u16)
         .value("h", modelfmt_core::f16::from_f32(0.5))
-        .value("bits", oinf::Bitset::of([true, false]).unwrap())
+        .value("bits", oinf::Bitset::from_bits([true, false]).unwrap())
         .value("array", oinf::NdArray::new(DType::I16, vec![2, 1], vec![1, 0, 2, 0]).unwrap());
     let source = crate::common::oinf(&[tensor("w", DType::F32, &[2])], &meta);
     let model = convert(&source, Format::Gguf, &options(|_| {}));

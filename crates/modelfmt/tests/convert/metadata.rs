@@ -325,7 +325,7 @@ fn what_lost_nothing_is_the_same_to_diff() {
         .value("text", "a.b")
         .value("n", 5u8)
         .value("x", 0.1f32)
-        .value("bits", oinf::Bitset::of([true, false]).unwrap())
+        .value("bits", oinf::Bitset::from_bits([true, false]).unwrap())
         .value("m", oinf::NdArray::new(DType::I8, vec![2, 2], vec![1, 2, 3, 4]).unwrap());
     let sources = [
         safetensors(&one(), r#"{"format": "pt", "model_type": "gpt2"}"#),

@@ -5,7 +5,7 @@ use std::path::Path;
 use modelfmt::{ConvertOptions, DType, Error, Execution, Format, Model};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::MemoryFile;
-use modelfmt_core::{Kind, Small};
+use modelfmt_core::{Kind, SmallType};
 
 use crate::common::{
     T, all, apr, apr2, assert_same, convert, gguf, mag, metadata, object, oinf, open, options, safetensors,
@@ -101,7 +101,8 @@ fn there_and_back(source: &Model) -> usize {
     if !source.format().is_writable() {
         return 0;
     }
-    let has_opaque = source.tensors().any(|t| t.dtype.kind() == Kind::Opaque || Small::of(t.dtype).is_some());
+    let has_opaque =
+        source.tensors().any(|t| t.dtype.kind() == Kind::Opaque || SmallType::from_dtype(t.dtype).is_some());
     // Chunks of other kinds are lost whatever the target.
     let is_aero = is_same_family(source.format(), Format::Aero);
     for carrier in CARRIERS {
@@ -222,7 +223,7 @@ fn a_scalar_a_declared_tensor_and_size_variables_survive_formats_without_them() 
         .value("inf", f64::INFINITY)
         .value("text", "a.b")
         .value("flag", true)
-        .value("bits", oinf::Bitset::of([true, false, true]).unwrap())
+        .value("bits", oinf::Bitset::from_bits([true, false, true]).unwrap())
         .value("array", oinf::NdArray::new(DType::F16, vec![1, 2], vec![0, 0x7e, 1, 0]).unwrap());
     let source = oinf(&tensors, &meta);
     assert_eq!(there_and_back(&source), 5);

@@ -354,7 +354,7 @@ fn good(dtype: DType, shape: &[u64], random: &[u8]) -> Vec<u8> {
     let count = shape.iter().product::<u64>() as usize;
     let codes: Vec<u8> = random.iter().copied().cycle().take(count.max(1)).collect();
     let nbytes = dtype.nbytes(shape).unwrap() as usize;
-    match (dtype, modelfmt_core::Small::of(dtype)) {
+    match (dtype, modelfmt_core::SmallType::from_dtype(dtype)) {
         _ if count == 0 => Vec::new(),
         (DType::Bool, _) => codes.iter().map(|code| code & 1).collect(),
         (_, Some(small)) => {

@@ -205,16 +205,16 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
         });
         let out = folder.path().join(name);
         let before = std::fs::read_dir(folder.path()).unwrap().count();
-        let said = Conversion::new(&model, target, &opts).unwrap().rehearse(&out, &work).unwrap();
+        let said = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before, "{name}");
         let done = modelfmt::convert(&model, target, &out, &opts, &work).unwrap();
         assert_eq!(said, done, "{name}");
-        let error = Conversion::new(&model, target, &opts).unwrap().rehearse(&out, &work).unwrap_err();
+        let error = Conversion::new(&model, target, &opts).unwrap().dry_run(&out, &work).unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{name}: {error}");
     }
     let opts = options(|_| {});
     let fails = |out: &std::path::Path| {
-        let error = Conversion::new(&model, Format::Mag, &opts).unwrap().rehearse(out, &work).unwrap_err();
+        let error = Conversion::new(&model, Format::Mag, &opts).unwrap().dry_run(out, &work).unwrap_err();
         all(&error)
     };
     assert!(fails(&folder.path().join("none/m.mag")).contains("cannot be written"));
@@ -223,5 +223,5 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
     let input = Model::open(folder.path().join("m.apr")).unwrap();
     let opts = options(|o| o.overwrite = modelfmt::Overwrite::Replace);
     let conversion = Conversion::new(&input, Format::Apr2, &opts).unwrap();
-    assert!(conversion.rehearse(input.path(), &work).is_err());
+    assert!(conversion.dry_run(input.path(), &work).is_err());
 }

@@ -2,7 +2,7 @@
 
 use modelfmt::convert::ScaleRule;
 use modelfmt::{ConvertOptions, DType, Execution, Format, Model};
-use modelfmt_core::{Small, bf16, f16};
+use modelfmt_core::{SmallType, bf16, f16};
 
 use crate::common::{T, all, convert, noise, options, safetensors, tensor, try_convert};
 
@@ -354,7 +354,7 @@ fn what_is_dequantized_can_be_cast_and_quantized() {
     // Products beyond the range of the type are noted.
     let mut large = scales("v_scale", DType::F32, &[]);
     large.bytes = 1000f32.to_le_bytes().to_vec();
-    let max = Small::of(DType::F8E5M2).unwrap().from_f32(57_344.0);
+    let max = SmallType::from_dtype(DType::F8E5M2).unwrap().from_f32(57_344.0);
     let v = T { name: "v", dtype: DType::F8E5M2, shape: vec![1], bytes: vec![max] };
     let (_, done) = try_convert(&safetensors(&[v, large], "{}"), Format::Mag, &to(DType::F16)).unwrap();
     assert_eq!(done.clipped, ["tensor \"v\" has values beyond the range of f16"]);

@@ -1,7 +1,7 @@
 //! Small floats have numbers: shown, counted, compared, cast and widened.
 
 use modelfmt::{DType, Error, Execution, ExtractAs, ExtractOptions, Format, Model};
-use modelfmt_core::{Small, f16};
+use modelfmt_core::{SmallType, f16};
 
 use crate::common::{T, all, convert, floats, options, safetensors, tensor, try_convert};
 
@@ -65,7 +65,7 @@ fn a_cast_takes_small_floats_and_makes_them() {
     let values: Vec<f32> = (0..70_000u32).map(|i| (f64::from(i) * 0.37).sin() as f32 * 5.0).collect();
     let source = safetensors(&[floats("w", &[700, 100], &values), tensor("ids", DType::I64, &[3])], "{}");
     for dtype in TYPES {
-        let small = Small::of(dtype).unwrap();
+        let small = SmallType::from_dtype(dtype).unwrap();
         let cast = convert(&source, Format::Safetensors, &options(|o| o.cast = vec![dtype.into()]));
         assert_eq!(dtypes(&cast), [dtype, DType::I64]);
         let expected = values.iter().map(|&x| small.to_f32(small.from_f32(x)).to_bits());

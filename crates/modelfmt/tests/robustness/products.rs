@@ -39,14 +39,14 @@ fn set(index: &str, tensors: usize, in_a_file: usize) -> MemoryFiles {
 
 /// Files that count what is opened and read, and that can all be the same file for the system.
 #[derive(Clone)]
-struct Watched {
+struct ObservedSource {
     files: Arc<MemoryFiles>,
     opened: Arc<AtomicU64>,
     nbytes: Arc<AtomicU64>,
     id: Option<FileId>,
 }
 
-impl Watched {
+impl ObservedSource {
     fn new(files: MemoryFiles) -> Self {
         Self { files: Arc::new(files), opened: Arc::default(), nbytes: Arc::default(), id: None }
     }
@@ -62,7 +62,7 @@ impl Watched {
     }
 }
 
-impl Files for Watched {
+impl Files for ObservedSource {
     type Source = WatchedSource;
     fn open(&self, path: &str) -> io::Result<WatchedSource> {
         self.opened.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ fn damage(mut files: MemoryFiles, index: &str) -> MemoryFiles {
 
 /// What opening a model of `n` tensors in one damaged file costs, for each command.
 fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
-    let files = Watched::new(damage(set(index, n, n), index));
+    let files = ObservedSource::new(damage(set(index, n, n), index));
     let work = Execution::sequential();
     let verify = |model: &Model| assert!(!model.verify_with(VerifyLevel::Full, &work).is_ok());
     let inspect = |model: &Model| {
@@ -162,7 +162,7 @@ fn many_paths_to_one_file_hold_its_index_once() {
         let mut linked = MemoryFiles::default();
         linked.0.insert(index.to_owned(), text.into_bytes().into());
         linked.0.extend(paths.map(|path| (path, Arc::clone(shard))));
-        let model = Watched { id, ..Watched::new(linked) }.model(index);
+        let model = ObservedSource { id, ..ObservedSource::new(linked) }.model(index);
         peak(|| assert!(!model.verify_with(VerifyLevel::Header, &Execution::sequential()).is_ok())).1
     };
     let id = Some(FileId::new(1, 2));
@@ -174,7 +174,7 @@ fn many_paths_to_one_file_hold_its_index_once() {
 }
 
 /// A set of APR2 of so many tensors, each in a file of its own for the manifest, and all in one for the system.
-fn links(manifest: &str, tensors: usize) -> Watched {
+fn links(manifest: &str, tensors: usize) -> ObservedSource {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let metadata = apr2::Metadata::new("demo", Object::new());
     let plan = apr2::Plan::new(specs, &metadata, &apr2::WriteOptions::new()).unwrap();
@@ -193,11 +193,11 @@ fn links(manifest: &str, tensors: usize) -> Watched {
     let mut files = MemoryFiles::default();
     files.0.insert(manifest.to_owned(), text.into_bytes().into());
     files.0.extend((0..tensors).map(|n| (format!("link{n}"), Arc::clone(&file))));
-    Watched { id: Some(FileId::new(1, 2)), ..Watched::new(files) }
+    ObservedSource { id: Some(FileId::new(1, 2)), ..ObservedSource::new(files) }
 }
 
 /// An AEROSET of so many tensors, each in a shard of a part of its own for the index, and all in one file for the system.
-fn linked_parts(index: &str, tensors: usize) -> Watched {
+fn linked_parts(index: &str, tensors: usize) -> ObservedSource {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let metadata = Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
     let options =
@@ -220,7 +220,7 @@ fn linked_parts(index: &str, tensors: usize) -> Watched {
     text.insert("parts", links);
     files.0.insert(index.to_owned(), json::to_string(&text).unwrap().into_bytes().into());
     files.0.extend((0..tensors).map(|n| (format!("link{n}"), Arc::clone(&part))));
-    Watched { id: Some(FileId::new(1, 2)), ..Watched::new(files) }
+    ObservedSource { id: Some(FileId::new(1, 2)), ..ObservedSource::new(files) }
 }
 
 /// Metadata do not matter here.
@@ -233,7 +233,8 @@ fn lossy() -> ConvertOptions {
 /// What a file says of its bytes is checked once, however many paths lead to it.
 #[test]
 fn a_file_with_many_names_is_checked_once() {
-    for (index, set) in [(INDEXES[0], linked_parts as fn(&str, usize) -> Watched), (INDEXES[1], links)] {
+    for (index, set) in [(INDEXES[0], linked_parts as fn(&str, usize) -> ObservedSource), (INDEXES[1], links)]
+    {
         let read = |n: usize| {
             let files = set(index, n);
             let model = files.model(index);
@@ -380,7 +381,7 @@ fn a_set_that_says_it_is_large_may_ask_for_no_more() {
         file("index.aero"),
     );
     files.0.insert("m.aeroset.json".to_owned(), text.into_bytes().into());
-    let model = Watched::new(files).model("m.aeroset.json");
+    let model = ObservedSource::new(files).model("m.aeroset.json");
     assert_eq!(model.tensor_count(), 200);
     let refused = [
         model.inspect(&InspectOptions::new().hash(true), &work).map(drop),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use modelfmt_core::value::{KeyError, List, Object, Value, float_from_bits};
-use modelfmt_core::{DType, Small, bf16, f16};
+use modelfmt_core::{DType, SmallType, bf16, f16};
 
 use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
@@ -117,7 +117,7 @@ impl MetaValue<'_> {
 /// The elements of an array.
 fn elements(array: &NdArray<'_>, non_finite: NonFinite) -> Value {
     let dtype = array.dtype();
-    if let Some(small) = Small::of(dtype) {
+    if let Some(small) = SmallType::from_dtype(dtype) {
         // There are bytes for all of them.
         let mut codes = vec![0u8; usize::try_from(array.elements()).unwrap_or_default()];
         small.unpack(array.bytes(), &mut codes, |code| code);
@@ -156,8 +156,8 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
         DType::F64 => float(read!(f64)),
         DType::F8E5M2 => float(float_from_bits(dtype, read!(u8).into()).unwrap_or_default()),
         #[expect(clippy::cast_possible_truncation, reason = "these numbers are integers")]
-        small if Small::of(small).is_some() => {
-            Small::of(small).map_or(0, |small| small.to_f32(read!(u8)) as i8).into()
+        small if SmallType::from_dtype(small).is_some() => {
+            SmallType::from_dtype(small).map_or(0, |small| small.to_f32(read!(u8)) as i8).into()
         }
         _ => Value::Bool(le != [0]),
     }
@@ -216,7 +216,7 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
                 bit.as_bool().ok_or(ValueError::Kind { expected: "a boolean", found: bit.kind() })
             });
             let bits = bits.collect::<Result<Vec<bool>, ValueError>>()?;
-            Ok(MetaValue::Bitset(Bitset::of(bits).map_err(|fault| array_fault(&fault))?))
+            Ok(MetaValue::Bitset(Bitset::from_bits(bits).map_err(|fault| array_fault(&fault))?))
         }
         ValueType::Ndarray => typed_array(object),
         scalar => {
@@ -243,7 +243,7 @@ fn typed_array(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     for item in object.required_array("value")? {
         push_element(dtype, &item, &mut bytes)?;
     }
-    if let Some(small) = Small::of(dtype).filter(|small| small.bits() < 8) {
+    if let Some(small) = SmallType::from_dtype(dtype).filter(|small| small.bits() < 8) {
         let mut packed = vec![0; (bytes.len() * small.bits() as usize).div_ceil(8)];
         small.pack(&bytes, &mut packed, |code| *code);
         bytes = packed;
@@ -315,7 +315,7 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Va
             let bit = bit.ok_or(ValueError::Kind { expected: "a boolean", found: value.kind() })?;
             out.push(u8::from(bit));
         }
-        other => match Small::of(other).filter(|_| ValueType::of(other).is_some()) {
+        other => match SmallType::from_dtype(other).filter(|_| ValueType::from_dtype(other).is_some()) {
             Some(small) => out.push(push_small(small, dtype, value)?),
             None => return Err(array_fault(&Fault::NoCode(other))),
         },
@@ -324,7 +324,7 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Va
 }
 
 /// The code of an integer of fewer than 8 bits.
-fn push_small(small: Small, dtype: DType, value: &Value) -> Result<u8, ValueError> {
+fn push_small(small: SmallType, dtype: DType, value: &Value) -> Result<u8, ValueError> {
     let Value::Int(n) = value else {
         return Err(ValueError::Kind { expected: "an integer", found: value.kind() });
     };
@@ -364,7 +364,7 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Valu
             (1, x, sign << 7 | 0x1f << 2 | payload)
         }
         DType::F8E5M2 => {
-            let small = Small::of(dtype);
+            let small = SmallType::from_dtype(dtype);
             #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
             let code = small.map_or(0, |small| small.from_f32(x as f32));
             (1, small.map_or(f32::NAN, |small| small.to_f32(code)).into(), code.into())

@@ -269,7 +269,8 @@ impl<'a> MetaValue<'a> {
 
     /// The types that a file must have for it: its own, and that of its elements.
     pub fn types(&self) -> impl Iterator<Item = ValueType> {
-        let elements = if let Self::Ndarray(array) = self { ValueType::of(array.dtype) } else { None };
+        let elements =
+            if let Self::Ndarray(array) = self { ValueType::from_dtype(array.dtype) } else { None };
         [self.value_type()].into_iter().chain(elements)
     }
 
@@ -360,7 +361,7 @@ impl<'a> Bitset<'a> {
     ///
     /// # Errors
     /// [`Fault::TooMany`] if there are 2^32 or more.
-    pub fn of(bits: impl IntoIterator<Item = bool>) -> Result<Self, Fault> {
+    pub fn from_bits(bits: impl IntoIterator<Item = bool>) -> Result<Self, Fault> {
         let (mut bytes, mut count) = (Vec::new(), 0u64);
         for bit in bits {
             if count % 8 == 0 {
@@ -463,7 +464,7 @@ impl<'a> NdArray<'a> {
         bytes: impl Into<Cow<'a, [u8]>>,
     ) -> Result<Self, Fault> {
         let (shape, bytes) = (shape.into(), bytes.into());
-        ValueType::of(dtype).ok_or(Fault::NoCode(dtype))?;
+        ValueType::from_dtype(dtype).ok_or(Fault::NoCode(dtype))?;
         let expected = implied_nbytes(dtype, &shape).map_err(modelfmt_core::CommonFault::from)?;
         let found = bytes.len() as u64;
         if found != expected {
@@ -524,7 +525,7 @@ impl<'a> NdArray<'a> {
     }
 
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let element_type = ValueType::of(self.dtype).ok_or(Fault::NoCode(self.dtype))?;
+        let element_type = ValueType::from_dtype(self.dtype).ok_or(Fault::NoCode(self.dtype))?;
         let ndim = u32::try_from(self.shape.len()).map_err(|_| Fault::TooLong)?;
         let fault = match self.dtype {
             DType::Bool => bool_fault(&self.bytes),

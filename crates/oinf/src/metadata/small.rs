@@ -1,6 +1,6 @@
 //! Numbers of 8 bits and fewer, and what their packed bytes may not be.
 
-use modelfmt_core::{DType, Small};
+use modelfmt_core::{DType, SmallType};
 
 use crate::error::Fault;
 use crate::wire::ValueType;
@@ -16,8 +16,8 @@ impl SmallNumber {
     /// The number of a code; its bits beyond those of the type are left out. `None` for a type that is none of these.
     #[must_use]
     pub fn new(dtype: DType, code: u8) -> Option<Self> {
-        let bits = Small::of(dtype)?.bits();
-        Some(Self { value_type: ValueType::of(dtype)?, code: code & low_bits(bits) })
+        let bits = SmallType::from_dtype(dtype)?.bits();
+        Some(Self { value_type: ValueType::from_dtype(dtype)?, code: code & low_bits(bits) })
     }
 
     /// As a file has it, with whatever bits are beyond those of the type.
@@ -44,7 +44,7 @@ impl SmallNumber {
     /// The number.
     #[must_use]
     pub fn to_f32(self) -> f32 {
-        Small::of(self.dtype()).map_or(f32::NAN, |small| small.to_f32(self.code))
+        SmallType::from_dtype(self.dtype()).map_or(f32::NAN, |small| small.to_f32(self.code))
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn packed_fault(dtype: DType, bytes: &[u8], elements: u64) -> Option<
 
 /// Bits of the last byte beyond the last element are zero.
 pub(crate) fn stray_fault(dtype: DType, last: u8, elements: u64) -> Option<Fault> {
-    let bits = Small::of(dtype).map_or(8, |small| u64::from(small.bits()));
+    let bits = SmallType::from_dtype(dtype).map_or(8, |small| u64::from(small.bits()));
     let used = (elements % 8 * bits) % 8;
     (used > 0 && last >> used != 0).then_some(Fault::Padding(last))
 }

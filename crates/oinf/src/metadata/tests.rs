@@ -29,7 +29,7 @@ fn values_are_trees_with_their_type() {
     both_ways(&MetaValue::Bool(true), &scalar("bool", true.into()));
     both_ways(&MetaValue::from("clamp_up"), &scalar("str", "clamp_up".into()));
     let bits = [true, false, false, true, true, false, false, false, true];
-    let bitset = Bitset::of(bits).unwrap();
+    let bitset = Bitset::from_bits(bits).unwrap();
     assert_eq!((bitset.len(), bitset.bytes()), (9, &[0x19, 1][..]));
     both_ways(&bitset.into(), &scalar("bitset", list(bits)));
     let array = NdArray::new(DType::I16, vec![2, 1], vec![1, 0, 0xff, 0xff]).unwrap();

@@ -45,10 +45,10 @@ fn value_types_are_numbered_as_in_the_document() {
         let value_type = ValueType::try_from(code).unwrap();
         assert_eq!((value_type.name(), value_type.code()), (name, code));
         assert_eq!(value_type.dtype().map(DType::name), Some(name).filter(|_| code <= 12));
-        assert_eq!(value_type.dtype().map_or(Some(value_type), ValueType::of), Some(value_type));
+        assert_eq!(value_type.dtype().map_or(Some(value_type), ValueType::from_dtype), Some(value_type));
         assert_eq!(element_type(code).is_ok(), code <= 12);
     }
-    assert_eq!(ValueType::of(DType::C64), None);
+    assert_eq!(ValueType::from_dtype(DType::C64), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@
     reason = "test code; each test uses some of it"
 )]
 
-use modelfmt_core::{Small, bf16, f16};
+use modelfmt_core::{SmallType, bf16, f16};
 use oinf::modelfmt_core::write::MemoryFile;
 use oinf::{
     Bitset, DType, Execution, MetaValue, Metadata, NdArray, Plan, Quant, Reader, Scheme, SmallNumber, Source,
@@ -123,7 +123,7 @@ impl Random {
 
     /// Random bits, but booleans are 0 or 1, ternaries −1, 0 or 1, and bits behind the last element 0.
     pub(crate) fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
-        if let Some(small) = Small::of(dtype) {
+        if let Some(small) = SmallType::from_dtype(dtype) {
             let count = shape.iter().product::<u64>() as usize;
             let mask = ((1u16 << small.bits()) - 1) as u8;
             let codes: Vec<u8> = self.bytes(count).into_iter().map(|code| code & mask).collect();
@@ -204,7 +204,9 @@ impl Random {
             10 => MetaValue::F64(f64::from_bits(bits)),
             11 => MetaValue::Bool(bits & 1 == 1),
             12 => MetaValue::from("x".repeat(1 + bits as usize % 20)),
-            13 => MetaValue::from(Bitset::of((0..bits % 70).map(|n| bits >> (n % 64) & 1 == 1)).unwrap()),
+            13 => {
+                MetaValue::from(Bitset::from_bits((0..bits % 70).map(|n| bits >> (n % 64) & 1 == 1)).unwrap())
+            }
             _ => {
                 let (dtype, shape) = (self.dtype(), self.shape());
                 let bytes = self.elements(dtype, &shape);

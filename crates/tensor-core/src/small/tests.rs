@@ -18,8 +18,8 @@ const GOLDEN: [(DType, &[u8]); 8] = [
 const INTEGERS: [DType; 8] =
     [DType::I4, DType::I2, DType::I1, DType::U4, DType::U2, DType::U1, DType::T2, DType::T1];
 
-fn small(dtype: DType) -> Small {
-    Small::of(dtype).unwrap()
+fn small(dtype: DType) -> SmallType {
+    SmallType::from_dtype(dtype).unwrap()
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -138,7 +138,7 @@ fn packed_elements_of_any_number_come_back() {
 
 #[test]
 fn other_types_are_not_small() {
-    let is_small = |dtype: &&DType| Small::of(**dtype).is_some();
+    let is_small = |dtype: &&DType| SmallType::from_dtype(**dtype).is_some();
     assert_eq!(DType::ALL.iter().filter(is_small).count(), 16);
     for &dtype in DType::ALL.iter().filter(is_small) {
         let (elements, nbytes) = small(dtype).group();
@@ -146,5 +146,5 @@ fn other_types_are_not_small() {
         assert_eq!((block.elements as usize, block.nbytes as usize), (elements, nbytes), "{dtype}");
         assert_eq!(elements * small(dtype).bits() as usize, nbytes * 8, "{dtype}");
     }
-    assert_eq!(format!("{:?}", small(DType::F4)), "Small(F4)");
+    assert_eq!(format!("{:?}", small(DType::F4)), "SmallType(F4)");
 }

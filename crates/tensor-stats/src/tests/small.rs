@@ -1,11 +1,11 @@
 //! Small floats and packed integers have the statistics of their numbers.
 
-use tensor_core::{Bytes, Small, TensorInfo, TensorView};
+use tensor_core::{Bytes, SmallType, TensorInfo, TensorView};
 
 use super::*;
 
 fn types() -> impl Iterator<Item = DType> {
-    DType::ALL.iter().copied().filter(|&dtype| Small::of(dtype).is_some())
+    DType::ALL.iter().copied().filter(|&dtype| SmallType::from_dtype(dtype).is_some())
 }
 
 /// Random packed elements, and their numbers as little-endian f32.
@@ -57,7 +57,7 @@ fn readers_threads_and_memory_agree_and_the_last_byte_need_not_be_full() {
         let is_float = dtype.kind() == tensor_core::Kind::Float;
         let count = if is_float { 200_000 / in_block * in_block } else { 200_003 };
         let (bytes, _) = packed(dtype, count);
-        let bits = u64::from(Small::of(dtype).unwrap().bits());
+        let bits = u64::from(SmallType::from_dtype(dtype).unwrap().bits());
         let read = |first: u64, buffer: &mut [u8]| {
             let start = (first * bits / 8) as usize;
             buffer.copy_from_slice(&bytes[start..start + buffer.len()]);

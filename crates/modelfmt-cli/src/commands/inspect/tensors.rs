@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use comfy_table::CellAlignment;
-use modelfmt::{Branch, InspectedTensor, Inspection, Printable};
+use modelfmt::{InspectedTensor, Inspection, Printable, TreeNode};
 
 use super::LONGEST;
 use super::metadata::{name, table};
@@ -54,7 +54,7 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
         return Ok(());
     }
     writeln!(out, "\ntensors")?;
-    let row = |branch: &Branch<'_>| {
+    let row = |branch: &TreeNode<'_>| {
         let label = format!("  {:1$}{2}", "", 2 * branch.depth, name(branch.label));
         let what = match branch.tensor.and_then(|number| inspection.tensors.get(number)) {
             Some(tensor) => format!("{} {}", tensor.info.dtype, shape(tensor)),

@@ -195,10 +195,10 @@ fn edit(steps: usize, (patches, len, _): &Case) -> (Stopping, bool) {
 /// The file after all that a next command does.
 fn settled(state: State) -> Vec<u8> {
     let disk = Stopping::new(usize::MAX, state);
-    if disk.open(&journal_of(Path::new(PATH))).is_ok() {
+    if disk.open(&journal_path(Path::new(PATH))).is_ok() {
         undo(&disk, Path::new(PATH)).unwrap();
     }
-    assert!(disk.open(&journal_of(Path::new(PATH))).is_err());
+    assert!(disk.open(&journal_path(Path::new(PATH))).is_err());
     let file = disk.open(Path::new(PATH)).unwrap();
     let content = file.borrow();
     content.bytes.clone()
@@ -239,7 +239,7 @@ fn undoing_that_stops_anywhere_is_done_by_the_next_one() {
                 let interrupted = |then: &dyn Fn(Stopping) -> State| {
                     let (disk, done) = edit(steps, &case);
                     let disk = Stopping::new(again, disk.killed());
-                    let is_there = disk.open(&journal_of(Path::new(PATH))).is_ok();
+                    let is_there = disk.open(&journal_path(Path::new(PATH))).is_ok();
                     let whole = !is_there || undo(&disk, Path::new(PATH)).is_ok();
                     let found = settled(then(disk));
                     assert!(found == case.2 || (found == before() && !done), "{steps} {again}");
@@ -270,13 +270,13 @@ fn a_journal_of_another_file_is_refused() {
     std::fs::write(&path, before()).unwrap();
     let record = Record { at: 0, before: vec![99; 3], after: vec![98; 3] };
     let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
-    std::fs::write(journal_of(&path), journal.encode().unwrap()).unwrap();
+    std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
     assert!(is_interrupted(&path));
     let error = recover(&path).unwrap_err().to_string();
     assert!(error.contains("is not the one") && is_interrupted(&path), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before());
-    std::fs::write(journal_of(&path), b"MFMTUNDO").unwrap();
-    assert_eq!(recover(&path).unwrap(), Recovered::Unbegun);
+    std::fs::write(journal_path(&path), b"MFMTUNDO").unwrap();
+    assert_eq!(recover(&path).unwrap(), Recovered::NotBegun);
     assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
 }
 
@@ -294,7 +294,7 @@ fn a_real_file_is_patched_and_put_back() {
     assert!(!is_interrupted(&path));
     let record = Record { at: 0, before: before()[..5000].to_vec(), after: vec![7; 5000] };
     let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
-    std::fs::write(journal_of(&path), journal.encode().unwrap()).unwrap();
+    std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
     assert!(patch(&path, &new).is_ok(), "nothing to do");
     assert_eq!(recover(&path).unwrap(), Recovered::Undone);
     assert_eq!(std::fs::read(&path).unwrap(), before());

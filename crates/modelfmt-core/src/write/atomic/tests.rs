@@ -90,7 +90,7 @@ fn what_is_being_read_is_no_leftover() {
     let target = folder.path().join("m");
     let left = leftover(&target);
     let inputs = InputFiles::new([&left]);
-    AtomicFile::create_keeping(&target, Overwrite::Replace, &inputs).unwrap().commit().unwrap();
+    AtomicFile::create_protecting(&target, Overwrite::Replace, &inputs).unwrap().commit().unwrap();
     assert!(left.exists());
     // Files with other names are nobody's business, however near their names come.
     let near = [".m.partial", ".modelfmt-.partial", ".modelfmt-0000000000000000-00000000.partial"];
@@ -133,9 +133,9 @@ fn an_input_is_not_replaced_under_any_name() {
         aliases.extend(["hard", "soft"]);
     }
     let inputs = InputFiles::new([path("m")]);
-    let new = NewFolder::new(folder.path(), Overwrite::Replace).keeping(inputs.clone());
+    let new = NewFolder::new(folder.path(), Overwrite::Replace).protecting(inputs.clone());
     for name in aliases {
-        let refused = AtomicFile::create_keeping(path(name), Overwrite::Replace, &inputs).unwrap_err();
+        let refused = AtomicFile::create_protecting(path(name), Overwrite::Replace, &inputs).unwrap_err();
         assert!(refused.to_string().contains("input"), "{refused}");
         assert!(new.check(name).is_err() && new.create(name).is_err());
     }
