@@ -211,7 +211,7 @@ fn require_unique(chunks: &[NewChunk]) -> Result<(), WriteError> {
     }
 }
 
-/// Stored bytes of a chunk with what the TOC says of its content.
+/// Stored bytes of a chunk with what the TOC says about its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) bytes: Vec<u8>,
@@ -239,7 +239,7 @@ impl Stored {
     }
 }
 
-/// Writes an AERO file chunk by chunk: name all chunks first, since the table of contents stands before them; then give
+/// Writes an AERO file chunk by chunk: name all chunks first, since the table of contents is before them; then give
 /// each its content; then [`finish`](Self::finish).
 ///
 /// [`Plan`](crate::Plan) writes whole models, and takes further chunks with
@@ -369,7 +369,7 @@ impl<'s> ChunkWriter<'s> {
         }
         let control = self.layout.encode(true);
         self.write(0, &control)?;
-        // An empty chunk at the end may stand behind the last byte.
+        // An empty chunk at the end may be after the last byte.
         let end = self.layout.end();
         if end > self.written.max(control.len() as u64) {
             self.write(end.saturating_sub(1), &[0])?;

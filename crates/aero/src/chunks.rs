@@ -156,7 +156,7 @@ const fn what(fourcc: FourCC) -> &'static str {
 /// The content of a chunk, verified.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
-    /// As it stands in the file.
+    /// As it is in the file.
     Stored(Bytes<'a>),
     /// Decompressed.
     Decompressed(Vec<u8>),
@@ -176,7 +176,7 @@ impl Deref for Content<'_> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkTable {
     entries: Vec<TocEntry>,
-    /// The string table as it stands in the file.
+    /// The string table as it is in the file.
     strings: Box<[u8]>,
     /// Hash of type and name → entry, sorted; the hash is seeded, since names are hostile.
     lookup: Vec<(u64, u32)>,
@@ -199,7 +199,7 @@ impl ChunkTable {
         Ok(entries)
     }
 
-    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` say where they stand.
+    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` say where they are.
     pub(crate) fn new(
         entries: Vec<TocEntry>,
         strings: &[u8],
@@ -384,7 +384,7 @@ impl ChunkTable {
     }
 }
 
-/// Where a TOC entry stands in the file.
+/// Where a TOC entry is in the file.
 pub(crate) const fn entry_at(toc: u64, entry: usize) -> u64 {
     toc.saturating_add(16).saturating_add(TocEntry::LEN.saturating_mul(entry as u64))
 }

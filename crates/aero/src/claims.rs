@@ -48,11 +48,11 @@ pub(crate) struct Asked {
     pub(crate) position: usize,
     /// The position of its shard's chunk.
     pub(crate) shard: usize,
-    /// Its bytes in the file, with the padding behind its values.
+    /// Its bytes in the file, with the padding after its values.
     pub(crate) extent: Extent,
     /// The wanted ones among them.
     pub(crate) read: Extent,
-    /// What the file says of it, and what the index of a set says.
+    /// What the file says about it, and what the index of a set says.
     pub(crate) hashes: [Option<[u8; 32]>; 2],
 }
 
@@ -226,7 +226,7 @@ fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Er
     malformed(part, claim.extent.offset(), fault)
 }
 
-/// A tensor, with what its file says of it.
+/// A tensor, with what its file says about it.
 pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
     let place = index.place(wanted.position)?;
     let at = place.offset();

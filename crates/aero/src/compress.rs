@@ -228,8 +228,8 @@ mod tests {
         decompress(frame, content.len()).is_ok_and(|found| found == content)
     }
 
-    /// The same files are good natively and on wasm32, damaged ones too, but for one thing: ruzstd does not look at the two
-    /// reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). What it decodes then is right all the same.
+    /// The same files are good natively and on wasm32, damaged ones too, except for one thing: ruzstd does not look at the two
+    /// reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). What it decodes then is right anyway.
     #[test]
     fn both_decoders_agree_on_damaged_frames() {
         let text: Vec<u8> =

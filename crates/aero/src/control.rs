@@ -207,7 +207,7 @@ pub(crate) async fn digest(
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Zeroes what stands in `bytes`, which begin at byte `at` of the file, of the hashes of TOC entries.
+/// Zeroes what is in `bytes`, which begin at byte `at` of the file, of the hashes of TOC entries.
 pub(crate) fn zero_hashes(bytes: &mut [u8], at: u64, toc: u64, entries: usize) {
     let first = at.saturating_sub(entry_at(toc, 0)) / TocEntry::LEN;
     let end = at.saturating_add(bytes.len() as u64);

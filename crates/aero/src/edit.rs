@@ -19,14 +19,14 @@ use crate::wire::{ChunkFlags, FourCC, METADATA_ALIGNMENT, TocEntry, WEIGHT_ALIGN
 
 impl Index {
     /// What becomes of the file with other names for some tensors, by their positions, and `metadata` as its MJSN if they are given. The values
-    /// stay as they are; every other chunk does too, but for the control hash and what the manifest says of the model's name and
+    /// stay as they are; every other chunk does too, except for the control hash and what the manifest says about the model's name and
     /// architecture. All hashes are true again.
     ///
     /// A chunk keeps its place where those before it leave it. If all shards do, the file can be changed in place.
     ///
     /// # Errors
     /// [`EditError::Read`] if the file cannot be read, or a chunk that is changed is damaged; [`EditError::Write`] for a name that is there
-    /// twice, for metadata that do not fit, and for a file whose table of contents stands behind chunks, or which has no MJSN for the
+    /// twice, for metadata that do not fit, and for a file whose table of contents is after chunks, or which has no MJSN for the
     /// metadata.
     pub fn edit(
         &self,
@@ -95,7 +95,7 @@ impl Index {
         Ok(Stored { ulen: bytes.len() as u64, bytes, hash })
     }
 
-    /// Where the chunks begin; header, table of contents and names stand before it.
+    /// Where the chunks begin; header, table of contents and names are before it.
     fn control_end(&self) -> Result<u64, EditError> {
         let start = self.payloads_start();
         let chunks = self.chunks().filter(|chunk| chunk.length > 0);
@@ -192,7 +192,7 @@ impl Index {
         for (old, old_len, position) in order {
             let length = changed.get(&position).map_or(old_len, |stored| stored.bytes.len() as u64);
             let (offset, gap) = if at <= old {
-                // What stood between the chunks stays there; what is free now is zero.
+                // What was between the chunks stays there; what is free now is zero.
                 (old, old_end.clamp(at, old)..old)
             } else {
                 (align_up(at, self.alignment(position)).unwrap_or(at), 0..0)
@@ -224,7 +224,7 @@ struct Place {
     length: u64,
     /// Zeros before it.
     zeros: u64,
-    /// Bytes of the old file before it, behind these zeros.
+    /// Bytes of the old file before it, after these zeros.
     gap: Range<u64>,
     /// Where it was.
     old: Range<u64>,

@@ -169,7 +169,7 @@ pub enum Fault {
     /// MJSN must say what the model is.
     #[error("is missing or no string; an AERO model needs model_name and architecture")]
     NoModelKey,
-    /// MJSN must not say that shapes stand in ggml's order.
+    /// MJSN must not say that shapes are in ggml's order.
     #[error(
         "is \"gguf\", by which readers know files whose shapes stand in ggml's order, and shapes are written in the usual one: leave it out"
     )]

@@ -54,7 +54,7 @@ impl Spans {
         }
     }
 
-    /// The first span that ends behind `offset`.
+    /// The first span that ends after `offset`.
     fn first_behind(&self, offset: u64) -> u64 {
         match self {
             Self::Whole(_) => 0,
@@ -101,7 +101,7 @@ struct Track {
     open: Option<Run>,
 }
 
-/// What a piece says of a span that it does not hold whole.
+/// What a piece says about a span that it does not hold whole.
 struct Part {
     track: usize,
     span: u64,

@@ -38,7 +38,7 @@ impl Index {
     }
 
     /// Where payloads can begin: the end of the string table, at a multiple of 16. The bytes before have all hashes of the file, and
-    /// so their BLAKE3 is what the file can be pinned by. `None` if the header or the TOC stand behind it.
+    /// so their BLAKE3 is what the file can be pinned by. `None` if the header or the TOC are after it.
     #[must_use]
     pub fn payloads_start(&self) -> Option<u64> {
         self.header.payloads_start(self.file_len)
@@ -73,7 +73,7 @@ impl Index {
         &self.tensors.table
     }
 
-    /// What the tensor index says of the tensor at a position beyond name, dtype and shape.
+    /// What the tensor index says about the tensor at a position beyond name, dtype and shape.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<Entry> {
         self.tensors.entry(position)
@@ -85,7 +85,7 @@ impl Index {
         self.tensors.quant_params(position)
     }
 
-    /// What the tensor index says of the tensor at a position under keys that the specification does not have.
+    /// What the tensor index says about the tensor at a position under keys that the specification does not have.
     ///
     /// # Errors
     /// If that does not decode.
@@ -93,7 +93,7 @@ impl Index {
         self.tensors.unknown(position).map_err(|text| self.index_fault(text))
     }
 
-    /// What stands at the top of the tensor index beside its tensors, which the specification does not have.
+    /// What is at the top of the tensor index beside its tensors, which the specification does not have.
     ///
     /// # Errors
     /// If that does not decode.
@@ -154,7 +154,7 @@ pub(crate) struct Place<'a> {
     pub(crate) chunk: Chunk<'a>,
     /// Its values, within the shard.
     pub(crate) within: Extent,
-    /// The same with the padding behind them, which its hash covers too.
+    /// The same with the padding after them, which its hash covers too.
     pub(crate) stored: Extent,
     pub(crate) hash: Result<Option<[u8; 32]>, Fault>,
 }

@@ -138,7 +138,7 @@
 //! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
 //! pieces, so memory does not depend on the model's size; they are hashed as they pass. Values come from a list of
 //! byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
-//! but for the file's random identity ([`WriteOptions::uuid`]).
+//! except for the file's random identity ([`WriteOptions::uuid`]).
 //!
 //! ```
 //! use aero::modelfmt_core::value::Object;

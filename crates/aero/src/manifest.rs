@@ -7,7 +7,7 @@ use crate::msgpack::{self, DEPTH, Walker};
 /// The keys that a manifest has.
 pub(crate) const KEYS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-/// The keys of the JSON with what a manifest says beyond them and beyond what it says of the file itself.
+/// The keys of the JSON with what a manifest says beyond them and beyond what it says about the file itself.
 pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
     for (key, value) in manifest {
         match value {
@@ -20,7 +20,7 @@ pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
 }
 
 /// Puts name and architecture of a manifest, or of the index of a set, where the JSON of our and other writers has them; what is
-/// said otherwise there stands under the prefix.
+/// said otherwise there is under the prefix.
 pub(crate) fn put_model(keys: &mut Object, prefix: &str, model: Object) {
     for (inner, value) in model {
         let key = match inner.as_str() {
@@ -69,7 +69,7 @@ impl Descriptors {
         Self { ggml }
     }
 
-    /// `quant_id` and `ggml_type` of the descriptor at which the walker stands.
+    /// `quant_id` and `ggml_type` of the descriptor at which the walker is.
     fn descriptor(at: Walker<'_>, position: u64) -> Option<(u64, u64)> {
         if msgpack::find(at, "codec")?.text().ok()? != b"ggml" {
             return None;

@@ -168,7 +168,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The integer behind a tag, and the walker after it.
+    /// The integer after a tag, and the walker after it.
     fn wide(mut self, tag: u8) -> (Result<u64, Why>, Self) {
         const NEGATIVE: Why = Why("an integer that is not negative is expected");
         let number = match tag {
@@ -226,7 +226,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Passes a scalar, or the head of a container, and returns how many values stand in that.
+    /// Passes a scalar, or the head of a container, and returns how many values are in that.
     fn skip_head(&mut self) -> Result<u64, Why> {
         let len = match self.byte()? {
             0..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => 0,
@@ -368,7 +368,7 @@ pub(crate) fn put_uint(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The shortest head for a length: in the tag itself up to `fixed`, else behind the tag for 8, 16 or 32 bits.
+/// The shortest head for a length: in the tag itself up to `fixed`, else after the tag for 8, 16 or 32 bits.
 fn put_len(out: &mut Vec<u8>, len: u32, tag: u8, fixed: u8, [tag8, tag16, tag32]: [Option<u8>; 3]) {
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(short), _) if short <= fixed => out.push(tag | short),

@@ -1,6 +1,6 @@
 //! What a file was converted from, as its MJSN says: files from GGUF say some things otherwise.
 //!
-//! The published converter copies from GGUF: shapes stand in ggml's order, a tensor has the padding to GGUF's alignment behind its values,
+//! The published converter copies from GGUF: shapes are in ggml's order, a tensor has the padding to GGUF's alignment after its values,
 //! and the descriptors of codecs are in MJSN. `source_format` says so, and only such files are read so.
 
 use std::fmt;
@@ -13,13 +13,13 @@ use crate::manifest::Descriptors;
 /// The key of MJSN that says what a file was converted from.
 pub(crate) const SOURCE_FORMAT: &str = "source_format";
 
-/// Its value in files whose shapes stand in ggml's order.
+/// Its value in files whose shapes are in ggml's order.
 const GGUF: &str = "gguf";
 
 /// The alignment of GGUF: fewer bytes than this are padding.
 const ALIGNMENT: u64 = 32;
 
-/// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes stand in ggml's order. Our writers
+/// Whether metadata (MJSN) have `source_format` "gguf", by which readers know files whose shapes are in ggml's order. Our writers
 /// store the usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
 #[must_use]
 pub fn is_from_gguf(metadata: &Object) -> bool {
@@ -54,7 +54,7 @@ impl Origin {
         }
     }
 
-    /// Whether bytes behind the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended
+    /// Whether bytes after the values are padding: fewer than the alignment, or what is left of the shard, where the GGUF ended
     /// (docs/formats/aero.md#files-from-gguf).
     pub(crate) const fn is_padding(&self, nbytes: u64, is_last: bool) -> bool {
         self.is_gguf && (nbytes < ALIGNMENT || is_last)

@@ -114,7 +114,7 @@ impl PageCache {
     }
 }
 
-/// A PHSH payload as it stands in the file.
+/// A PHSH payload as it is in the file.
 pub(crate) struct Payload<'a> {
     pub(crate) shard_name: &'a str,
     pub(crate) page_size: u64,

@@ -22,7 +22,7 @@ const NEAR: u64 = 16 << 10;
 
 /// Makes an [`Index`] of the bytes that it asks for; see [`Parser`].
 ///
-/// It asks for the header, for TOC and string table (at once, where they stand together), for the metadata (MJSN), which can
+/// It asks for the header, for TOC and string table (at once, where they are together), for the metadata (MJSN), which can
 /// say that the tensor index is to be read otherwise, and for the tensor index; for the manifest only if a packed tensor refers
 /// to it. It never asks for a weight.
 #[derive(Debug)]

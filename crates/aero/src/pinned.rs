@@ -29,7 +29,7 @@ const GROUPS: u64 = 1 << 12;
 /// Pages and tensors up to this length are proved by their own hash, before that of their shard.
 const LARGEST: u64 = 64 << 20;
 
-/// What proves an AERO file: the BLAKE3 of its head, the bytes before its payloads, and the hashes that stand there.
+/// What proves an AERO file: the BLAKE3 of its head, the bytes before its payloads, and the hashes that are there.
 ///
 /// Of a shard, a range is proved by the hash of its tensor or its page, whichever is shorter, or by that of the whole shard,
 /// over which the first read goes then. Chunks that are compressed are proved by who expands them: their hash is that of
@@ -60,7 +60,7 @@ struct Region {
 
 impl OpenOptions {
     /// Opens the AERO file that `source` holds if the BLAKE3 of its bytes before its payloads is `hash` (what
-    /// [`Reader::pin`] says of a file), and serves no byte of its index and its values that this does not prove.
+    /// [`Reader::pin`] says about a file), and serves no byte of its index and its values that this does not prove.
     ///
     /// ```
     /// use aero::{OpenOptions, Reader};
@@ -122,7 +122,7 @@ impl HeadProof {
     /// As [`OpenOptions::open_pinned`].
     pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
         let file_len = source.size();
-        // Nothing that the header says counts before the hash is right, but for how much there is to be hashed.
+        // Nothing that the header says counts before the hash is right, except for how much there is to be hashed.
         let first = read(source, 0..Header::LEN.min(file_len)).await?;
         let parts = IndexParser::new(file_len, limits.clone()).head(&first)?;
         let unpinnable = |why: &'static str| malformed(Part::new("header"), 0, Fault::Unpinnable(why));
@@ -188,7 +188,7 @@ impl HeadProof {
         region: &Region,
     ) -> io::Result<Option<(Range<u64>, [u8; 32])>> {
         let Some(index) = self.index.get() else { return Ok(None) };
-        // Their own chunk is not compressed, and its hash stands in the head.
+        // Their own chunk is not compressed, and its hash is in the head.
         let pages = index.pages_of(source, region.chunk).await.map_err(io::Error::other)?;
         let Some(pages) = pages.filter(|pages| pages.page_size() <= LARGEST) else { return Ok(None) };
         let number = (at - region.range.start) / pages.page_size().max(1);
@@ -241,7 +241,7 @@ fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, 
     Ok(regions)
 }
 
-/// Where tensors with a hash stand in the file, and that.
+/// Where tensors with a hash are in the file, and that.
 fn hashed(index: &Index) -> Vec<(u64, u64, [u8; 32])> {
     if !index.tensors.has_hashes() {
         return Vec::new();

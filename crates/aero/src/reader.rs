@@ -105,7 +105,7 @@ impl FileIndex for Index {
         self.tree_of_both(source).await.map(Value::Object)
     }
 
-    /// The JSON; from the manifest name and architecture, if the JSON lacks them, and under `manifest.` what is not said anew of
+    /// The JSON; from the manifest name and architecture, if the JSON lacks them, and under `manifest.` what is not said again of
     /// every file.
     async fn flat_metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);

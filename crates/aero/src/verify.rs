@@ -187,7 +187,7 @@ fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
 }
 
 impl<S: Fetch> Verifier<'_, S> {
-    /// What opens and is wrong all the same. Nothing is read.
+    /// What opens and is wrong anyway. Nothing is read.
     fn header(&mut self) {
         self.reserved();
         let toc = self.index.header.toc_offset;

@@ -1,4 +1,4 @@
-//! Records as they stand in the file: header, TOC entries, codes of dtypes and chunks.
+//! Records as they are in the file: header, TOC entries, codes of dtypes and chunks.
 
 use modelfmt_core::{CommonError, DType, Part, author::Cursor};
 

@@ -21,7 +21,7 @@ pub(crate) struct Written {
 impl Plan {
     /// Writes the file, pulling each tensor's values once, in pieces, and hashing them as they pass.
     ///
-    /// Memory does not depend on the model's size, but for the index and 32 bytes for each page that is hashed: a
+    /// Memory does not depend on the model's size, except for the index and 32 bytes for each page that is hashed: a
     /// buffer of 4 MiB for each thread.
     ///
     /// # Errors

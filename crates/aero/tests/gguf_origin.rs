@@ -1,4 +1,4 @@
-//! Files that the published tool converted from GGUF: shapes in ggml's order, padding behind the values, descriptors in MJSN. Only
+//! Files that the published tool converted from GGUF: shapes in ggml's order, padding after the values, descriptors in MJSN. Only
 //! what says so is read so.
 #![cfg(feature = "zstd")]
 #![allow(

@@ -146,7 +146,7 @@ fn files_of_later_revisions_hold_what_was_put_there() {
         let expected = testkit::as_expected(&name, &reader);
         let json = Value::from(reader.metadata().unwrap());
         assert_eq!(Some(&json), expected.path(["metadata", "json"]), "{name}");
-        // Those that were converted from GGUF have its padding behind the values.
+        // Those that were converted from GGUF have its padding after the values.
         let stored = |position| reader.index().location(position).unwrap().stored_nbytes;
         let info = reader.index().tensors().info(0).unwrap();
         let is_gguf = json.get("source_format").and_then(Value::as_str) == Some("gguf");

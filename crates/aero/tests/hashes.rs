@@ -143,7 +143,7 @@ fn control_file(name: &str, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn the_control_hash_of_the_published_writer_is_read() {
-    // Under another name, in 256 bytes of which those behind the value are zeros.
+    // Under another name, in 256 bytes of which those after the value are zeros.
     let name = "control.integrity";
     let padded = |last: u8| {
         let room = [vec![0; 255], vec![last]].concat();

@@ -356,7 +356,7 @@ fn what_opens_and_is_wrong_is_found_by_verify() {
         }
     }
     assert!(open(&good).unwrap().verify(VerifyLevel::Full).is_ok());
-    // Zeros behind the last chunk hide nothing.
+    // Zeros after the last chunk hide nothing.
     assert!(open(&[&good[..], &[0; 100]].concat()).unwrap().verify(VerifyLevel::Full).is_ok());
 }
 

@@ -96,7 +96,7 @@ fn claimed_lengths_and_depths_are_refused_with_little_memory() {
     assert!(!open(&plain).unwrap().verify(VerifyLevel::Control).is_ok());
 }
 
-/// A byte of MessagePack must not become the 32 of a tree, wherever it stands.
+/// A byte of MessagePack must not become the 32 of a tree, wherever it is.
 #[test]
 fn trees_in_the_index_take_no_tree() {
     let nils = |count: usize| Value::from(vec![Value::Null; count]);

@@ -307,7 +307,7 @@ fn reading_from_a_broken_set_says_what_is_wrong() {
 
 #[test]
 fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
-    // The second part is written anew without its tensor index.
+    // The second part is written again without its tensor index.
     let files = changed(|files| {
         use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk};
         let file = modelfmt_core::write::MemoryFile::new();

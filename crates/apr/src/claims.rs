@@ -44,7 +44,7 @@ pub(crate) async fn claims(
     let Some(footer) = index.sections().footer else { return Ok(()) };
     let end = footer.offset();
     let range = |wanted: &Wanted| index.tensors().extent(wanted.position, index.file_len());
-    // What stands before the tensors was read when the file was opened.
+    // What is before the tensors was read when the file was opened.
     let head = 0..index.sections().data.offset();
     let read = merged(wanted.iter().filter_map(range).map(Extent::range).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end - range.start).sum();

@@ -17,7 +17,7 @@ impl Index {
     /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
     /// they are, and so do their places in the data section. An index that is sorted by name is so again.
     ///
-    /// The data section keeps its place if metadata and index end before it; spaces behind the metadata fill them up. Then the file can
+    /// The data section keeps its place if metadata and index end before it; spaces after the metadata fill them up. Then the file can
     /// be changed in place. The CRC of the footer is made of the old one without reading the values: where these are damaged, it still
     /// does not fit them.
     ///
@@ -106,7 +106,7 @@ impl Index {
         let index_len = up(entries.len() as u64)?;
         let metadata_end = HEADER_LEN.saturating_add(metadata.len() as u64);
         let old = self.sections.data.offset();
-        // Readers skip white space behind JSON.
+        // Readers skip white space after JSON.
         if let Some(index_offset) =
             old.checked_sub(index_len).filter(|&offset| offset >= up(metadata_end).unwrap_or(u64::MAX))
         {

@@ -16,7 +16,7 @@ use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header,
 pub struct Sections {
     /// The JSON metadata.
     pub metadata: Extent,
-    /// The tensor index, with the zeros behind its last entry.
+    /// The tensor index, with the zeros after its last entry.
     pub index: Extent,
     /// The tensors with their padding: everything between the start of the data section and the footer, or the end.
     pub data: Extent,
@@ -188,7 +188,7 @@ impl Tensors {
         Ok(tensors)
     }
 
-    /// Lists a tensor after checking all that its entry, which stands at byte `at`, claims.
+    /// Lists a tensor after checking all that its entry, which is at byte `at`, claims.
     #[inline]
     fn push(
         &mut self,

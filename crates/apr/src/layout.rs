@@ -25,7 +25,7 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Leaves room for that many bytes behind the metadata, as spaces, for edits in place
+    /// Leaves room for that many bytes after the metadata, as spaces, for edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -45,21 +45,21 @@ impl WriteOptions {
 /// A file that is ready to be written: all checks are done, and nothing is written yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// In the order of their descriptions, in which their values stand too.
+    /// In the order of their descriptions, in which their values are too.
     pub(crate) tensors: TensorTable,
     /// Header, metadata and index, with their padding.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
-    /// Where the padding of the last tensor ends, and the footer stands.
+    /// Where the padding of the last tensor ends, and the footer is.
     pub(crate) data_end: u64,
 }
 
-/// No file ends beyond this; the footer still fits behind it.
+/// No file ends beyond this; the footer still fits after it.
 const MAX_LEN: u64 = (1 << 63) - 128;
 
 impl Plan {
     /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools ask; the
-    /// values stand in the order of the descriptions (docs/formats/apr.md#order-of-the-index).
+    /// values are in the order of the descriptions (docs/formats/apr.md#order-of-the-index).
     ///
     /// `metadata` must have `model_type`, and nothing that aprender's tools could not read
     /// ([`Metadata::unreadable_keys`]).
@@ -80,7 +80,7 @@ impl Plan {
         metadata.check()?;
         let refuse = |text: String| unfit(Part::new("metadata"), CommonFault::Metadata(text));
         let mut text = json::to_string(metadata.object()).map_err(|error| refuse(error.to_string()))?;
-        // Readers skip white space behind JSON.
+        // Readers skip white space after JSON.
         let len = (text.len() as u64).saturating_add(options.reserve);
         let len = usize::try_from(len).ok().filter(|&len| u32::try_from(len).is_ok());
         let len = len.ok_or_else(|| unfit(Part::new("metadata"), Fault::TooLong))?;

@@ -67,7 +67,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("moe_intermediate_size", Kind::CountOrNull),
 ];
 
-/// Spellings of one key. aprender's serving program reads no metadata at all where two of a row stand in a file.
+/// Spellings of one key. aprender's serving program reads no metadata at all where two of a row are in a file.
 const ALIASES: &[&[&str]] = &[
     &["hidden_size", "hidden_dim", "d_model", "n_embd"],
     &["num_layers", "num_hidden_layers", "n_layers", "n_layer"],
@@ -89,7 +89,7 @@ impl Metadata {
         object.into()
     }
 
-    /// Parses the section, which stands at byte `at` of the file.
+    /// Parses the section, which is at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let options = ParseOptions::new().with_max_depth(depth).with_last_of_repeated();
@@ -123,7 +123,7 @@ impl Metadata {
         Some((sharding.get("shard_index")?.as_u64()?, sharding.get("shard_count")?.as_u64()?))
     }
 
-    /// The keys that must not stand in a file, with the reason: their values are of a kind with which aprender's tools read
+    /// The keys that must not are in a file, with the reason: their values are of a kind with which aprender's tools read
     /// nothing of the metadata, or they are another spelling of a key that is there too.
     pub fn unreadable_keys(&self) -> impl Iterator<Item = (&str, Fault)> {
         let object = self.object();

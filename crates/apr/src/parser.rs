@@ -38,7 +38,7 @@ enum State {
     Head(Header, Head),
     /// Metadata.
     Metadata(Header, Head, Metadata),
-    /// The header, and that the content does not parse as it stands, while a flag says that it is compressed.
+    /// The header, and that the content does not parse as it is, while a flag says that it is compressed.
     Compressed(Header),
     /// All.
     Done(Box<Index>),
@@ -46,7 +46,7 @@ enum State {
 
 impl IndexParser {
     /// A parser for a file of that length. Without `require_checksum` a header that does not match its own checksum is read
-    /// all the same.
+    /// anyway.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { file_len, limits, require_checksum, header: Vec::new(), state: State::Start }
@@ -139,7 +139,7 @@ impl IndexParser {
     }
 }
 
-/// The state behind an index that has been read.
+/// The state after an index that has been read.
 fn index(
     parts: (Header, Head, u64),
     metadata: Metadata,
@@ -151,7 +151,7 @@ fn index(
     Ok(State::Done(Box::new(Index::new(parts, metadata, tensors, image)?)))
 }
 
-/// What to do where content does not parse as it stands: it may be compressed, if a flag says so
+/// What to do where content does not parse as it is: it may be compressed, if a flag says so
 /// (docs/formats/apr.md#compressed-content).
 fn otherwise(header: Header, file_len: u64, error: Error) -> Result<State> {
     let is_of_file = matches!(error, Error::Malformed { .. } | Error::Truncated { .. });

@@ -1,4 +1,4 @@
-//! Content that is compressed as a whole: everything behind the header is one LZ4 block behind its length, or a zstd stream.
+//! Content that is compressed as a whole: everything after the header is one LZ4 block after its length, or a zstd stream.
 //!
 //! One loader of aprender's reads such files. Its writers set the flags and store the content plainly, so a file is tried
 //! as a plain one first (docs/formats/apr.md#compressed-content).
@@ -8,7 +8,7 @@ use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
 use crate::error::{Fault, Result, malformed};
 use crate::wire::{Flags, HEADER_LEN};
 
-/// What a compressed file expands to: its header, and the content as it would stand behind it.
+/// What a compressed file expands to: its header, and the content as it would be after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     bytes: AlignedBuf,
@@ -43,7 +43,7 @@ impl Image {
     }
 }
 
-/// One LZ4 block behind the number of bytes that it expands to.
+/// One LZ4 block after the number of bytes that it expands to.
 #[cfg(feature = "lz4")]
 fn lz4(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     use lz4_flex::block::{DecompressError, decompress_into};

@@ -75,7 +75,7 @@ fn structure(index: &Index) -> Vec<String> {
     found
 }
 
-/// Sections begin at the first multiple of 64 behind the one before (docs/formats/apr.md#alignment-and-sections).
+/// Sections begin at the first multiple of 64 after the one before (docs/formats/apr.md#alignment-and-sections).
 fn sections(index: &Index, found: &mut Vec<String>) {
     let sections = index.sections();
     for (field, at, begin, end) in [
@@ -91,7 +91,7 @@ fn sections(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// The file ends with the padding of its last tensor, or with the footer behind that (docs/formats/apr.md#footer).
+/// The file ends with the padding of its last tensor, or with the footer after that (docs/formats/apr.md#footer).
 fn end(index: &Index, found: &mut Vec<String>) {
     let (len, end) = (index.len(), index.tensors.end);
     if index.sections().footer.is_some() || len == end {

@@ -1,4 +1,4 @@
-//! The records as they stand in the file, decoded and encoded side by side. Little-endian.
+//! The records as they are in the file, decoded and encoded side by side. Little-endian.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -109,7 +109,7 @@ impl Flags {
         Self(0)
     }
 
-    /// All bits, as they stand in the file.
+    /// All bits, as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
@@ -164,7 +164,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Where the checksum stands.
+    /// Where the checksum is.
     pub(crate) const CRC_AT: usize = 40;
     const AFTER_CRC: usize = 44;
 
@@ -248,7 +248,7 @@ pub(crate) struct Entry<'a, D> {
 }
 
 impl<'a> Entry<'a, ()> {
-    /// Decodes the entry that the cursor, which names the record, stands at.
+    /// Decodes the entry that the cursor, which names the record, is at.
     #[inline]
     pub(crate) fn decode(
         c: &mut Cursor<'a>,

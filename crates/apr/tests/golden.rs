@@ -27,7 +27,7 @@ fn golden_files_hold_what_their_text_says() {
 fn written_again(path: &PathBuf) -> Vec<u8> {
     let reader = Reader::open(path).unwrap();
     let options = WriteOptions::new().flags(reader.index().flags());
-    // In the order in which the values stand; one without any stands before that which begins at the same place.
+    // In the order in which the values are; one without any is before that which begins at the same place.
     let mut positions: Vec<usize> = (0..reader.tensors().len()).collect();
     let info = |position| reader.tensors().info(position).unwrap();
     positions.sort_by_key(|&position| (reader.tensors().offset(position), info(position).nbytes));

@@ -134,7 +134,7 @@ fn headers_that_break_a_rule_are_refused_at_open() {
     for (name, file, refused) in &rows[..rows.len() - 1] {
         check_refused(name, file, refused);
     }
-    // Zeros behind the last entry are an entry without a name, of no dimension: its size is wrong.
+    // Zeros after the last entry are an entry without a name, of no dimension: its size is wrong.
     let more = &rows[rows.len() - 1].1;
     let error = Reader::from_source(&more[..]).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("tensor entry 2"), "{error}");
@@ -226,7 +226,7 @@ fn what_is_for_verify_opens_and_is_reported() {
         (
             "an index elsewhere",
             changed(|f| {
-                // The metadata takes less than it says on paper: the index stands 64 bytes too late.
+                // The metadata takes less than it says on paper: the index is 64 bytes too late.
                 f.metadata.extend([b' '; 40]);
                 f.metadata_size = Some(u32::try_from(common::METADATA.len()).unwrap());
             }),
@@ -463,7 +463,7 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
 }
 
 /// No digest covers the stored bytes, and a digest of what they expand to has no place in the file: sound content is never called
-/// checked. Content that is not what its own CRC says is refused all the same.
+/// checked. Content that is not what its own CRC says is refused anyway.
 #[test]
 fn checked_reads_of_compressed_content_say_that_there_is_no_hash_or_what_is_damaged() {
     type Checked = Result<Vec<u8>, Error>;
@@ -512,7 +512,7 @@ fn the_memory_of_compressed_content_is_bounded_by_the_limits() {
         };
         let (opened, held) = open(Limits::default());
         assert!(matches!(opened, Ok(1)), "{flag}: {opened:?}");
-        // What it expands to, growing in steps, and a copy of it behind the header.
+        // What it expands to, growing in steps, and a copy of it after the header.
         println!("{flag}: {held} bytes held for {} that become {LEN}", file.len());
         assert!(held < 4 * LEN, "{flag}: {held}");
         let (mut small, mut short) = (Limits::default(), Limits::default());

@@ -72,7 +72,7 @@ fn dtype_name(dtype: DType) -> &'static str {
     dtype.name().strip_prefix("apr_").unwrap_or(dtype.name())
 }
 
-/// That every key of one stands in the other with the same value, but for floats, of which aprender keeps single precision.
+/// That every key of one is in the other with the same value, except for floats, of which aprender keeps single precision.
 fn assert_kept(kept: &Value, expected: &Value, what: &str) {
     for (key, value) in expected.as_object().unwrap() {
         let found = &kept[key];

@@ -1,4 +1,4 @@
-//! APRN: what a file says of itself, one row for each rule, and every byte cut off or flipped.
+//! APRN: what a file says about itself, one row for each rule, and every byte cut off or flipped.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -25,7 +25,7 @@ struct File {
     flags: u8,
     quality: u8,
     reserved: [u8; 9],
-    /// What stands between the payload and the footer.
+    /// What is between the payload and the footer.
     behind: Vec<u8>,
 }
 

@@ -122,7 +122,7 @@ impl State<'_> {
         self.stop(error)
     }
 
-    /// How deep a value may nest that stands inside `levels` containers.
+    /// How deep a value may nest that is inside `levels` containers.
     fn options(&self, levels: u64) -> ParseOptions {
         let depth = self.limits.depth.saturating_sub(levels);
         ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX))

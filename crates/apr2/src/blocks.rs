@@ -12,7 +12,7 @@ use crate::wire;
 
 /// Every block but the last expands to this.
 pub(crate) const BLOCK: u64 = 64 << 10;
-/// The stored size that stands before each block.
+/// The stored size that is before each block.
 pub(crate) const BLOCK_HEADER: u64 = 4;
 /// No block that expands to 65,536 bytes is longer: literals cost one byte in 255, and a few at the end.
 pub(crate) const MAX_BLOCK: u64 = BLOCK + BLOCK / 255 + 16;

@@ -36,7 +36,7 @@ pub(crate) async fn claims(
         return Ok(()); // every read is checked by itself
     }
     let read = wanted.iter().filter_map(|wanted| read(index, wanted));
-    // What stands before the tensors was read when the file was opened.
+    // What is before the tensors was read when the file was opened.
     let head = 0..index.sections().data.offset();
     let read = merged(read.map(|read| read.start.min(end)..read.end.min(end)).chain([head]).collect());
     let nbytes = read.iter().map(|range| range.end - range.start).sum();

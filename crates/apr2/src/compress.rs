@@ -105,7 +105,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Some values of one tensor: whole blocks, but for the last piece.
+/// Some values of one tensor: whole blocks, except for the last piece.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     tensor: usize,
@@ -133,7 +133,7 @@ impl Piece {
 /// A piece that has been compressed.
 pub(crate) struct Done {
     piece: Piece,
-    /// Its blocks, and behind them whatever a buffer that is used again still holds.
+    /// Its blocks, and after them whatever a buffer that is used again still holds.
     pub(crate) bytes: Vec<u8>,
     pub(crate) len: usize,
     crc: Crc,
@@ -153,7 +153,7 @@ struct Writer<'a> {
     work: &'a Execution<'a>,
     /// Where the next byte goes.
     at: u64,
-    /// The CRC of what stands before it.
+    /// The CRC of what is before it.
     crc: Crc,
     /// Where the tensors that are done lie.
     places: Vec<Place>,
@@ -164,7 +164,7 @@ struct Writer<'a> {
 #[derive(Clone, Copy)]
 struct Current {
     start: u64,
-    /// The CRC of what stands before it.
+    /// The CRC of what is before it.
     before: Crc,
     /// The bytes of its blocks so far.
     len: u64,
@@ -301,7 +301,7 @@ impl Compressor {
         };
         let mut len = 0;
         for block in values.chunks(BLOCK_LEN) {
-            // Room for the longest that it can become, behind its length.
+            // Room for the longest that it can become, after its length.
             let end = len + HEADER_LEN + get_maximum_output_size(block.len());
             if bytes.len() < end {
                 bytes.resize(end, 0);

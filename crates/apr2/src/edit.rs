@@ -16,7 +16,7 @@ impl Index {
     /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
     /// they are, and so do their places in the data section.
     ///
-    /// The data section keeps its place if metadata and index end before it; spaces behind the metadata fill them up. Then the file can
+    /// The data section keeps its place if metadata and index end before it; spaces after the metadata fill them up. Then the file can
     /// be changed in place. The CRC of the footer is made of the old one without reading the values: where these are damaged, it still
     /// does not fit them.
     ///
@@ -89,7 +89,7 @@ impl Index {
         let end = HEADER_LEN.saturating_add(metadata.len() as u64).saturating_add(entries.len() as u64);
         let room = old.checked_sub(end).and_then(|room| usize::try_from(room).ok());
         let data_offset = match room {
-            // Readers skip white space behind JSON; what is less than an alignment is the gap before the data.
+            // Readers skip white space after JSON; what is less than an alignment is the gap before the data.
             Some(room) => {
                 let spaces = room - room % 64;
                 metadata.resize(metadata.len().saturating_add(spaces), b' ');
@@ -115,7 +115,7 @@ impl Index {
         Ok(out)
     }
 
-    /// The footer behind the same values and another head.
+    /// The footer after the same values and another head.
     fn footer(&self, source: &impl Source, head: &[u8]) -> Result<[u8; 16], EditError> {
         let data = self.sections.data;
         let old = read(source, data.end()..self.file_len)?;

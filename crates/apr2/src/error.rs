@@ -14,7 +14,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A rule of the format that a file breaks, or that stands in the way of what is to be written.
+/// A rule of the format that a file breaks, or that is in the way of what is to be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

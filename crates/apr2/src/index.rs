@@ -54,7 +54,7 @@ pub struct Index {
     pub(crate) file_len: u64,
     pub(crate) metadata: Metadata,
     pub(crate) tensors: Tensors,
-    /// What a sealed file says of itself.
+    /// What a sealed file says about itself.
     #[cfg(feature = "sign")]
     pub(crate) seal: Option<std::sync::Arc<crate::seal::Section>>,
     /// Why a file that says that it is signed cannot be checked.
@@ -130,7 +130,7 @@ impl Index {
         self.tensors.heap_size()
     }
 
-    /// Where the footer stands.
+    /// Where the footer is.
     pub(crate) fn footer_at(&self) -> u64 {
         match self.generation {
             Generation::Apr1 => self.sections.data.end(),
@@ -301,7 +301,7 @@ impl Tensors {
         Self { table: TensorTable::with_capacity(count), ..Self::default() }
     }
 
-    /// Lists a tensor after checking all that its entry, which stands at byte `at`, claims.
+    /// Lists a tensor after checking all that its entry, which is at byte `at`, claims.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -334,7 +334,7 @@ impl Tensors {
     }
 }
 
-/// What an entry says of a tensor, but for its shape.
+/// What an entry says about a tensor, except for its shape.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a str,

@@ -40,7 +40,7 @@ pub enum Compression {
     /// As they are.
     #[default]
     None,
-    /// In LZ4 blocks, but for tensors that these would not make smaller. Needs the feature `lz4`
+    /// In LZ4 blocks, except for tensors that these would not make smaller. Needs the feature `lz4`
     /// (docs/formats/apr2.md#compression).
     Lz4,
 }
@@ -109,7 +109,7 @@ impl WriteOptions {
         self
     }
 
-    /// Leaves room for that many bytes behind the metadata of each file, as spaces, for edits in place
+    /// Leaves room for that many bytes after the metadata of each file, as spaces, for edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -132,7 +132,7 @@ pub struct Plan {
     pub(crate) metadata: Vec<u8>,
     pub(crate) index_len: u32,
     pub(crate) data_offset: u32,
-    /// Where the footer stands without compression.
+    /// Where the footer is without compression.
     pub(crate) data_end: u64,
     pub(crate) keep_raw: BTreeSet<usize>,
 }
@@ -160,7 +160,7 @@ impl Plan {
             index_len = index_len.saturating_add(list(&mut table, number, &spec)?);
         }
         let mut metadata = encode(metadata)?;
-        // Readers skip white space behind JSON.
+        // Readers skip white space after JSON.
         let len = (metadata.len() as u64).saturating_add(options.reserve);
         let len = section_len("metadata", len)?;
         metadata.resize(usize::try_from(len).unwrap_or(metadata.len()), b' ');
@@ -243,7 +243,7 @@ impl Plan {
     }
 }
 
-/// No file ends beyond this; the footer still fits behind it.
+/// No file ends beyond this; the footer still fits after it.
 const MAX_LEN: u64 = (1 << 63) - FOOTER_LEN;
 
 /// Checks one tensor, lists it, and returns the length of its entry.

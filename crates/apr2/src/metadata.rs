@@ -51,7 +51,7 @@ impl Metadata {
         object.into()
     }
 
-    /// Parses the section, which stands at byte `at` of the file.
+    /// Parses the section, which is at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         Ok(Self(JsonObject::parse(text, at, ParseOptions::new().with_max_depth(depth))?))
@@ -85,7 +85,7 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
-    /// What stands under `architecture`: an object, as the specification shows it, or a string, as the tools of aprender
+    /// What is under `architecture`: an object, as the specification shows it, or a string, as the tools of aprender
     /// write it (docs/formats/apr2.md#metadata).
     ///
     /// # Errors

@@ -59,7 +59,7 @@ fn told(index: &Index, position: usize, error: Error) -> Error {
     sealed(error, position, name)
 }
 
-/// The values of a tensor; borrowed where they stand in memory as they are.
+/// The values of a tensor; borrowed where they are in memory as they are.
 pub(crate) async fn read<'s, S: Fetch>(
     index: &Index,
     section: &Section,

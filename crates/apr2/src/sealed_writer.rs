@@ -219,7 +219,7 @@ struct Writer<'a> {
     sink: &'a dyn Sink,
     /// Where the next byte goes.
     at: u64,
-    /// The CRC of what stands before it.
+    /// The CRC of what is before it.
     crc: Crc,
 }
 

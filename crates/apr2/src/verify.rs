@@ -214,7 +214,7 @@ fn footer_place(index: &Index, found: &mut Vec<String>) {
         let ends = index.tensors.all_stored().filter(|stored| with_empty || stored.len > 0);
         ends.map(|stored| stored.end()).max().unwrap_or(data.offset())
     };
-    // An empty tensor may stand behind the last byte, and a writer may have gone there or not.
+    // An empty tensor may be after the last byte, and a writer may have gone there or not.
     if data.end() != last(false) && data.end() != last(true) {
         let what = format!("does not follow the last tensor byte, which is before byte {}", last(false));
         found.push(finding(&Part::new("footer"), data.end(), what));

@@ -1,4 +1,4 @@
-//! The records as they stand in the file, decoded and encoded side by side.
+//! The records as they are in the file, decoded and encoded side by side.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ impl Flags {
         Self(0)
     }
 
-    /// All bits, as they stand in the file.
+    /// All bits, as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -202,7 +202,7 @@ pub(crate) struct Entry<'a, D> {
 }
 
 impl<'a> Entry<'a, ()> {
-    /// Decodes the entry that the cursor, which names the record, stands at.
+    /// Decodes the entry that the cursor, which names the record, is at.
     #[inline]
     pub(crate) fn decode(
         c: &mut Cursor<'a>,

@@ -11,7 +11,7 @@ use crate::layout::{Compression, Plan};
 use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};
 use crate::written::{Place, Written, put};
 
-/// Metadata begins right behind the header.
+/// Metadata begins right after the header.
 const METADATA_OFFSET: u32 = 32;
 /// The index is written in pieces of about this size.
 const INDEX_PIECE: usize = 1 << 20;

@@ -434,7 +434,7 @@ fn claims_are_not_allocated_for() {
     }
 }
 
-/// A file of 100 GB and more: what stands in `pieces`, and zeros.
+/// A file of 100 GB and more: what is in `pieces`, and zeros.
 struct Sparse {
     len: u64,
     pieces: Vec<(u64, Vec<u8>)>,

@@ -387,7 +387,7 @@ fn passphrases_that_cost_too_much_are_not_tried() {
     assert!(matches!(&*seal(Argon2Caps { memory: 1023, ..caps }), "SealLimit"));
     assert!(matches!(&*seal(Argon2Caps { passes: 1, ..caps }), "SealLimit"));
     assert!(matches!(&*seal(Argon2Caps { work: 2047, ..caps }), "SealLimit"));
-    // 4 TiB: nothing is allocated for it. The numbers stand behind type, length and salt.
+    // 4 TiB: nothing is allocated for it. The numbers are after type, length and salt.
     let slot = bytes.len() - 64 - 64 - 88;
     let mut hostile = bytes.clone();
     hostile[slot + 16..slot + 20].copy_from_slice(&u32::MAX.to_le_bytes());

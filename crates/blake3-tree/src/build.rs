@@ -5,7 +5,7 @@ use blake3::hazmat::ChainingValue;
 use crate::page::Page;
 use crate::shape::{Node, PARENT, Shape, split};
 
-/// What a piece of a file says of the tree. Pieces can be looked at in any order, by several threads.
+/// What a piece of a file says about the tree. Pieces can be looked at in any order, by several threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     node: Node,
@@ -24,13 +24,13 @@ impl Branch {
         Some(Self { node, value, parents })
     }
 
-    /// Where [`parents`](Self::parents) stand in the outboard.
+    /// Where [`parents`](Self::parents) are in the outboard.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.node.number * PARENT as u64
     }
 
-    /// The parents within the piece, as they stand in the outboard.
+    /// The parents within the piece, as they are in the outboard.
     #[must_use]
     pub fn parents(&self) -> &[u8] {
         &self.parents
@@ -90,7 +90,7 @@ impl Builder {
         Self { shape, waiting: Vec::new(), next: 0 }
     }
 
-    /// Takes the next piece, and gives the parents above pieces that are known by it, each with where it stands in the
+    /// Takes the next piece, and gives the parents above pieces that are known by it, each with where it is in the
     /// outboard. A piece that is not the next one is ignored: then there will be no hash.
     pub fn push(&mut self, branch: &Branch) -> Vec<(u64, [u8; PARENT])> {
         let mut known = Vec::new();

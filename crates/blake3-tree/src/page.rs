@@ -24,7 +24,7 @@ pub enum Mismatch {
     },
     /// A parent in the outboard is not one of this file.
     Parent {
-        /// Where it stands in the outboard, in bytes.
+        /// Where it is in the outboard, in bytes.
         at: u64,
         /// Where the bytes that it is over begin in the file.
         over: u64,
@@ -154,7 +154,7 @@ impl Page {
         if self.around(&range) != range {
             return Err(Mismatch::Groups { at, len });
         }
-        // What is empty has nothing to check, but for an empty file.
+        // What is empty has nothing to check, except for an empty file.
         if bytes.is_empty() && !self.shape.is_empty() {
             return Ok(());
         }

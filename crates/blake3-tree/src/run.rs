@@ -79,7 +79,7 @@ impl Run {
         self.push(total, (start, len, chaining_value(start, bytes)));
     }
 
-    /// The next subtree; two neighbours become one, but for the two that make the root.
+    /// The next subtree; two neighbours become one, except for the two that make the root.
     fn push(&mut self, total: u64, (mut start, mut len, mut value): (u64, u64, ChainingValue)) {
         while let Some(&(left_start, left_len, left)) = self.trees.last()
             && left_len == len
@@ -154,7 +154,7 @@ pub fn subtree_len(at: u64, most: u64) -> u64 {
     if at == 0 { fits } else { fits.min(1 << at.trailing_zeros()) }
 }
 
-/// The chaining value of a subtree: of chunks, complete but for the last of the input.
+/// The chaining value of a subtree: of chunks, complete except for the last of the input.
 ///
 /// `at` is a multiple of the subtree's length rounded up to a power of two chunks, as [`subtree_len`] gives it and
 /// [`Run`] keeps it, unless runs are joined that are no neighbours: then the hash is one that nothing has. So the assertions of

@@ -1,4 +1,4 @@
-//! The shape of a tree: which parents there are over a file of some length, and where they stand in an outboard.
+//! The shape of a tree: which parents there are over a file of some length, and where they are in an outboard.
 
 use std::ops::Range;
 

@@ -153,7 +153,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The bytes of the outboard that are needed next: those of the way to the page that stand together. `None` once the
+    /// The bytes of the outboard that are needed next: those of the way to the page that are together. `None` once the
     /// page is known.
     #[must_use]
     pub fn need(&self) -> Option<Range<u64>> {

@@ -96,7 +96,7 @@ fn digits<const N: usize>(bytes: &[u8], d: f32, out: &mut [f32]) {
     let powers = [1_u8, 3, 9, 27, 81];
     for (out, power) in out.as_chunks_mut::<N>().0.iter_mut().zip(powers) {
         for (out, byte) in out.iter_mut().zip(bytes) {
-            // What lies behind the digits before this one, and three times that: its whole part is the digit.
+            // What lies after the digits before this one, and three times that: its whole part is the digit.
             let fraction = byte.wrapping_mul(power);
             let digit = (u16::from(fraction) * 3) >> 8;
             *out = d * (i32::from(digit) - 1) as f32;

@@ -10,7 +10,7 @@ pub(super) static IQ2_S: [[u8; 8]; 1024] = points(&IQ2_S_POINTS, [8, 25, 43]);
 pub(super) static IQ3_XXS: [[u8; 4]; 256] = points(&IQ3_XXS_POINTS, [4, 12, 20, 28, 36, 44, 52, 62]);
 pub(super) static IQ3_S: [[u8; 4]; 512] = points(&IQ3_S_POINTS, [1, 3, 5, 7, 9, 11, 13, 15]);
 
-/// Also the points of IQ1_M. The levels are -1, 0 and 1, and stand here one higher.
+/// Also the points of IQ1_M. The levels are -1, 0 and 1, and are here one higher.
 pub(super) static IQ1: [[u8; 8]; 2048] = points(&IQ1_POINTS, [0, 1, 2]);
 
 #[allow(

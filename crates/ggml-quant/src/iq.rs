@@ -247,7 +247,7 @@ fn signed(d: f32, point: &[u8; 8], signs: u8, out: &mut [f32; 8]) {
 /// `d * (level ± 1/8)` of a point of IQ1.
 #[inline]
 fn shifted(d: f32, point: usize, is_down: bool, out: &mut [f32; 8]) {
-    // The levels stand in the grid one higher. A table, because a branch would be guessed wrongly every other time.
+    // The levels are in the grid one higher. A table, because a branch would be guessed wrongly every other time.
     let delta = pick(&[-0.875, -1.125], usize::from(is_down));
     for (out, &level) in out.iter_mut().zip(pick(&grids::IQ1, point)) {
         *out = d * (f32::from(level) + delta);

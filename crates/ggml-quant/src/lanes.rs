@@ -154,7 +154,7 @@ impl Neg for Lanes {
     }
 }
 
-/// Turns eight sub-blocks of `N` elements, one behind the other, into their elements.
+/// Turns eight sub-blocks of `N` elements, one after the other, into their elements.
 #[inline]
 pub(crate) fn by_element<const N: usize>(values: &[f32]) -> [Lanes; N] {
     let mut out = [Lanes::ZERO; N];
@@ -168,7 +168,7 @@ pub(crate) fn by_element<const N: usize>(values: &[f32]) -> [Lanes; N] {
     out
 }
 
-/// Codes of the elements of eight sub-blocks as bytes, one sub-block behind the other.
+/// Codes of the elements of eight sub-blocks as bytes, one sub-block after the other.
 #[inline]
 pub(crate) fn by_lane<const N: usize>(codes: &[Lanes; N], out: &mut [u8]) {
     for (lane, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {

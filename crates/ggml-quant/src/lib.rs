@@ -1,7 +1,7 @@
 //! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
 //!
 //! Every type is decoded, and some are encoded ([`can_encode`]). Results equal those of the Python package `gguf` 0.19
-//! (`gguf.quants`), and of ggml's plain C where that package has none, bit for bit but for the payload and sign of a
+//! (`gguf.quants`), and of ggml's plain C where that package has none, bit for bit except for the payload and sign of a
 //! NaN, which no processor promises. All functions use one thread; blocks are independent of each other, so a caller
 //! with more threads hands each of them a run of whole blocks.
 //!
@@ -137,7 +137,7 @@ pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32])
     Ok(())
 }
 
-/// The values of a tensor as `f64`: exact but for 64-bit integers beyond 2^53.
+/// The values of a tensor as `f64`: exact except for 64-bit integers beyond 2^53.
 ///
 /// # Errors
 ///

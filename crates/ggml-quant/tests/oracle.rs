@@ -121,7 +121,7 @@ fn rows(random: &mut Random) -> Vec<[f32; 256]> {
 
 #[test]
 fn k_quants_are_encoded_as_by_ggml() {
-    // Where the scales in f16 stand in a block.
+    // Where the scales in f16 are in a block.
     let types: [(DType, &[usize]); 3] = [(DType::Q4K, &[0, 2]), (DType::Q5K, &[0, 2]), (DType::Q6K, &[208])];
     let folder = tempfile::tempdir().unwrap();
     let rows = rows(&mut Random(42));

@@ -16,7 +16,7 @@ impl Index {
     /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The
     /// values stay as they are, and so do their places, counted from where they begin.
     ///
-    /// They begin right behind the records, at a multiple of the alignment. So the file can be changed in place if the records end
+    /// They begin right after the records, at a multiple of the alignment. So the file can be changed in place if the records end
     /// before the same multiple; a string under [`PADDING`](crate::PADDING) among the metadata is made as long as that takes.
     ///
     /// # Errors

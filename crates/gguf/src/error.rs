@@ -63,7 +63,7 @@ pub enum Fault {
     /// A key that every file of a split has is missing, or is no number.
     #[error("every file of a split has the number {0}")]
     SplitKey(&'static str),
-    /// What a file of a split says of the split is not what its name or the other files say.
+    /// What a file of a split says about the split is not what its name or the other files say.
     #[error("is {found}, where {expected} is expected")]
     SplitDisagrees {
         /// What it says.

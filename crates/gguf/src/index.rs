@@ -24,15 +24,15 @@ pub struct Index {
     file_len: u64,
 }
 
-/// What has been read of a file: all that stands before the data.
+/// What has been read of a file: all that is before the data.
 pub(crate) struct Listing {
     pub(crate) file_len: u64,
     pub(crate) version: u32,
     pub(crate) is_big_endian: bool,
     pub(crate) metadata: Metadata,
-    /// Where `general.alignment` stands, if it does.
+    /// Where `general.alignment` is, if it is there.
     pub(crate) alignment_at: u64,
-    /// Where the keys of a split stand, if they do.
+    /// Where the keys of a split are, if they are there.
     pub(crate) split_at: [u64; 3],
     /// Offsets count from the start of the data.
     pub(crate) tensors: TensorTable,
@@ -90,8 +90,8 @@ impl Index {
         self.version
     }
 
-    /// Whether the numbers of the file stand with their most significant byte first. Metadata and values are given
-    /// little-endian all the same.
+    /// Whether the numbers of the file are with their most significant byte first. Metadata and values are given
+    /// little-endian anyway.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian
@@ -121,7 +121,7 @@ impl Index {
         self.metadata.get("split.count").is_some_and(|count| !matches!(count.as_u64(), Some(0 | 1)))
     }
 
-    /// A key that files of a split have, where it stands, and its number.
+    /// A key that files of a split have, where it is, and its number.
     pub(crate) fn split_key(&self, which: usize) -> (Part, u64, Option<u64>) {
         let key = wire::SPLIT.get(which).copied().unwrap_or_default();
         let entry = self.metadata.keys().position(|other| other == key).map(|number| number as u64);

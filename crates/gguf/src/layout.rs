@@ -15,7 +15,7 @@ use crate::wire;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// What stands before the values and their first padding.
+    /// What is before the values and their first padding.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) file_len: u64,

@@ -36,9 +36,9 @@ pub struct IndexParser {
     token_end: u64,
     version: u32,
     is_big_endian: bool,
-    /// Where the key of the alignment stands, if it does.
+    /// Where the key of the alignment is, if it is there.
     alignment_at: u64,
-    /// Where the keys of a split stand, if they do.
+    /// Where the keys of a split are, if they are there.
     split_at: [u64; 3],
     entries_left: u64,
     tensors_left: u64,

@@ -140,7 +140,7 @@ fn values(index: &Index) -> Vec<String> {
     odd.chain(replaced).map(|(key, why)| format!("{}: {why}", Part::named("metadata", key))).collect()
 }
 
-/// GGUF, "File Structure": padding is zero, before the data and behind each tensor up to the next multiple of the alignment.
+/// GGUF, "File Structure": padding is zero, before the data and after each tensor up to the next multiple of the alignment.
 /// Also returns how many bytes of it there are.
 async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (Vec<String>, u64) {
     let (mut findings, mut looked_at) = (Vec::new(), 0);

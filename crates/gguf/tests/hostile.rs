@@ -1,4 +1,4 @@
-//! Files that break one rule each: what is said of them and where, and every way to cut a file short.
+//! Files that break one rule each: what is said about them and where, and every way to cut a file short.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use testkit::{CountingAllocator, CountingSource, FaultySource, patched, peak};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// One entry, one tensor of two bytes, which stands at byte 96.
+/// One entry, one tensor of two bytes, which is at byte 96.
 fn good() -> Gguf {
     Gguf::new().entry("k", 4, &[1, 0, 0, 0]).tensor("w", 24, &[2], &[1, 2])
 }
@@ -334,7 +334,7 @@ fn a_file_that_is_cut_short_is_refused_wherever() {
     }
 }
 
-/// Every byte of what stands before the data, replaced by some others: an error or an index, the same by ranges.
+/// Every byte of what is before the data, replaced by some others: an error or an index, the same by ranges.
 #[test]
 fn a_damaged_listing_is_read_or_refused() {
     let file = good().entry("list", 9, &array(9, &[array(8, &[string("a")]), array(2, &[vec![1, 2]])]));

@@ -132,7 +132,7 @@ proptest! {
         let mut tensors: Vec<Tensor> = tensors.into_iter().map(|(key, tensor)| (key, tensor.1, tensor.2, tensor.3)).collect();
         tensors.sort_by(|a, b| b.0.cmp(&a.0));
         let file = build(&metadata, &tensors, alignment, version);
-        // An empty tensor behind all others stands where the padding ends.
+        // An empty tensor after all others is where the padding ends.
         let bytes = file.data(&[0; 4096]).build();
         let mut expected = Object::new();
         expected.extend(alignment.map(|n| ("general.alignment".to_owned(), Value::from(n))));

@@ -8,7 +8,7 @@ pub enum Checksum {
     /// CRC-32 (IEEE) of header and records with the checksum field taken as zero: the document's literal reading.
     #[default]
     Crc32,
-    /// CRC-32C (Castagnoli) of everything from behind the checksum field to the last record: what magnetron writes.
+    /// CRC-32C (Castagnoli) of everything from after the checksum field to the last record: what magnetron writes.
     Crc32c,
 }
 

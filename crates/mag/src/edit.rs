@@ -16,7 +16,7 @@ use crate::version::Version;
 
 impl Index {
     /// What becomes of the file with other names for some tensors, by their positions, and other metadata if they are given. The values stay as
-    /// they are; the checksum of version 1 is made anew, of the kind that the file has.
+    /// they are; the checksum of version 1 is made again, of the kind that the file has.
     ///
     /// The values keep their places if the records, or the manifest of version 0.3, end before they begin. Then the file can be changed
     /// in place.
@@ -80,7 +80,7 @@ impl Index {
         let mut head = v1::records::encode(&tensors, numbers, self.checksum.unwrap_or_default())?;
         let known = head.len() as u64;
         let mut file = NewFile::new();
-        // What stands between records and values is the writer's, up to the first multiple of 64.
+        // What is between records and values is the writer's, up to the first multiple of 64.
         let filled = if shift > 0 { start } else { start.min(self.index_end.max(known)) };
         let filled = align_up(filled, v1::wire::ALIGNMENT).unwrap_or(filled).min(start);
         head.resize(usize::try_from(filled).unwrap_or(head.len()).max(head.len()), v1::wire::FILL);

@@ -42,7 +42,7 @@ pub enum Fault {
     Mark {
         /// The mark.
         expected: &'static str,
-        /// What stands there.
+        /// What is there.
         found: [u8; 4],
     },
     /// More strings than a pool of version 0.1 or 0.2 has.
@@ -134,7 +134,7 @@ pub enum Fault {
     #[error("has {0} bytes; MAG keys have at most 65,535")]
     KeyLength(u64),
     /// The checksum is neither of the two that writers use; with [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) the
-    /// file opens all the same.
+    /// file opens anyway.
     #[error(
         "is {stored:#010x}, but the records give {crc32:#010x} (CRC-32) or {crc32c:#010x} (CRC-32C): the file is damaged"
     )]
@@ -147,7 +147,7 @@ pub enum Fault {
         crc32c: u32,
     },
     /// The CRC-32C of a snapshot does not match; with [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) the file opens
-    /// all the same.
+    /// anyway.
     #[error("is {stored:#010x}, but the descriptors give {computed:#010x} (CRC-32C): the file is damaged")]
     Crc32c {
         /// What the header says.

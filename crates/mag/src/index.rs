@@ -59,7 +59,7 @@ impl Index {
         if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }
     }
 
-    /// What version 0.3 says of the file: when it was written, and by which magnetron.
+    /// What version 0.3 says about the file: when it was written, and by which magnetron.
     #[cfg(feature = "v0_3")]
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
@@ -73,8 +73,8 @@ impl Index {
         self.checksum
     }
 
-    /// Whether values stand in the file with their most significant byte first, as version 0.3 allows. They are read
-    /// little-endian all the same.
+    /// Whether values are in the file with their most significant byte first, as version 0.3 allows. They are read
+    /// little-endian anyway.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian

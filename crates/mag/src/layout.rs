@@ -22,10 +22,10 @@ use crate::{dtypes, v1};
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// What stands before the values.
+    /// What is before the values.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
-    /// What stands between the values.
+    /// What is between the values.
     pub(crate) fill: u8,
     pub(crate) file_len: u64,
 }
@@ -167,7 +167,7 @@ pub(crate) fn check_key(key: &str) -> Result<(), Fault> {
     }
 }
 
-/// Where a tensor without bytes stands.
+/// Where a tensor without bytes is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Empty {
     /// At the next aligned position, which may be the file's end.

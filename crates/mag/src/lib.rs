@@ -5,8 +5,8 @@
 //! versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
 //!
 //! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a
-//! multiple of 64 bytes. All numbers are little-endian. In version 0.3 a manifest in JSON stands in place of the records, with any
-//! metadata (and [`Manifest`]), values stand at multiples of 4,096, and there is no checksum.
+//! multiple of 64 bytes. All numbers are little-endian. In version 0.3 a manifest in JSON is in place of the records, with any
+//! metadata (and [`Manifest`]), values are at multiples of 4,096, and there is no checksum.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0

@@ -36,7 +36,7 @@ enum State {
 
 impl IndexParser {
     /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that does not match its checksum is
-    /// indexed all the same.
+    /// indexed anyway.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, state: State::Begin }

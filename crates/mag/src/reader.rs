@@ -21,7 +21,7 @@ modelfmt_core::reader! {
 }
 
 impl OpenOptions {
-    /// Opens a file whose checksum does not match, to see what is left of it. `verify` reports it all the same.
+    /// Opens a file whose checksum does not match, to see what is left of it. `verify` reports it anyway.
     #[must_use]
     pub fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.shared = self.shared.ignore_checksum(ignore);

@@ -85,7 +85,7 @@ impl<'a> Layout<'a> {
         let is_v1 = self.index.version() == Version::V1;
         for (position, extent) in self.extents.iter().enumerate() {
             let (part, offset) = (|| self.part(position), extent.offset());
-            // From 0.1 on, an empty tensor stands where the one before it ends (docs/formats/mag.md#places-of-tensors).
+            // From 0.1 on, an empty tensor is where the one before it ends (docs/formats/mag.md#places-of-tensors).
             if !offset.is_multiple_of(alignment) && (is_v1 || !extent.is_empty()) {
                 found.push(format!(
                     "{} at byte {offset}: the offset is not a multiple of {alignment}",
@@ -132,17 +132,17 @@ impl<'a> Layout<'a> {
         ends.max().unwrap_or_default().max(self.index.data.offset())
     }
 
-    /// Bytes behind the values that cannot be padding.
+    /// Bytes after the values that cannot be padding.
     fn trailing(&self) -> Option<String> {
         let (end, data) = (self.end(), self.index.data);
         let more = data.end().saturating_sub(end);
-        // Readers of 0.3 allow for padding behind the last tensor.
+        // Readers of 0.3 allow for padding after the last tensor.
         let allowed = if self.index.version() == Version::V0_3 { PAGE } else { 1 };
         (more >= allowed)
             .then(|| format!("values at byte {end}: {more} bytes behind the last tensor belong to none"))
     }
 
-    /// What stands between parts is zero.
+    /// What is between parts is zero.
     async fn padding(&self, source: &impl Fetch) -> Vec<String> {
         let mut found = Vec::new();
         let (index, alignment) = (self.index, self.alignment());

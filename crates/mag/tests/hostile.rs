@@ -20,7 +20,7 @@ use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
 
-/// Where the parts of [`good`] stand.
+/// Where the parts of [`good`] are.
 const ENTRY_N: usize = 24;
 const ENTRY_M: usize = 41;
 const TENSOR_A: usize = 58;
@@ -58,7 +58,7 @@ fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
     in_memory
 }
 
-/// The fault and where it stands.
+/// The fault and where it is.
 fn malformed(file: &[u8]) -> (u64, Fault) {
     match open(file) {
         Err(Error::Malformed { at, fault, .. }) => (at, fault),
@@ -276,7 +276,7 @@ fn counts_beyond_the_file_allocate_nothing() {
     }
 }
 
-/// A source that claims to be vast and is zero behind its first bytes: a sparse file.
+/// A source that claims to be vast and is zero after its first bytes: a sparse file.
 struct Sparse(Vec<u8>);
 
 impl Source for Sparse {

@@ -24,7 +24,7 @@ use testkit::{CountingSource, bounded, patched, peak};
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
 
-/// Everything that a manifest needs, but for the tensors.
+/// Everything that a manifest needs, except for the tensors.
 const FRONT: &str = r#""manifest_ver":1,"timestamp":"t","magnetron_ver":"0.2.2","snapshot_ver":"0.3.0","usr_metadata":{"k":NaN}"#;
 const A: &str = r#""a":{"shape":[2,3],"dtype":"float32","dtype_id":0,"offset":0,"nbytes":24}"#;
 const B: &str = r#""b":{"shape":[4],"dtype":"int16","dtype_id":8,"offset":4096,"nbytes":8}"#;

@@ -79,7 +79,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Object, check
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
 }
 
-/// What the document says of the bytes, looked at without our reader's help.
+/// What the document says about the bytes, looked at without our reader's help.
 fn laid_out_as_documented(file: &[u8], tensors: &[Tensor], metadata: &Object, checksum: Checksum) {
     let keys: usize = metadata.iter().map(|(key, _)| 16 + key.len()).sum();
     let records = |t: &Tensor| 24 + 8 * t.shape.len().max(1) + t.name.len();

@@ -18,7 +18,7 @@ use testkit::{CountingSource, bounded, patched, peak};
 #[global_allocator]
 static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
 
-/// Where the parts of [`good`] stand.
+/// Where the parts of [`good`] are.
 const COUNT: usize = 36;
 const OFFSETS: usize = 40;
 const TEXT: usize = 52;
@@ -235,7 +235,7 @@ fn every_limit_can_be_lowered() {
     }
 }
 
-/// A source that gives only what is asked for, and a file whose descriptors go on long behind the first piece.
+/// A source that gives only what is asked for, and a file whose descriptors go on long after the first piece.
 #[test]
 fn long_files_are_read_once_and_a_little_more() {
     let count = 60_000u32;

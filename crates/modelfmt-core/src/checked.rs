@@ -207,7 +207,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
             return Ok(None);
         };
         let whole = offset..offset.saturating_add(stored_nbytes);
-        // A tensor may have bytes behind its values, which its digest covers.
+        // A tensor may have bytes after its values, which its digest covers.
         Ok(Some(if encoding == Encoding::Raw { self.within(whole, range) } else { whole }))
     }
 
@@ -225,7 +225,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
         Err(Error::NoHash { name: self.info.name.to_owned() })
     }
 
-    /// From memory, without a copy if the values stand there as they are.
+    /// From memory, without a copy if the values are there as they are.
     async fn in_memory(
         &self,
         all: &'s [u8],

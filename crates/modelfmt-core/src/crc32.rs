@@ -35,7 +35,7 @@ impl Crc {
     /// needed. Of a `whole` that was wrong, what comes out is wrong too.
     #[must_use]
     pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
-        // CRCs are linear: what the bytes in front add to that of the whole does not depend on those behind.
+        // CRCs are linear: what the bytes in front add to that of the whole does not depend on those after.
         let shifted = |front: Self| front.then(Self { value: 0, len }).value;
         whole ^ shifted(self) ^ shifted(by)
     }

@@ -1,4 +1,4 @@
-//! A bounds-checked reader of numbers and text that knows where in the file it stands.
+//! A bounds-checked reader of numbers and text that knows where in the file it is.
 
 use crate::error::{CommonError, CommonFault, Part};
 
@@ -14,7 +14,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor over `bytes`, which stand at byte `base` of the file.
+    /// A cursor over `bytes`, which are at byte `base` of the file.
     #[must_use]
     pub const fn new(bytes: &'a [u8], base: u64) -> Self {
         Self { bytes, pos: 0, base, record: "file", entry: None, is_big_endian: false }
@@ -31,7 +31,7 @@ impl<'a> Cursor<'a> {
         self.entry = entry;
     }
 
-    /// Where in the file the next byte stands.
+    /// Where in the file the next byte is.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.base.saturating_add(self.pos as u64)

@@ -176,7 +176,7 @@ pub enum CommonError {
     Malformed {
         /// What is wrong.
         part: Part,
-        /// Where it stands.
+        /// Where it is.
         at: u64,
         /// The rule that it breaks.
         fault: CommonFault,
@@ -258,7 +258,7 @@ pub enum Error<F> {
     Malformed {
         /// What is wrong.
         part: Part,
-        /// Where it stands.
+        /// Where it is.
         at: u64,
         /// The rule that it breaks.
         fault: F,

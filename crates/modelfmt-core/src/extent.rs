@@ -12,7 +12,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The `len` bytes from `offset`, if they lie within the first `end` bytes. An empty range may stand at the end.
+    /// The `len` bytes from `offset`, if they lie within the first `end` bytes. An empty range may be at the end.
     ///
     /// # Errors
     /// [`CommonFault::OutOfBounds`] if they do not.

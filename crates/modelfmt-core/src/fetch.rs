@@ -314,7 +314,7 @@ fn one_piece<C: Scan>(
 /// Runs a future that never waits, as any over a [`Source`] is.
 ///
 /// # Errors
-/// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits all the same.
+/// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits anyway.
 pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T, Error<F>> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -334,7 +334,7 @@ pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 impl Execution<'_> {
-    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says of each to `take`, in order.
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says about each to `take`, in order.
     /// `look` is given the piece's offset in the source and its bytes.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a format says of its files, for every reader.
+//! What a format says about its files, for every reader.
 
 use std::future::{Future, ready};
 use std::io;
@@ -20,9 +20,9 @@ use crate::report::{Report, VerifyLevel};
 use crate::table::{Encoding, Location, TensorTable};
 use crate::value::{Object, Value};
 
-/// What a format says of one of its files: everything but the values. [`Reader`](crate::Reader) adds a source, and serves the rest.
+/// What a format says about one of its files: everything but the values. [`Reader`](crate::Reader) adds a source, and serves the rest.
 ///
-/// The provided methods fit formats whose values stand in the file as they are.
+/// The provided methods fit formats whose values are in the file as they are.
 pub trait FileIndex: Sized {
     /// The rules of the format.
     type Fault: crate::error::Fault;
@@ -55,13 +55,13 @@ pub trait FileIndex: Sized {
         Some(Location { encoding, ..location })
     }
 
-    /// Whether values stand in the file with their most significant byte first. They are read little-endian all the same.
+    /// Whether values are in the file with their most significant byte first. They are read little-endian anyway.
     fn is_big_endian(&self) -> bool {
         false
     }
 
     /// The values of the tensor at a position, decompressed on as many threads as `work` says (without it: as its size
-    /// deserves); borrowed if the source is in memory and they stand in it as they are.
+    /// deserves); borrowed if the source is in memory and holds them in this form.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if they do not decompress.
@@ -107,7 +107,7 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// A range of the bytes of the tensor at a position; borrowed if the source is in memory and they stand in it as they
+    /// A range of the bytes of the tensor at a position; borrowed if the source is in memory and they are in it as they
     /// are.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ pub trait FileIndex: Sized {
     ) -> impl Future<Output = Report>;
 }
 
-/// The tensor at a position, and the bytes that it takes in a file where values stand as they are.
+/// The tensor at a position, and the bytes that it takes in a file where values are as they are.
 fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, Extent), Error<I::Fault>> {
     let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
     let offset =

@@ -1,6 +1,6 @@
 //! How model files are read and written, whatever their format: where bytes come from ([`Source`],
 //! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`author`],
-//! [`Limits`]) and read ([`Reader`], [`SetReader`]), and what can be said of one ([`Error`], [`Report`]).
+//! [`Limits`]) and read ([`Reader`], [`SetReader`]), and what can be said about one ([`Error`], [`Report`]).
 //!
 //! What a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]) comes from the crate `tensor-core`, which is re-exported
 //! here.

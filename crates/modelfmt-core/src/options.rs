@@ -29,7 +29,7 @@ impl OpenOptions {
     }
 
     /// Opens a file even if a checksum that its format looks at on opening (MAG's) does not match, to see what is left of
-    /// it. `verify` reports it all the same.
+    /// it. `verify` reports it anyway.
     #[must_use]
     pub const fn ignore_checksum(mut self, ignore: bool) -> Self {
         self.ignore_checksum = ignore;

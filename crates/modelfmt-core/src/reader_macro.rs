@@ -256,7 +256,7 @@ macro_rules! reader {
             }
 
             /// A part of the tensor of that name by its positions in each dimension: borrowed from a source in memory if its values
-            /// stand there one after the other, else read, with little of the rest of the tensor.
+            /// are there one after the other, else read, with little of the rest of the tensor.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::Slice`]($crate::Error::Slice) if the slice does not fit the tensor.

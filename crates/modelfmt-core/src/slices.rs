@@ -11,7 +11,7 @@ use crate::reader::Reader;
 use crate::source::Source;
 
 impl<I: FileIndex, S: Source> Reader<I, S> {
-    /// A part of the tensor of that name: borrowed from a source in memory if its values stand there one after the other, else
+    /// A part of the tensor of that name: borrowed from a source in memory if its values are there one after the other, else
     /// read, with little of the rest of the tensor. Of a compressed tensor only the blocks that hold some of it are decoded.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ impl Encoding {
         }
     }
 
-    /// Whether the values have to be decompressed or decrypted, so that they stand nowhere in the file as they are.
+    /// Whether the values have to be decompressed or decrypted, so that they are nowhere in the file as they are.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         matches!(self, Self::Lz4 | Self::Zstd | Self::Encrypted)
@@ -257,7 +257,7 @@ impl TensorTable {
         self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
     }
 
-    /// Where the values of the tensor at a position lie, in a file where they stand as they are.
+    /// Where the values of the tensor at a position lie, in a file where they are as they are.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let entry = self.entries.get(position)?;
@@ -266,7 +266,7 @@ impl TensorTable {
         Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
     }
 
-    /// The bytes that the values of the tensor at a position take, in a file of `file_len` bytes where they stand as they
+    /// The bytes that the values of the tensor at a position take, in a file of `file_len` bytes where they are as they
     /// are; `None` if there is none there, it has no data, or they would not lie within the file.
     #[must_use]
     pub fn extent(&self, position: usize, file_len: u64) -> Option<Extent> {

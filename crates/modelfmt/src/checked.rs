@@ -1,4 +1,4 @@
-//! Values that are read to be written again, checked by whatever their own file says of them.
+//! Values that are read to be written again, checked by whatever their own file says about them.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are.
+    /// Bytes of a tensor's values without a copy, if the file is in memory and holds them in this form.
     pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
         let (at, bytes) = self.model.borrow(position, range)?;
         if self.claims.is_empty() {

@@ -47,7 +47,7 @@ pub enum Error {
         #[source]
         error: AnyWriteError,
     },
-    /// The bytes of a file are not what the file itself says of them. Nothing has been written.
+    /// The bytes of a file are not what the file itself says about them. Nothing has been written.
     #[error("{}", self.in_words(&Own))]
     Damaged {
         /// The file.
@@ -63,7 +63,7 @@ pub enum Error {
         path: PathBuf,
         /// What it looks like, or what was expected.
         hint: &'static str,
-        /// Whether it holds a model all the same, or stands for one: of a format that is recognised and not read.
+        /// Whether it holds a model anyway, or stands for one: of a format that is recognised and not read.
         is_model: bool,
     },
     /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.

@@ -317,7 +317,7 @@ impl Model {
         })
     }
 
-    /// Where a config.json may stand, for a model in a folder.
+    /// Where a config.json may be, for a model in a folder.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn config(&self) -> Option<PathBuf> {
         self.on_disk.as_ref().map(|index| index.with_file_name("config.json"))
@@ -330,7 +330,7 @@ impl Model {
     }
 
     /// What it must be, if it was [opened with a pin](OpenOptions::pin): all that is read of it is proved by that. Without one,
-    /// reads that say so in their names are checked by what the file itself says of its bytes.
+    /// reads that say so in their names are checked by what the file itself says about its bytes.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         self.pinned.as_ref().map(|pinned| pinned.pin)
@@ -368,7 +368,7 @@ impl Model {
         reader_of(&*self.opened)
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and they stand in it as they are, and where they
+    /// Bytes of a tensor's values without a copy, if the file is in memory and holds them in this form, and where they
     /// begin in it.
     pub(crate) fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
         let file = self.opened.as_slice()?;
@@ -401,7 +401,7 @@ impl Model {
     }
 
     /// Makes sure that every tensor can be listed. The index of a sharded model names tensors and no more: what they are
-    /// stands in the shards, which are opened when they are wanted, and one that is missing is found only then.
+    /// is in the shards, which are opened when they are wanted, and one that is missing is found only then.
     ///
     /// # Errors
     /// [`Error::File`] for the first tensor whose file is missing or broken.

@@ -19,7 +19,7 @@ use crate::pinned::path_of_outboard;
 pub struct Outboard {
     /// The BLAKE3 of the file: what [`Pin::B3`](crate::Pin::B3) takes.
     pub blake3: [u8; 32],
-    /// Where the outboard is: the path of the file with `.obao4` behind it.
+    /// Where the outboard is: the path of the file with `.obao4` after it.
     pub path: PathBuf,
     /// Its size in bytes. A file of up to 16 KiB has an empty one.
     pub nbytes: u64,
@@ -85,7 +85,7 @@ pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>)
     Ok(format!("{name} proves any range of a file with the pin {}", Pin::B3(blake3)))
 }
 
-/// What is to be said of the outboard of a file that has just been replaced, if it has one.
+/// What is to be said about the outboard of a file that has just been replaced, if it has one.
 pub(crate) fn of_before(file: &Path) -> Option<String> {
     let path = path_of_outboard(file);
     let name = path.file_name().unwrap_or_default().to_string_lossy();

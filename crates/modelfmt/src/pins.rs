@@ -1,4 +1,4 @@
-//! What a model is pinned by, and what a report says of that.
+//! What a model is pinned by, and what a report says about that.
 
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::Source as _;
@@ -13,7 +13,7 @@ use crate::pinned::outboard_of;
 
 impl Model {
     /// What the file can be pinned by, as far as that is known without reading values: what it was opened with; the hash of an AERO's
-    /// bytes before its payloads; the hash that an outboard beside the file is of. The last two are what stands there, and
+    /// bytes before its payloads; the hash that an outboard beside the file is of. The last two are what is there, and
     /// prove nothing until they come from somewhere that is trusted.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Model {
 }
 
 impl Model {
-    /// Adds to a report what the pin says of the file. At full level every byte of it is read once more, whatever the format
+    /// Adds to a report what the pin says about the file. At full level every byte of it is read once more, whatever the format
     /// looks at.
     pub(crate) fn report_pin(&self, report: &mut Report, work: &Execution<'_>) {
         let Some(pinned) = self.pinned() else { return };

@@ -111,7 +111,7 @@ impl Model {
         Ok(plan.with_covers(covers))
     }
 
-    /// Of what is read by a pin, nothing is unverified, whatever the file says of itself.
+    /// Of what is read by a pin, nothing is unverified, whatever the file says about itself.
     const fn counted(&self, mut loaded: Loaded) -> Loaded {
         if self.pinned().is_some() {
             loaded.unverified = 0;
@@ -123,7 +123,7 @@ impl Model {
     /// buffer is as long as [`load::nbytes`] says. See [`load`](mod@load).
     ///
     /// # Errors
-    /// [`Error::File`] if a tensor cannot be read or decompressed, or is not what its file says of it and that is checked; for a buffer of
+    /// [`Error::File`] if a tensor cannot be read or decompressed, or is not what its file says about it and that is checked; for a buffer of
     /// another length; with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
     pub fn load_into(
         &self,

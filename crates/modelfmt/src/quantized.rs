@@ -16,8 +16,8 @@ impl<E> From<QuantError> for Failed<E> {
     }
 }
 
-/// Whether bytes and elements of a tensor are in proportion: whole blocks, one behind the other, and nothing else. Not so are
-/// `apr_q8`, whose values stand behind one scale, a last block that is not full, and rows that are filled up to whole blocks.
+/// Whether bytes and elements of a tensor are in proportion: whole blocks, one after the other, and nothing else. Not so are
+/// `apr_q8`, whose values are after one scale, a last block that is not full, and rows that are filled up to whole blocks.
 pub(crate) fn is_even(info: &TensorInfo<'_>) -> bool {
     let elements = info.dtype.block().map_or(0, |block| u64::from(block.elements));
     elements > 0

@@ -92,7 +92,7 @@ impl Ties {
         self.stored.get(group).copied().unwrap_or(0)
     }
 
-    /// The bytes that there are. What the index of a set says of the sizes of its files can be anything.
+    /// The bytes that there are. What the index of a set says about the sizes of its files can be anything.
     pub(crate) fn size(&self, model: &Model) -> u64 {
         let size = model.container().file_size();
         match &*self.ends {

@@ -81,7 +81,7 @@ fn from_first_bytes(first: &[u8]) -> Stranger {
         [0x08, 1..=32, 0x12 | 0x3a, ..] => {
             model("it is an ONNX model, which modelfmt does not read; export the tensors as safetensors")
         }
-        // A header of less than 100 MB, which is the most that a safetensors file has, and JSON behind its length.
+        // A header of less than 100 MB, which is the most that a safetensors file has, and JSON after its length.
         [_, _, _, 0..=5, 0, 0, 0, 0, b'{', b'"', ..] => model(
             "it begins as safetensors do, but its header would be longer than the file: it is cut short",
         ),

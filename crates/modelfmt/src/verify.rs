@@ -22,7 +22,7 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Its format, if its content tells one.
     pub format: Option<Format>,
-    /// What it had to be: without a pin, only what the file says of itself was checked.
+    /// What it had to be: without a pin, only what the file says about itself was checked.
     pub pin: Option<Pin>,
     /// What was checked and found.
     pub report: Report,

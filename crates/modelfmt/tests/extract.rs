@@ -33,7 +33,7 @@ fn files(folder: &Path) -> BTreeSet<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// What numpy says of each array: name, type, shape and a sum over its bytes.
+/// What numpy says about each array: name, type, shape and a sum over its bytes.
 const NUMPY: &str = "
 import sys, numpy as np, hashlib, os
 z = np.load(sys.argv[1]) if sys.argv[1].endswith('.npz') else {

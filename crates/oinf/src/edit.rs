@@ -52,7 +52,7 @@ impl Index {
         Ok(file)
     }
 
-    /// Where the first values of a tensor begin, or its quant payload; the values of the metadata stand before them.
+    /// Where the first values of a tensor begin, or its quant payload; the values of the metadata are before them.
     fn first_blob(&self) -> Result<u64, EditError> {
         let extents = (0..self.tensors.len()).filter_map(|n| self.tensors.extent(n, self.file_len()));
         let blobs = extents.chain(self.quants.iter().map(|(_, extent)| extent));

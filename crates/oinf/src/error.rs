@@ -67,7 +67,7 @@ pub enum Fault {
     Character {
         /// The character (the byte, in a file) and what it is.
         found: String,
-        /// Where it stands in the string, in bytes.
+        /// Where it is in the string, in bytes.
         position: usize,
     },
     /// A value type that the format does not define.

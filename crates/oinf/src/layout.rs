@@ -44,7 +44,7 @@ impl WriteOptions {
         Self { extended_types, ..self }
     }
 
-    /// Whether tensors stand in the file in the order of their descriptions. They are sorted by name otherwise, as the published
+    /// Whether tensors are in the file in the order of their descriptions. They are sorted by name otherwise, as the published
     /// package sorts them by the names that its dataclass has for them.
     #[must_use]
     pub fn order_as_given(self, order_as_given: bool) -> Self {
@@ -85,7 +85,7 @@ pub struct Plan {
     order: Vec<usize>,
     /// Everything before the first tensor's values: header, tables, metadata.
     pub(crate) head: Vec<u8>,
-    /// Where values go, and quant payloads, which are numbered behind the tensors; ascending.
+    /// Where values go, and quant payloads, which are numbered after the tensors; ascending.
     pub(crate) segments: Vec<Segment>,
     /// The quant payloads, each with its tensor, ascending by that.
     pub(crate) quants: Vec<QuantPayload>,
@@ -97,7 +97,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
-    /// dtype that it lacks, a name that stands twice, a quant payload that does not fit its tensor.
+    /// dtype that it lacks, a name that occurs twice, a quant payload that does not fit its tensor.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata<'_>,
@@ -167,7 +167,7 @@ impl Plan {
                 self.table.set_offset(tensor, at);
                 at = after(at, nbytes)?;
             }
-            // Version 2: a tensor's quant payload follows its values, and bytes stand in the order of their offsets
+            // Version 2: a tensor's quant payload follows its values, and bytes are in the order of their offsets
             // (docs/formats/oinf.md#payloads-that-stand-elsewhere).
             let Ok(number) = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor) else {
                 continue;
@@ -301,7 +301,7 @@ pub(crate) fn sorted<'m, T>(
     }
 }
 
-/// Metadata as it will stand in the file.
+/// Metadata as it will be in the file.
 pub(crate) struct Values<'m> {
     pub(crate) entries: Vec<Entry<'m>>,
     /// The payloads, each padded to a multiple of 8.

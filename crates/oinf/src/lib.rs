@@ -20,7 +20,7 @@
 //!
 //! Value types 1 to 15 are those of version 1's document. The published package also writes bf16, f8_e5m2 and packed integers
 //! (16 to 25) under the same version number: they are read in both versions, and written into version 1 only with
-//! [`WriteOptions::extended_types`]. In version 2 a tensor may have a quant payload behind its values, with scales and zero points:
+//! [`WriteOptions::extended_types`]. In version 2 a tensor may have a quant payload after its values, with scales and zero points:
 //! [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
 //!
 //! # Saving and reading

@@ -59,7 +59,7 @@ pub(crate) const HEAD_LEN: u64 = 48;
 const PER_TENSOR: u32 = 1;
 const PER_CHANNEL: u32 = 2;
 
-/// A payload as it stands in a file.
+/// A payload as it is in a file.
 pub(crate) struct Payload<'a> {
     pub(crate) quant: Quant,
     pub(crate) padding_at: u64,

@@ -119,7 +119,7 @@ impl<S: Fetch> File<'_, S> {
         findings
     }
 
-    /// Bits behind the last element of packed tensors are zero.
+    /// Bits after the last element of packed tensors are zero.
     async fn stray_bits(&self, findings: &mut Vec<Error>) {
         let tensors = self.index.tensors();
         for (position, tensor) in tensors.iter().enumerate() {

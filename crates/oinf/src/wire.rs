@@ -1,4 +1,4 @@
-//! Records as they stand in the file, decoding and encoding side by side.
+//! Records as they are in the file, decoding and encoding side by side.
 
 use modelfmt_core::{
     DType, Limits, Part,
@@ -47,7 +47,7 @@ impl Version {
         }
     }
 
-    /// Bytes of a tensor record behind its dimensions.
+    /// Bytes of a tensor record after its dimensions.
     pub(crate) const fn tensor_tail(self) -> u64 {
         match self {
             Self::V1 => 16,
@@ -254,7 +254,7 @@ impl<'a> MetadataRecord<'a> {
         Ok(Self { key, value_type, nbytes, offset })
     }
 
-    /// Everything behind the key, which has been written.
+    /// Everything after the key, which has been written.
     pub(crate) fn encode_rest(value_type: ValueType, nbytes: u64, offset: u64, out: &mut Vec<u8>) {
         out.extend(value_type.code().to_le_bytes());
         out.extend(0u32.to_le_bytes());
@@ -280,7 +280,7 @@ pub(crate) struct BlobRecord {
     pub(crate) is_there: bool,
     pub(crate) nbytes: u64,
     pub(crate) offset: u64,
-    /// Where `nbytes` stands in the file; `offset` stands 8 bytes behind it.
+    /// Where `nbytes` is in the file; `offset` is 8 bytes after it.
     pub(crate) at: u64,
 }
 
@@ -317,7 +317,7 @@ pub(crate) fn decode_tensor<'a>(
     Ok(TensorRecord { name, dtype, dims, data, quant })
 }
 
-/// Everything behind the name, which has been written.
+/// Everything after the name, which has been written.
 pub(crate) fn encode_tensor_rest(
     version: Version,
     value_type: ValueType,

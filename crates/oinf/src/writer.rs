@@ -42,7 +42,7 @@ impl Plan {
         sink.write_at(0, &self.head).map_err(|source| WriteError::Write { path: sink.name(), source })
     }
 
-    /// Checks booleans, ternaries and the bits behind packed elements in a piece of the file: what `verify` would refuse is not written.
+    /// Checks booleans, ternaries and the bits after packed elements in a piece of the file: what `verify` would refuse is not written.
     fn check_values(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let end = at.saturating_add(bytes.len() as u64);
         let first = self.segments.partition_point(|segment| segment.extent.end() <= at);
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-/// The values of the tensors, and behind them the quant payloads.
+/// The values of the tensors, and after them the quant payloads.
 struct WithQuants<'a> {
     data: &'a dyn TensorData,
     plan: &'a Plan,

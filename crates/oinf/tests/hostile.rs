@@ -1,4 +1,4 @@
-//! Files that break a rule: one row each, with the error and where it stands.
+//! Files that break a rule: one row each, with the error and where it is.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code")]
 
@@ -14,7 +14,7 @@ use testkit::{CountingAllocator, CountingSource, FaultySource, bounded, patched,
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A small file that keeps every rule. Where things stand in it is what the rows below count on:
+/// A small file that keeps every rule. Where things are in it is what the rows below count on:
 ///
 /// ```text
 ///   0 header, 69 padding          352 value of a, 358 padding

@@ -156,7 +156,7 @@ fn a_plan_says_where_everything_goes() {
     ];
     let plan = Plan::new(specs, &Metadata::new(), &WriteOptions::new()).unwrap();
     assert!(plan.tensors().map(|tensor| tensor.name).eq(["x", "y", "z"]));
-    // 72, then 3 records of 8 + 28 + 8, to a multiple of 8; x there, z 8 behind it.
+    // 72, then 3 records of 8 + 28 + 8, to a multiple of 8; x there, z 8 after it.
     assert_eq!((plan.offset(2), plan.offset(1), plan.offset(0)), (Some(208), None, Some(216)));
     assert_eq!(plan.file_len(), 232);
 }

@@ -41,7 +41,7 @@ impl Index {
         }
         let mut head = len.to_le_bytes().to_vec();
         head.extend(json);
-        // It is in memory, but for the padding.
+        // It is in memory, except for the padding.
         head.resize(usize::try_from(LEN_SIZE.saturating_add(len)).unwrap_or(head.len()), b' ');
         let mut file = NewFile::new();
         file.push(head);

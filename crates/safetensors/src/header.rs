@@ -20,7 +20,7 @@ pub(crate) struct Header {
     pub(crate) metadata: Option<Metadata>,
 }
 
-/// Reads the header's JSON, which stands at byte `at` of a file of `file_len` bytes. The data follow it.
+/// Reads the header's JSON, which is at byte `at` of a file of `file_len` bytes. The data follow it.
 pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Result<Header> {
     let part = || Part::new("header");
     let json_text = std::str::from_utf8(json).map_err(|error| Error::Malformed {
@@ -53,7 +53,7 @@ const USUAL_ENTRY_LEN: usize = 100;
 
 struct State<'a> {
     text: &'a str,
-    /// Where the text stands in the file.
+    /// Where the text is in the file.
     at: u64,
     file_len: u64,
     limits: &'a Limits,
@@ -61,7 +61,7 @@ struct State<'a> {
     /// What is under the key of the metadata, once it has been seen.
     metadata: Option<Option<Metadata>>,
     dims: Vec<u64>,
-    /// Where the tensors read so far end, as long as they stand one behind the other in the header's order.
+    /// Where the tensors read so far end, as long as they are one after the other in the header's order.
     end: Option<u64>,
     has_unknown_keys: bool,
     /// The number of the tensor that is being read.
@@ -188,7 +188,7 @@ fn check_coverage(state: &State<'_>) -> Result<()> {
     }
 }
 
-/// Checks tensors whose data stand in another order than their entries, and returns where the data end.
+/// Checks tensors whose data are in another order than their entries, and returns where the data end.
 fn end_in_order_of_offsets(tensors: &TensorTable, data_start: u64) -> Result<u64> {
     let begin = |&i: &usize| tensors.offset(i).unwrap_or(u64::MAX).saturating_sub(data_start);
     let nbytes = |&i: &usize| tensors.info(i).map_or(0, |t| t.nbytes);

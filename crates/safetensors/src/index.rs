@@ -7,7 +7,7 @@ use crate::metadata::Metadata;
 
 /// What a file holds. Owned, without a lifetime: it can be kept and shared, and opening again with it costs nothing.
 ///
-/// Tensors stand in the order of the header, which need not be that of their data.
+/// Tensors are in the order of the header, which need not be that of their data.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) tensors: TensorTable,

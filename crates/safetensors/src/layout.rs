@@ -65,7 +65,7 @@ impl WriteOptions {
 
 /// A file that is about to be written: all checks are done and every offset is fixed.
 ///
-/// Tensors keep the order in which they are given, their data stand in that order and without gaps, and the data begin
+/// Tensors keep the order in which they are given, their data are in that order and without gaps, and the data begin
 /// at a multiple of 8 (docs/formats/safetensors.md#order).
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -126,7 +126,7 @@ impl Draft {
         Ok(Self { tensors: TensorTable::default(), json, has_entry, data_len: 0, first })
     }
 
-    /// Adds a tensor behind the others.
+    /// Adds a tensor after the others.
     pub(crate) fn push(&mut self, spec: &TensorSpec<'_>) -> Result<(), WriteError> {
         let number = self.first.saturating_add(self.tensors.len()) as u64;
         let unfit = |fault: Fault| WriteError::Unsupported {

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The reference implementation sorts tensors, keeps the last of two with the same name and writes from memory. Here
-//! order is kept, duplicates are refused, and writing streams. What it reads is read here but for duplicates, and it
+//! order is kept, duplicates are refused, and writing streams. What it reads is read here except for duplicates, and it
 //! reads what is written here (docs/formats/safetensors.md#own-reader-and-writer).
 //!
 //! # Saving and reading

@@ -1,4 +1,4 @@
-//! `__metadata__` as it is kept: text behind text. It becomes an object when it is asked for, which takes several times as
+//! `__metadata__` as it is kept: text after text. It becomes an object when it is asked for, which takes several times as
 //! much memory where texts are short.
 
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use modelfmt_core::{CommonFault, author::NameTable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata {
     keys: NameTable,
-    /// All values, one behind the other, and where each ends.
+    /// All values, one after the other, and where each ends.
     values: String,
     ends: Vec<u32>,
     object: OnceLock<Object>,

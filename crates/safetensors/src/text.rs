@@ -17,7 +17,7 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     if error.is_data() { message.to_owned() } else { format!("is not good JSON: {message}") }
 }
 
-/// Checks how deep arrays and objects stand in each other, in text that is valid JSON.
+/// Checks how deep arrays and objects are nested, in text that is valid JSON.
 ///
 /// # Errors
 /// [`CommonError::Limit`] beyond `limits.depth` levels.

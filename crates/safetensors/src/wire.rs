@@ -1,4 +1,4 @@
-//! The header as it stands in the file: a length, then JSON.
+//! The header as it is in the file: a length, then JSON.
 
 use modelfmt_core::{DType, author::align_up};
 

@@ -1,4 +1,4 @@
-//! Files that break one rule each: what is said of them and where, the same by the reference implementation where it
+//! Files that break one rule each: what is said about them and where, the same by the reference implementation where it
 //! has the rule, and every way to cut a file short.
 #![allow(
     clippy::unwrap_used,

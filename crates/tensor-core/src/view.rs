@@ -197,7 +197,7 @@ impl<'a> TensorView<'a> {
         Ok(self.numbers()?.map(|x| x as f32).collect())
     }
 
-    /// Its values converted to `f64`: exact but for 64-bit integers beyond 2^53.
+    /// Its values converted to `f64`: exact except for 64-bit integers beyond 2^53.
     ///
     /// # Errors
     /// As [`to_f32`](Self::to_f32).

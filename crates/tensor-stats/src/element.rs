@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 /// One value of a tensor: a number, and an order-preserving integer key.
 ///
-/// Keys and bits stand in the low `WIDTH` bits of a `u64`. Bits with the same sign bit and the same high bits have keys with
+/// Keys and bits are in the low `WIDTH` bits of a `u64`. Bits with the same sign bit and the same high bits have keys with
 /// the same high bits, which lets tables count raw bits and be read in the order of keys.
 pub(super) trait Element: bytemuck::Pod + PartialOrd + Send + Sync {
     /// Bits of one element.

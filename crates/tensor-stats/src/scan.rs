@@ -328,7 +328,7 @@ mod tests {
         check(DType::F64, &largest, &[f64::MAX, f64::MIN, f64::MIN_POSITIVE]);
     }
 
-    /// One odd value among many, wherever it stands.
+    /// One odd value among many, wherever it is.
     #[test]
     fn one_nan_among_many_is_found_wherever_it_is() {
         for len in [1usize, 15, 16, 17, 2047, 2048, 2049, 4100] {
@@ -359,7 +359,7 @@ mod tests {
                 }
             }
         }
-        // The bits behind the last element do not count.
+        // The bits after the last element do not count.
         let found = scan(DType::U4, &[0x22, 0xf2], 3).unwrap();
         assert!(found.is_constant() && found.count() == 3);
     }

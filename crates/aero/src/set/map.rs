@@ -146,7 +146,7 @@ impl ShardMap for SetIndex {
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
             chunk.check_lengths().map_err(|error| Fault::Set(with_causes(&error)))?;
-            // With the padding behind the values, if there is any.
+            // With the padding after the values, if there is any.
             Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });
         placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
@@ -166,7 +166,7 @@ impl ShardMap for SetIndex {
         Some(HEAD)
     }
 
-    /// What the index of the set says of the model, where `index.aero` says nothing or something else.
+    /// What the index of the set says about the model, where `index.aero` says nothing or something else.
     fn flatten(&self, mut keys: Object) -> Object {
         put_model(&mut keys, "set.model.", self.model().clone());
         keys

@@ -49,7 +49,7 @@ struct Listed {
 }
 
 impl WriteOptions {
-    /// What the index of a set says of how its files are fetched: the prefix of their paths, and advice on keeping them.
+    /// What the index of a set says about how its files are fetched: the prefix of their paths, and advice on keeping them.
     #[must_use]
     pub fn delivery(mut self, base_url: Option<&str>, cache: Option<Value>) -> Self {
         let keys = [("base_url", base_url.map(Value::from)), ("cache", cache)];
@@ -60,7 +60,7 @@ impl WriteOptions {
 
 impl SetPlan {
     /// Divides tensors into shards and parts and checks everything. The index will be `index_name`, such as
-    /// `model.aeroset.json`; the other files stand in the same folder and are named after it.
+    /// `model.aeroset.json`; the other files are in the same folder and are named after it.
     ///
     /// # Errors
     /// As [`Plan::new`]; also if the name leads out of the folder.
@@ -166,7 +166,7 @@ impl SetPlan {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
-    /// Writes every part; returns what the index says of them, and the hash of each tensor.
+    /// Writes every part; returns what the index says about them, and the hash of each tensor.
     fn write_parts<N: NewFiles>(
         &self,
         data: &dyn TensorData,

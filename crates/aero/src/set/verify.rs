@@ -169,7 +169,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         Ok(*hasher.finalize().as_bytes())
     }
 
-    /// Every file is the one that the index means. One that is no AERO file has a hash all the same.
+    /// Every file is the one that the index means. One that is no AERO file has a hash anyway.
     async fn set_hashes(&self, work: &Execution<'_>) -> Vec<String> {
         let mut reopened: Vec<Option<Result<F::File>>> = Vec::new();
         for number in 0..self.index.shard_count() {

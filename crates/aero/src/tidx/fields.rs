@@ -5,7 +5,7 @@ use modelfmt_core::CommonFault;
 use crate::error::Fault;
 use crate::msgpack::{Walker, Why};
 
-/// Where keys of a map stand in the content of a TIDX: four bytes for each, since a pair may have only two.
+/// Where keys of a map are in the content of a TIDX: four bytes for each, since a pair may have only two.
 #[derive(Default)]
 pub(super) struct Keys(Vec<u32>);
 
@@ -22,7 +22,7 @@ impl Keys {
         self.0.clear();
     }
 
-    /// Adds the key at which the walker stands, one of `left` that are still to come.
+    /// Adds the key at which the walker is, one of `left` that are still to come.
     pub(super) fn push(&mut self, walker: &Walker<'_>, left: u32) {
         if self.0.len() == self.0.capacity() {
             // A pair has at least two bytes.
@@ -64,7 +64,7 @@ pub(super) struct Bounds {
     pub(super) rank: u64,
 }
 
-/// The fields of one entry, but for the dimensions of its shape.
+/// The fields of one entry, except for the dimensions of its shape.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     /// A bit for each of [`KEYS`].
@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
         missing.map(|(_, key)| key)
     }
 
-    /// Reads the keys that stand in the order in which they are nearly always written, and returns how many: to compare with
+    /// Reads the keys that are in the order in which they are nearly always written, and returns how many: to compare with
     /// the one key that is likely costs a fraction of finding out which it is.
     #[inline(always)]
     fn usual(

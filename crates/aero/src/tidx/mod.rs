@@ -23,7 +23,7 @@ pub struct Entry {
     pub shard_id: u64,
     /// Where they begin in the shard.
     pub data_off: u64,
-    /// How many bytes they have; in a file that was converted from GGUF, with the padding behind them.
+    /// How many bytes they have; in a file that was converted from GGUF, with the padding after them.
     pub data_len: u64,
     /// The entry's flags, which version 0.1 writes as 0.
     pub flags: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Tensors {
     /// Offsets are `data_off`.
     pub(crate) table: TensorTable,
     shards: Vec<u64>,
-    /// Position and `data_len` of the tensors that have padding behind their values, in order.
+    /// Position and `data_len` of the tensors that have padding after their values, in order.
     padded: Vec<(u32, u64)>,
     /// Empty if no tensor has one; else one for each, zero where `hash_states` says so.
     hashes: Vec<[u8; 32]>,
@@ -91,7 +91,7 @@ impl Tensors {
         })
     }
 
-    /// The bytes of a tensor with the padding behind its values.
+    /// The bytes of a tensor with the padding after its values.
     fn data_len(&self, position: usize) -> Option<u64> {
         let number = u32::try_from(position).ok()?;
         match self.padded.binary_search_by_key(&number, |&(number, _)| number) {
@@ -121,18 +121,18 @@ impl Tensors {
         if bytes.is_empty() { None } else { msgpack::decode(bytes, DEPTH, u64::MAX).ok() }
     }
 
-    /// What stands under keys that the specification does not have.
+    /// What is under keys that the specification does not have.
     pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
         let Some(note) = self.note(position) else { return Ok(Object::new()) };
         object_of(note.unknown_pairs, self.bytes(note.unknown))
     }
 
-    /// What stands beside `tensors`.
+    /// What is beside `tensors`.
     pub(crate) fn top(&self) -> Result<Object, String> {
         object_of(self.top_pairs, &self.top)
     }
 
-    /// Keeps a pair that stands beside `tensors`.
+    /// Keeps a pair that is beside `tensors`.
     fn keep_top(&mut self, pair: &[u8]) {
         self.top.extend(pair);
         self.top_pairs = self.top_pairs.saturating_add(1);
@@ -168,7 +168,7 @@ impl Tensors {
     }
 }
 
-/// A map of so many pairs that stand one after the other.
+/// A map of so many pairs that are one after the other.
 fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
     let mut map = Vec::new();
     put_map(&mut map, pairs);

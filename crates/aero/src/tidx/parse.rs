@@ -83,7 +83,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
 }
 
 impl Context<'_> {
-    /// Where in the file the walker stands; in a compressed chunk, where that begins.
+    /// Where in the file the walker is; in a compressed chunk, where that begins.
     fn at(&self, walker: &Walker<'_>) -> u64 {
         let within = if self.chunk.flags.is_compressed() { 0 } else { walker.position() as u64 };
         self.chunk.offset.saturating_add(within)
@@ -184,7 +184,7 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    /// Keeps how long a tensor is that has padding behind its values; false if that is not padding.
+    /// Keeps how long a tensor is that has padding after its values; false if that is not padding.
     #[cold]
     fn keep_padding(&mut self, number: u32, nbytes: u64, fields: &Fields<'_>, end: u64) -> bool {
         let is_last = fields.data_off.checked_add(fields.data_len) == Some(end) && end < NO_FILE_IS_LONGER;

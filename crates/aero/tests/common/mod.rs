@@ -95,7 +95,7 @@ pub(crate) fn index(entries: impl IntoIterator<Item = Object>) -> Vec<u8> {
     msgpack(object([("tensors", entries.into_iter().collect())]))
 }
 
-/// Where TOC entry `n` stands in a file that we wrote.
+/// Where TOC entry `n` is in a file that we wrote.
 pub(crate) const fn toc(n: usize) -> usize {
     112 + 80 * n
 }

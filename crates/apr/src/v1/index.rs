@@ -43,7 +43,7 @@ impl Sections {
     }
 }
 
-/// What an APRN file says of itself: owned, checked, and good for any number of readers. Tensors it has none.
+/// What an APRN file says about itself: owned, checked, and good for any number of readers. Tensors it has none.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(super) header: Header,

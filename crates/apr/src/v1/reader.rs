@@ -51,7 +51,7 @@ impl FileIndex for Index {
         Ok(self.metadata()?.into())
     }
 
-    /// What the payload is, and how it is stored. Numbers without a name stand as numbers.
+    /// What the payload is, and how it is stored. Numbers without a name are shown as numbers.
     fn details(&self) -> Object {
         let named = |name: Option<&str>, number: u64| name.map_or_else(|| Value::from(number), Value::from);
         let (model_type, compression) = (self.model_type(), self.compression());

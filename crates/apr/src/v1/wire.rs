@@ -1,4 +1,4 @@
-//! The header as it stands in the file.
+//! The header as it is in the file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -64,7 +64,7 @@ impl Compression {
     }
 }
 
-/// What the header says of the file, one bit each.
+/// What the header says about the file, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags(u8);
 
@@ -87,7 +87,7 @@ impl Flags {
     const NAMES: [&'static str; 7] =
         ["ENCRYPTED", "SIGNED", "STREAMING", "LICENSED", "TRUENO_NATIVE", "QUANTIZED", "HAS_MODEL_CARD"];
 
-    /// All bits, as they stand in the file.
+    /// All bits, as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0

@@ -18,9 +18,9 @@ pub struct File {
     pub metadata: Vec<u8>,
     pub metadata_offset: u64,
     pub metadata_size: Option<u32>,
-    /// Where the index begins, if not behind the padding of the metadata.
+    /// Where the index begins, if not after the padding of the metadata.
     pub index_offset: Option<u64>,
-    /// Where the data section begins, if not behind the padding of the index.
+    /// Where the data section begins, if not after the padding of the index.
     pub data_offset: Option<u64>,
     pub reserved: [u8; 20],
     pub entries: Vec<Entry>,
@@ -124,7 +124,7 @@ impl File {
         if self.has_footer { footed(content) } else { content }
     }
 
-    /// The file with everything behind its header as one LZ4 block of literals, behind its length.
+    /// The file with everything after its header as one LZ4 block of literals, after its length.
     pub fn lz4(&self) -> Vec<u8> {
         let file = Self { flags: self.flags | 1, ..self.clone() }.build();
         let (header, content) = file.split_at(64);
@@ -134,7 +134,7 @@ impl File {
         out
     }
 
-    /// The file with everything behind its header as a zstd frame of raw blocks.
+    /// The file with everything after its header as a zstd frame of raw blocks.
     pub fn zstd(&self) -> Vec<u8> {
         let file = Self { flags: self.flags | 2, ..self.clone() }.build();
         let (header, content) = file.split_at(64);
@@ -171,7 +171,7 @@ pub fn zstd_frame(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A length and an LZ4 block: bytes, and so many zeros behind them, as one long match.
+/// A length and an LZ4 block: bytes, and so many zeros after them, as one long match.
 pub fn lz4_with_zeros(first: &[u8], zeros: usize) -> Vec<u8> {
     let mut out = u32::try_from(first.len() + zeros).unwrap().to_le_bytes().to_vec();
     // A zero to copy from, and the literals that a block ends with.

@@ -42,7 +42,7 @@ pub struct Shard<'a> {
     /// The CRC-32 of the whole file; `None` if the manifest has something else there than 8 lower-case hex digits.
     ///
     /// A shard ends in its own CRC, so this number depends on the shard's length alone. It finds damage, as the shard's own CRC
-    /// does. It does not find that an intact shard stands in the place of another of the same length; the tensors of the shard
+    /// does. It does not find that an intact shard is in the place of another of the same length; the tensors of the shard
     /// show that.
     pub crc32: Option<u32>,
 }

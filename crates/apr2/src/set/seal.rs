@@ -1,4 +1,4 @@
-//! What a manifest says of its shards when they are sealed as one: the statement of each, signed together.
+//! What a manifest says about its shards when they are sealed as one: the statement of each, signed together.
 
 use modelfmt_core::value::{Object, Value};
 

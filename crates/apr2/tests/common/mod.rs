@@ -280,7 +280,7 @@ pub fn patched_files(files: &MemoryFiles, name: &str, from: &str, to: &str) -> M
     replaced(files, name, changed.into_bytes())
 }
 
-/// A file that is like `base` but for one thing.
+/// A file that is like `base` except for one thing.
 pub(crate) fn changed(base: &File, change: impl FnOnce(&mut File)) -> Vec<u8> {
     let mut file = base.clone();
     change(&mut file);

@@ -88,7 +88,7 @@ impl Q6K {
     }
 }
 
-/// What stands before the codes of [`Q4K`] and [`Q5K`].
+/// What is before the codes of [`Q4K`] and [`Q5K`].
 struct Head {
     d: [u8; 2],
     dmin: [u8; 2],

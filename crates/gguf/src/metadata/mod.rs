@@ -1,4 +1,4 @@
-//! Metadata as it stands in the file, taken apart when it is asked for.
+//! Metadata as it is in the file, taken apart when it is asked for.
 
 mod tree;
 
@@ -89,7 +89,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The value as it stands in a file.
+    /// The value as it is in a file.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::U8(n) => out.extend(n.to_le_bytes()),
@@ -183,7 +183,7 @@ impl ArrayBuf {
     /// Adds a member.
     ///
     /// # Errors
-    /// If it has another type, or arrays stand in each other deeper than is read.
+    /// If it has another type, or arrays are nested deeper than is read.
     pub fn push(&mut self, member: MetaValue<'_>) -> Result<(), Fault> {
         if member.value_type() != self.kind {
             return Err(Fault::MixedArray);
@@ -203,11 +203,11 @@ impl ArrayBuf {
     }
 }
 
-/// So many arrays may stand in each other: the object of all keys is a level too (docs/formats/gguf.md#nesting).
+/// So many arrays may be nested: the object of all keys is a level too (docs/formats/gguf.md#nesting).
 const MAX_ARRAYS: u32 = modelfmt_core::value::MAX_DEPTH - 1;
 
 impl Array<'_> {
-    /// How many arrays stand in each other.
+    /// How deep arrays are nested.
     fn depth(&self) -> u32 {
         let inner = self.iter().filter_map(|member| member.as_array());
         1 + if self.kind == ValueType::Array {
@@ -245,7 +245,7 @@ impl<'a> Array<'a> {
         self.len == 0
     }
 
-    /// Its members as they stand in the file, little-endian: numbers back to back.
+    /// Its members as they are in the file, little-endian: numbers back to back.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -287,7 +287,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     Value::Array(items)
 }
 
-/// Takes a value off the front. The bytes have been checked; `None` if they end all the same.
+/// Takes a value off the front. The bytes have been checked; `None` if they end anyway.
 fn take<'a>(kind: ValueType, rest: &mut &'a [u8]) -> Option<MetaValue<'a>> {
     Some(match kind {
         ValueType::U8 => MetaValue::U8(u8::from_le_bytes(take_array(rest)?)),
@@ -428,7 +428,7 @@ impl Metadata {
         others
     }
 
-    /// The keys under which the file has text that is not UTF-8. What is not stands here as U+FFFD
+    /// The keys under which the file has text that is not UTF-8. What is not is here as U+FFFD
     /// (docs/formats/gguf.md#names-and-keys).
     pub fn replaced_text(&self) -> impl Iterator<Item = &str> {
         self.replaced.iter().filter_map(|&number| self.keys.name(number))
@@ -471,7 +471,7 @@ impl Metadata {
         keys.fold(self.nbytes(), u64::saturating_add)
     }
 
-    /// The entries as they stand in a file.
+    /// The entries as they are in a file.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (number, entry) in self.entries.iter().enumerate() {
             let end = self.entries.get(number + 1).map_or(self.bytes.len(), |next| next.start);
@@ -500,7 +500,7 @@ impl Metadata {
         }
     }
 
-    /// Adds a text as it stands in the file, without its length, to the last key.
+    /// Adds a text as it is in the file, without its length, to the last key.
     pub(crate) fn extend_text(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         if matches!(text, std::borrow::Cow::Owned(_)) {

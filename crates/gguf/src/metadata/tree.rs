@@ -42,7 +42,7 @@ pub struct Hints {
     /// The types of values that a plain tree would get other types for, by key.
     pub types: Object,
     /// Values that a tree of JSON does not have bit for bit (a NaN, an infinity, a boolean that is neither 0 nor 1): type and value as
-    /// they stand in the file, in hex digits, by key.
+    /// they are in the file, in hex digits, by key.
     pub stored: Object,
 }
 
@@ -54,7 +54,7 @@ impl Metadata {
     ///
     /// An object `{"type": T, "value": V}` names the type: one of [`ValueType::name`], with `[]` after it for a list (`f32[]`) and
     /// for each level of lists in lists (`u8[][]`); for lists of different types in a list it is a list of their types. An object
-    /// `{"stored": HEX}` has type and value as they stand in a file.
+    /// `{"stored": HEX}` has type and value as they are in a file.
     ///
     /// # Errors
     /// [`ValueError`], and nothing is added.
@@ -128,7 +128,7 @@ fn encode_object(object: &Object, out: &mut Vec<u8>) -> Result<ValueType, ValueE
     }
 }
 
-/// Adds the bytes of a value, which stands in so many lists, and returns its type.
+/// Adds the bytes of a value, which is in so many lists, and returns its type.
 fn encode(tree: &Value, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) -> Result<ValueType, ValueError> {
     if let Value::Array(items) = tree {
         encode_list(items, stated, depth, out)?;
@@ -318,7 +318,7 @@ fn stored(digits: &str, out: &mut Vec<u8>) -> Option<ValueType> {
     Some(kind)
 }
 
-/// Takes values off the front that nobody has checked; `None` if they are none, or stand in too many lists.
+/// Takes values off the front that nobody has checked; `None` if they are none, or are in too many lists.
 fn check(kind: ValueType, len: u64, depth: u32, rest: &mut &[u8]) -> Option<()> {
     match kind {
         ValueType::String => {

@@ -120,7 +120,7 @@ impl SetIndex {
         &self.names
     }
 
-    /// The metadata of the model: that of the first file, without what it says of itself as a file.
+    /// The metadata of the model: that of the first file, without what it says about itself as a file.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -174,7 +174,7 @@ fn part_of(number: u64, path: &str) -> Part {
     Part::entry("file", number).with_name(path)
 }
 
-/// What a file says of its number and of how many there are.
+/// What a file says about its number and of how many there are.
 fn check(shard: &Index, number: u64, count: u64) -> Result<()> {
     expect(shard, 1, count)?;
     expect(shard, 0, number)

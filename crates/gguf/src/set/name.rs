@@ -3,7 +3,7 @@
 /// The name of a file of a split, taken apart: `NAME-00002-of-00003.gguf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitName<'a> {
-    /// What stands before the numbers, with the folder.
+    /// What is before the numbers, with the folder.
     pub stem: &'a str,
     /// The number of the file, from 1 on.
     pub number: u64,

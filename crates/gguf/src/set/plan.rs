@@ -34,7 +34,7 @@ struct Shard {
 }
 
 impl SetPlan {
-    /// Lays out tensors. The metadata go into the first file; what a file says of the split follows them.
+    /// Lays out tensors. The metadata go into the first file; what a file says about the split follows them.
     ///
     /// # Errors
     /// As [`Plan::new`]; for a stem that is no file name, for more than 65,535 files.

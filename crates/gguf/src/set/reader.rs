@@ -96,7 +96,7 @@ impl ShardMap for SetIndex {
         self.shards().first()?.version_text()
     }
 
-    /// The metadata of the first file, without what it says of itself as a file.
+    /// The metadata of the first file, without what it says about itself as a file.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         Ok(set.index().metadata())
     }

@@ -1,4 +1,4 @@
-//! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say of
+//! What `verify` looks at in a split: each file by itself, and that only the first has metadata of the model. What the files say about
 //! each other is checked when the split is opened.
 
 use modelfmt_core::{

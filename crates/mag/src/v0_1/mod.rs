@@ -37,7 +37,7 @@ pub(crate) const ALIGNMENT: u64 = 16;
 
 /// Makes an [`Index`] of the bytes that it asks for.
 ///
-/// How long each part is stands in the part before it, so it tries with what there is, and asks for more where that ends. It asks
+/// The length of each part is in the part before it, so it tries with what there is, and asks for more where that ends. It asks
 /// for a good share of what it has, so that trying again and again takes no more than a few times as long as trying once.
 #[derive(Debug)]
 pub(crate) struct Parser {
@@ -73,7 +73,7 @@ impl Parser {
         let have = bytes.len() as u64;
         match self.parse(bytes) {
             Ok(index) => self.index = Some(index),
-            // It goes on behind the bytes that we were given.
+            // It goes on after the bytes that we were given.
             Err(Error::Truncated { at, need, .. })
                 if have < self.file_len && at.saturating_add(need) <= self.file_len =>
             {

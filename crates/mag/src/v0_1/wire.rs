@@ -1,4 +1,4 @@
-//! The parts of a snapshot as they stand on disk. Little-endian, none of them aligned.
+//! The parts of a snapshot as they are on disk. Little-endian, none of them aligned.
 
 use modelfmt_core::{
     CommonFault, DType, Limits, Part,
@@ -10,10 +10,10 @@ use crate::error::{Error, Fault, Result};
 use crate::v1::wire::MAX_DIM;
 use crate::version::Version;
 
-/// Where the checksum stands, and where what it covers begins.
+/// Where the checksum is, and where what it covers begins.
 pub(crate) const CHECKSUM_AT: u64 = 16;
 pub(crate) const COVERED_FROM: usize = 20;
-/// Where the first mark stands, which tells a snapshot from sources that were never released
+/// Where the first mark is, which tells a snapshot from sources that were never released
 /// (docs/formats/mag.md#unreleased-sources).
 const FIRST_MARK_AT: u64 = 32;
 /// The most strings that a pool has, and the most bytes.
@@ -35,7 +35,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header and the mark behind it.
+    /// Reads the header and the mark after it.
     pub(crate) fn decode(c: &mut Cursor<'_>) -> Result<Self> {
         let version = Version::decode(c)?;
         c.u64("time")?;
@@ -72,7 +72,7 @@ pub(crate) fn mark(c: &mut Cursor<'_>, part: &'static str, expected: &'static st
     Ok(())
 }
 
-/// Reads the pool of strings behind its mark.
+/// Reads the pool of strings after its mark.
 pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> {
     c.record("string pool", None);
     let at = c.offset();
@@ -120,7 +120,7 @@ pub(crate) struct Descriptor<D> {
     pub(crate) dims: D,
 }
 
-/// Where the fields of a descriptor stand in it, for errors.
+/// Where the fields of a descriptor are in it, for errors.
 pub(crate) struct Field;
 
 impl Field {

@@ -32,7 +32,7 @@ const FIELDS: [&str; 5] = ["shape", "dtype", "dtype_id", "offset", "nbytes"];
 /// Bytes that a tensor takes in the manifests of real models, or more: room for that many is made at once.
 const USUAL_ENTRY_LEN: usize = 100;
 
-/// Reads the manifest that stands at `at`. `values` is what the header sets apart for them.
+/// Reads the manifest that is at `at`. `values` is what the header sets apart for them.
 pub(crate) fn parse(
     bytes: &[u8],
     at: u64,
@@ -66,7 +66,7 @@ pub(crate) fn parse(
         (Err(error), None) => return Err(state.bad_json(&error)),
         (Ok(found), None) => found,
     };
-    // The same bytes of the text as it stands in the file, with its bare words.
+    // The same bytes of the text as it is in the file, with its bare words.
     let metadata = text.get(found.metadata).unwrap_or_default();
     state.tensors.shrink_to_fit();
     Ok((state.tensors, Manifest::new(&found.timestamp, &found.magnetron, metadata)))
@@ -88,7 +88,7 @@ struct State<'a> {
     stop: Option<Error>,
 }
 
-/// What stands beside the tensors.
+/// What is beside the tensors.
 struct Found {
     timestamp: String,
     magnetron: String,
@@ -228,7 +228,7 @@ fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// Checks the user's metadata and returns where in the text they stand.
+/// Checks the user's metadata and returns where in the text they are.
 fn metadata<E: serde::de::Error>(state: &mut State<'_>, raw: &RawValue) -> Result<std::ops::Range<usize>, E> {
     let text = raw.get();
     let Some(begin) = state.offset(text) else {

@@ -40,7 +40,7 @@ pub(crate) struct Parser {
 #[derive(Debug)]
 enum State {
     Begin,
-    /// The manifest goes on behind the bytes that came with the header.
+    /// The manifest goes on after the bytes that came with the header.
     Manifest(Header),
     Done(Box<Index>),
 }

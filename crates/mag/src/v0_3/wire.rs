@@ -13,7 +13,7 @@ pub(crate) const HEADER_LEN: u64 = 44;
 /// The one known bit of the aux field.
 const BIG_ENDIAN: u32 = 1;
 
-/// Where the fields stand that are checked.
+/// Where the fields are that are checked.
 const AUX_AT: u64 = 8;
 const MANIFEST_AT: u64 = 12;
 const MANIFEST_LEN_AT: u64 = 20;

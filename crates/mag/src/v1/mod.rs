@@ -66,7 +66,7 @@ impl Records {
 
 impl Parser {
     /// A parser for a file of `file_len` bytes. Without `require_checksum` a file that matches neither checksum is
-    /// indexed all the same.
+    /// indexed anyway.
     pub(crate) const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, at: 0, carry: Vec::new(), state: None }
     }
@@ -104,7 +104,7 @@ impl Parser {
         while records.min_left() > 0 {
             match self.record(records, c) {
                 Ok(()) => complete = c.consumed(),
-                // The record goes on behind the bytes that we were given.
+                // The record goes on after the bytes that we were given.
                 Err(Error::Truncated { .. }) if c.offset() + (c.remaining() as u64) < self.file_len => break,
                 Err(error) => return Err(error),
             }

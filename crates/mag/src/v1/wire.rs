@@ -1,4 +1,4 @@
-//! The records as they stand on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
+//! The records as they are on disk: MAG 1, "File Header", "Metadata Record", "Tensor Record". Little-endian.
 
 use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
 
@@ -27,7 +27,7 @@ pub(crate) struct FileHeader {
 
 impl FileHeader {
     pub(crate) const LEN: usize = 24;
-    /// Where the checksum field stands.
+    /// Where the checksum field is.
     pub(crate) const CHECKSUM_AT: usize = 8;
     /// The CRC-32C of magnetron begins just after the checksum field.
     pub(crate) const AFTER_CHECKSUM: usize = 12;
@@ -120,7 +120,7 @@ pub(crate) struct TensorRecord<'a, D> {
     pub(crate) shape: D,
 }
 
-/// Where the fields of a tensor record stand in it, for errors.
+/// Where the fields of a tensor record are in it, for errors.
 pub(crate) struct TensorField;
 
 impl TensorField {

@@ -62,7 +62,7 @@ impl<R> Open<R> {
         let Range { mut start, mut end } = range.clone();
         let mut new = Vec::new();
         let mut at = range.start;
-        // The one that begins at or before the range, and those that begin in it or right behind it.
+        // The one that begins at or before the range, and those that begin in it or right after it.
         let before = self.taken.range(..range.start).next_back().filter(|&(_, &end)| end >= range.start);
         let first = before.map_or(range.start, |(&start, _)| start);
         let touching: Vec<(u64, u64)> = self.taken.range(first..=range.end).map(|(&s, &e)| (s, e)).collect();

@@ -1,6 +1,6 @@
 //! What a file claims of its own bytes, checked while they are read for something else.
 //!
-//! A writer that reads values and hashes them anew would give damaged bytes a good hash. So code that copies values asks the
+//! A writer that reads values and hashes them again would give damaged bytes a good hash. So code that copies values asks the
 //! source which digests cover them ([`Container::claims`]), reads through them
 //! ([`Container::read_into_checked`]), and asks at the end whether all of them hold ([`Claims::finish`]).
 //!
@@ -308,7 +308,7 @@ impl Claims {
 /// Why [`Claims::finish`] fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// The bytes are not what the file says of them.
+    /// The bytes are not what the file says about them.
     #[error(transparent)]
     Damaged(AnyError),
     /// The check cannot be made for another reason.

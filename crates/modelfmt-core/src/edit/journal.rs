@@ -1,4 +1,4 @@
-//! The journal of an edit in place: what stood where, so that it can be put back.
+//! The journal of an edit in place: what was where, so that it can be put back.
 //!
 //! ```text
 //! magic "MFMTUNDO", version 1 (u32), number of records (u32)
@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What is put behind the name of a file to make that of its journal.
+/// What is put after the name of a file to make that of its journal.
 pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
 /// The path of the journal of a file.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::source::Source;
 
-/// A file as it will be: new bytes, and ranges of the old file, one behind the other.
+/// A file as it will be: new bytes, and ranges of the old file, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewFile {
     /// Where each piece begins, and what it is; none is empty.
@@ -107,7 +107,7 @@ impl NewFile {
         new.map(|(_, piece)| piece.len()).fold(0, u64::saturating_add)
     }
 
-    /// Where a byte that is kept stood in the old file; `None` for one that is new.
+    /// Where a byte that is kept was in the old file; `None` for one that is new.
     #[must_use]
     pub fn origin(&self, at: u64) -> Option<u64> {
         let after = self.pieces.partition_point(|(start, _)| *start <= at);

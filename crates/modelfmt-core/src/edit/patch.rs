@@ -74,7 +74,7 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes the patches, behind a journal where that is needed.
+/// Writes the patches, after a journal where that is needed.
 fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) -> io::Result<()> {
     let file = disk.open(path)?;
     let old_len = disk.len(&file)?;

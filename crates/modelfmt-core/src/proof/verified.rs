@@ -19,7 +19,7 @@ const ASYNC_STEP: u64 = 16 << 20;
 /// A source that checks what it reads: it gives bytes that its proof holds for, or an error.
 ///
 /// It does not say that it is in memory, even where the source below is, because then nobody would ask it for ranges. What
-/// it reads from memory it checks in place and lends without a copy, each time anew. A [map](crate::Mmap) can be changed by others
+/// it reads from memory it checks in place and lends without a copy, each time again. A [map](crate::Mmap) can be changed by others
 /// after that, which who made it has promised that nobody does.
 #[derive(Debug)]
 pub struct VerifiedSource<S, P> {
@@ -227,7 +227,7 @@ async fn read_into<S: Fetch>(
     Ok(())
 }
 
-/// An end of whole groups about `step` bytes behind `at`, so that the next step begins with one.
+/// An end of whole groups about `step` bytes after `at`, so that the next step begins with one.
 fn whole_groups(part: &super::Part, at: u64, end: u64, step: u64) -> u64 {
     let behind = at.saturating_add(step);
     let before = part.around(&(behind..behind.saturating_add(1))).start;

@@ -149,7 +149,7 @@ macro_rules! set_reader {
                 self.shared.tensor_at(position)
             }
 
-            /// The tensor of that name with its values, checked by what its file and the index of the set say of them.
+            /// The tensor of that name with its values, checked by what its file and the index of the set say about them.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor), and as [`Reader::tensor_checked`](crate::Reader::tensor_checked).
@@ -210,7 +210,7 @@ macro_rules! set_reader {
             }
 
             /// A part of the tensor of that name by its positions in each dimension: borrowed from a source in memory if its values
-            /// stand there one after the other, else read, with little of the rest of the tensor.
+            /// are there one after the other, else read, with little of the rest of the tensor.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::Slice`]($crate::Error::Slice) if the slice does not fit the tensor.
@@ -241,7 +241,7 @@ macro_rules! set_reader {
             /// The model's metadata.
             ///
             /// # Errors
-            /// If it stands in a file that cannot be opened, or does not decode.
+            /// If it is in a file that cannot be opened, or does not decode.
             pub fn metadata(&self) -> $Result<$Metadata> {
                 self.shared.metadata()
             }

@@ -33,7 +33,7 @@ pub struct SetReader<M: ShardMap, F: Files>(pub(super) OpenSet<M, F>);
 
 #[cfg(not(target_arch = "wasm32"))]
 impl<M: ShardMap> SetReader<M, Folder> {
-    /// Opens the set whose index stands at `path`; its files stand in the same folder.
+    /// Opens the set whose index is at `path`; its files are in the same folder.
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
@@ -173,7 +173,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.tensor_at(position))
     }
 
-    /// The tensor of that name with its values, checked by what its file and the index of the set say of them: as
+    /// The tensor of that name with its values, checked by what its file and the index of the set say about them: as
     /// [`Reader::tensor_checked`](crate::Reader::tensor_checked).
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
     /// The model's metadata, as the format has it.
     ///
     /// # Errors
-    /// If it stands in a file that cannot be opened, or does not decode.
+    /// If it is in a file that cannot be opened, or does not decode.
     pub fn metadata(&self) -> Result<M::Metadata<'_>, MapError<M>> {
         now(self.0.metadata())
     }

@@ -294,7 +294,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Reads one value that stands inside `depth` containers.
+/// Reads one value that is inside `depth` containers.
 struct Node<'a, M> {
     options: &'a ParseOptions,
     depth: u32,
@@ -315,7 +315,7 @@ impl<'a, M> Node<'a, M> {
         Self { options, depth: 0, state, made: PhantomData }
     }
 
-    /// The seed for what stands inside the container that begins here.
+    /// The seed for what is inside the container that begins here.
     fn inside<E: Error>(self) -> Result<Self, E> {
         if self.depth >= self.options.max_depth {
             return Err(E::custom(TooDeep(self.options.max_depth)));
@@ -427,7 +427,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 }
 
-/// A container stands below the last level that is allowed.
+/// A container is below the last level that is allowed.
 pub(super) struct TooDeep(pub(super) u32);
 
 impl fmt::Display for TooDeep {

@@ -17,7 +17,7 @@ pub struct JsonObject {
 }
 
 impl JsonObject {
-    /// Checks the text of the part `metadata`, which stands at byte `at` of the file.
+    /// Checks the text of the part `metadata`, which is at byte `at` of the file.
     ///
     /// # Errors
     /// [`CommonFault::Metadata`] if it is not JSON, not an object, or beyond the options.

@@ -21,7 +21,7 @@ pub struct List(Box<Inner>);
 struct Inner {
     /// The members, one after the other. See [`put`].
     bytes: Arc<Vec<u8>>,
-    /// Those of them that are of this list; all, unless it stands in another.
+    /// Those of them that are of this list; all, unless it is in another.
     range: Range<usize>,
     len: usize,
 }
@@ -190,7 +190,7 @@ impl List {
             Raw::Text(text) => Value::String(text.to_owned()),
             Raw::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
             Raw::List { len, nbytes } => {
-                // `rest` begins behind it, and ends where this list does.
+                // `rest` begins after it, and ends where this list does.
                 let end = self.0.range.end.saturating_sub(rest.len());
                 let range = end.saturating_sub(nbytes)..end;
                 Value::Array(Self(Box::new(Inner { bytes: Arc::clone(&self.0.bytes), range, len })))
@@ -208,7 +208,7 @@ impl List {
     }
 }
 
-/// A member as it stands in the bytes.
+/// A member as it is in the bytes.
 #[derive(Clone, Copy)]
 enum Raw<'a> {
     Null,
@@ -431,7 +431,7 @@ mod tests {
             assert_eq!(list.get(position).as_ref(), Some(value));
         }
         assert_eq!(list.get(all.len()), None);
-        // A list that stands in another is one like others, to be added to as well.
+        // A list that is in another is one like others, to be added to as well.
         for (position, value) in all.iter().enumerate() {
             let (Some(Value::Array(mut inside)), Value::Array(expected)) = (list.get(position), value) else {
                 continue;

@@ -59,7 +59,7 @@ pub use list::{Items, List};
 pub use object::{DuplicateKey, Iter, Object};
 pub use plain::float_from_bits;
 
-/// How deep containers may stand in each other: one that holds only scalars is at level 1.
+/// How deep containers may be nested: one that holds only scalars is at level 1.
 ///
 /// JSON and MessagePack may nest 127 levels; deeper is refused. That goes for writing too,
 /// so that nothing is written which cannot be read.

@@ -285,7 +285,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Where each key stands in the list of entries.
+/// Where each key is in the list of entries.
 #[derive(Clone)]
 struct Index {
     positions: HashTable<usize>,
@@ -322,7 +322,7 @@ impl Index {
         self.positions.find(self.seed.hash_one(key), is_key).copied()
     }
 
-    /// Takes `key`, which stood at `at`, out; those behind it have moved up.
+    /// Takes `key`, which was at `at`, out; those after it have moved up.
     fn forget(&mut self, key: &str, at: usize) {
         if let Ok(found) = self.positions.find_entry(self.seed.hash_one(key), |&other| other == at) {
             found.remove();

@@ -6,7 +6,7 @@ use super::{List, Value};
 
 impl Value {
     /// The value without its type, if this is an object that states one: `{"type": "u8", "value": 5}` is 5. The elements of
-    /// an array (`{"type": "ndarray", "dtype", "shape", "value"}`) stand in lists of its shape. `None` if it is no such object, or
+    /// an array (`{"type": "ndarray", "dtype", "shape", "value"}`) are in lists of its shape. `None` if it is no such object, or
     /// has a member that would be lost.
     #[must_use]
     pub fn untyped(&self) -> Option<Self> {

@@ -25,14 +25,14 @@ impl Serialize for Object {
 /// The order in which the keys of an object are written.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
-    /// As they stand in the object.
+    /// As they are in the object.
     Kept,
     /// By their bytes.
     #[cfg_attr(not(feature = "json"), allow(dead_code, reason = "only JSON is written sorted"))]
     Sorted,
 }
 
-/// A part of a tree that stands inside `depth` containers.
+/// A part of a tree that is inside `depth` containers.
 pub(super) struct Branch<'a, T: ?Sized> {
     pub(super) node: &'a T,
     pub(super) order: Order,
@@ -44,7 +44,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
         Branch { node, order: self.order, depth: self.depth }
     }
 
-    /// What stands inside the container that begins here.
+    /// What is inside the container that begins here.
     fn inside<E: Error>(&self) -> Result<impl Fn(&'a Value) -> Branch<'a, Value> + use<'a, T, E>, E> {
         let (order, depth) = self.one_deeper()?;
         Ok(move |node| Branch { node, order, depth })

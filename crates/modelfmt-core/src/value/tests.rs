@@ -25,7 +25,7 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().collect())
 }
 
-/// The keys of every object in the order in which they stand, which equality does not look at.
+/// The keys of every object in the order in which they are, which equality does not look at.
 pub(super) fn all_keys(value: &Value, keys: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| all_keys(&item, keys)),

@@ -72,7 +72,7 @@ impl FillError {
 
 impl Region<'_> {
     /// Pulls every tensor's values once, writes them and the padding between them to `sink`, and gives what `look`
-    /// says of each piece to `take`, in order. Pieces are [`PIECE`] bytes, the last one what is left; `look` is given a piece's
+    /// says about each piece to `take`, in order. Pieces are [`PIECE`] bytes, the last one what is left; `look` is given a piece's
     /// offset in the file and its bytes, so checksums need no second pass.
     ///
     /// # Errors

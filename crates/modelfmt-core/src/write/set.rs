@@ -72,7 +72,7 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     ///
     /// # Errors
     /// [`WriteError::Write`] for a file that has come to exist meanwhile and may not be replaced: then nothing appears. Also for the
-    /// first file that cannot appear all the same; those after it do not.
+    /// first file that cannot appear anyway; those after it do not.
     pub fn commit<F>(self, text: &[u8]) -> Result<(), WriteError<F>> {
         let Self { files, index_name, mut index, done } = self;
         index.write_at(0, text).map_err(failed(index_name))?;

@@ -1,4 +1,4 @@
-//! Floats that JSON lacks: NaN and the infinities, which stand as text in a file of JSON and are floats again on the way back.
+//! Floats that JSON lacks: NaN and the infinities, which are as text in a file of JSON and are floats again on the way back.
 
 use modelfmt_core::value::{List, Object, Value};
 

@@ -1,7 +1,7 @@
 //! Numbers from one type to another, in pieces of whole elements.
 //!
 //! - Float to float, integer to float: rounded once, to the nearest, ties to even, as IEEE 754 has it. What is beyond the
-//!   type's range becomes an infinity, or what [`SmallType`] says of a type that has none, and is noted. A NaN stays one, and is refused where
+//!   type's range becomes an infinity, or what [`SmallType`] says about a type that has none, and is noted. A NaN stays one, and is refused where
 //!   the type has none.
 //! - Float to integer: toward zero. What is beyond the range becomes its end, and is noted. A NaN is refused.
 //! - Integer to integer: what is beyond the range becomes its end, and is noted.

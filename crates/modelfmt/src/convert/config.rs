@@ -1,4 +1,4 @@
-//! The `config.json` that stands beside many models: asked for names and for the blocks of scales, where a source says nothing
+//! The `config.json` that is beside many models: asked for names and for the blocks of scales, where a source says nothing
 //! itself (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use modelfmt_core::value::{ParseOptions, Value, json};
 
 use super::names::ModelNames;
 
-/// What the file says of the model's name and architecture. A file that is not there, or says neither, is nothing to speak
+/// What the file says about the model's name and architecture. A file that is not there, or says neither, is nothing to speak
 /// of; one that cannot be read is a note, and never an error.
 pub(super) fn names(path: &Path, notes: &mut Vec<String>) -> ModelNames {
     match read(path, notes) {

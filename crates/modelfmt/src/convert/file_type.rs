@@ -1,4 +1,4 @@
-//! What GGUF says of how a model is quantized: `general.file_type` and `general.quantization_version`, as llama.cpp sets them.
+//! What GGUF says about how a model is quantized: `general.file_type` and `general.quantization_version`, as llama.cpp sets them.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};

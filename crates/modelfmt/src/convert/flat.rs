@@ -27,7 +27,7 @@ pub struct MetadataDiff {
 impl Model {
     /// The metadata as one flat list of keys and plain values, as the reader of its format gives it
     /// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). What a conversion carries in a JSON object under its
-    /// reserved key stands beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
+    /// reserved key is beside the keys of that object, and what the files of a set of safetensors say beside those of its index.
     /// So a model and what it was converted to without a loss say the same; [`diff`](fn@crate::diff) compares this.
     ///
     /// What the reserved key says under a key that has another value has the prefix `modelfmt.`, and hides nothing.
@@ -51,7 +51,7 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
     for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
         keys.insert(key, value.clone());
     }
-    // Of these, what stands in the file counts.
+    // Of these, what is in the file counts.
     let restored: HashSet<String> = restored.into_iter().collect();
     read.retain(|key, _| !restored.contains(key));
     let mut put = |key: &str, value: Value| match keys.get(key) {

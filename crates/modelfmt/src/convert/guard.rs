@@ -15,21 +15,21 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::formats::Format;
 
-/// The folder of an output, with what stands in it (docs/formats/conversion.md#outputs).
+/// The folder of an output, with what is in it (docs/formats/conversion.md#outputs).
 pub(crate) struct Guard {
     folder: PathBuf,
     /// The output, or its index.
     out: PathBuf,
     overwrite: Overwrite,
     inputs: InputFiles,
-    /// What an index names that stands where the output will be.
+    /// What an index names that is where the output will be.
     old: BTreeSet<String>,
     /// The other indexes of the folder, and the files of each; asked for only if something would be replaced.
     others: OnceLock<Vec<(PathBuf, InputFiles)>>,
 }
 
 impl Guard {
-    /// Looks at what stands where `out` will be.
+    /// Looks at what is where `out` will be.
     pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut old = BTreeSet::new();
@@ -73,7 +73,7 @@ impl Guard {
     /// Refuses what [`create`](Self::create) would refuse of an output that is one file.
     ///
     /// # Errors
-    /// As there, but for what only creating it shows.
+    /// As there, except for what only creating it shows.
     pub(super) fn check_target(&self) -> io::Result<()> {
         self.check(&self.out)?;
         AtomicFile::check_target(&self.out, self.overwrite, &self.inputs)

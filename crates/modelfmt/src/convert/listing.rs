@@ -26,7 +26,7 @@ fn read(path: &Path) -> io::Result<BTreeSet<String>> {
     if !is_object {
         return Ok(BTreeSet::new());
     }
-    // What stands before a fault is still named: a broken index is somebody's too.
+    // What is before a fault is still named: a broken index is somebody's too.
     let (walk, _) = Walk::through(file.take(metadata.len()));
     let named = walk.into_files().filter(|name| check_relative(name).is_ok());
     Ok(named

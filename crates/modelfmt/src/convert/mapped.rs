@@ -13,7 +13,7 @@ pub(crate) struct Metadata {
     pub(crate) sizevars: Object,
     /// Sharded safetensors: strings of the files that the index does not have.
     pub(crate) files: Object,
-    /// AERO: what the source's manifest says beyond what is made anew.
+    /// AERO: what the source's manifest says beyond what is made again.
     #[cfg_attr(not(feature = "aero"), expect(dead_code, reason = "no other format has a manifest"))]
     pub(crate) manifest: Object,
     /// What the target cannot hold.

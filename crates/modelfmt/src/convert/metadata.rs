@@ -140,7 +140,7 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// Puts keys that must not stand in a file of the target under the reserved key, for the way back
+    /// Puts keys that must not are in a file of the target under the reserved key, for the way back
     /// (docs/formats/conversion.md#the-reserved-key).
     fn set_aside(
         &self,
@@ -414,7 +414,7 @@ impl Metadata {
 }
 
 /// Undoes what was added when a model of a third format left the family `known` for the container that it is in now.
-/// Returns what stood there and is gone.
+/// Returns what was there and is gone.
 ///
 /// The reserved key travels verbatim, so for a model that has all its metadata there the rule is: what a container
 /// asks for and was not added on the way in has been added since.

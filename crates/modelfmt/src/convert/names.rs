@@ -67,7 +67,7 @@ pub(super) fn is_added(key: &str, value: &Value, keys: &Object, said: &Said) -> 
     }
 }
 
-/// What stands where a source does not say what a format asks for.
+/// What is where a source does not say what a format asks for.
 pub(super) const UNKNOWN: &str = "unknown";
 /// Why it does.
 pub(super) const SILENT: &str = "because the source does not say";

@@ -48,7 +48,7 @@ impl<S: Sink> Sink for Counted<S> {
     }
 }
 
-/// Says whether all values are what their source says of them. What is written may appear only then.
+/// Says whether all values are what their source says about them. What is written may appear only then.
 type Finish<'a> = &'a (dyn Fn() -> Result<(), Kept> + Sync);
 
 /// A file of a set, which appears only if all values of the set are good.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::quant::Quant;
 
-/// What stands under the reserved key: what `inspect --json` prints, with the bits of scales that JSON lacks.
+/// What is under the reserved key: what `inspect --json` prints, with the bits of scales that JSON lacks.
 pub(super) fn to_value(quant: &Quant) -> Value {
     let mut value = quant.to_value();
     let exact = |&scale: &f32| {

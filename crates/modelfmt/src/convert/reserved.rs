@@ -15,7 +15,7 @@ pub(crate) const KEY: &str = "modelfmt";
 
 const VERSION: u64 = 1;
 
-/// What stands under the key.
+/// What is under the key.
 #[derive(Clone, Debug)]
 pub(super) struct Reserved {
     /// The format that the model came from.
@@ -37,9 +37,9 @@ pub(super) struct Reserved {
     /// Keys that some format asks for and that the user gave, of a model whose own metadata is not at top level: they are not
     /// taken for what a conversion has added.
     pub(super) given: Vec<String>,
-    /// Keys that must not stand at top level in the container, with their values.
+    /// Keys that must not are at top level in the container, with their values.
     pub(super) aside: Object,
-    /// Where floats stood that JSON lacks, as [`bare::places`] says it.
+    /// Where floats were that JSON lacks, as [`bare::places`] says it.
     pub(super) floats: Object,
     /// The order of the tensors, by their positions, where the container sorts them.
     pub(super) order: Vec<u64>,
@@ -58,7 +58,7 @@ pub(super) struct Reserved {
 pub(super) struct Hints {
     /// The types of values that would get others, by key.
     pub(super) types: Object,
-    /// Values that JSON does not have bit for bit, as they stand in the file, by key.
+    /// Values that JSON does not have bit for bit, as they are in the file, by key.
     pub(super) stored: Object,
     /// The keys in their order, if there are several.
     pub(super) keys: Vec<String>,
@@ -99,7 +99,7 @@ impl Hints {
 pub(super) struct Changes {
     /// Keys that were added.
     pub(super) added: Vec<String>,
-    /// What stood under keys whose values the target does not take, such as a string where APR2 asks for an object.
+    /// What was under keys whose values the target does not take, such as a string where APR2 asks for an object.
     pub(super) replaced: Object,
 }
 
@@ -108,7 +108,7 @@ impl Changes {
         self.added.is_empty() && self.replaced.is_empty()
     }
 
-    /// Adds a key, or replaces what stands there.
+    /// Adds a key, or replaces what is there.
     pub(super) fn set(&mut self, keys: &mut Object, key: &str, value: Value) {
         match keys.insert(key, value) {
             Some(old) => _ = self.replaced.insert(key, old),
@@ -116,7 +116,7 @@ impl Changes {
         }
     }
 
-    /// Makes the keys what they were. Returns what stood there and is gone.
+    /// Makes the keys what they were. Returns what was there and is gone.
     pub(super) fn undo(&self, keys: &mut Object) -> Vec<(String, Value)> {
         let added = self.added.iter().filter_map(|key| Some((key.clone(), keys.remove(key)?)));
         let mut gone: Vec<(String, Value)> = added.collect();
@@ -183,7 +183,7 @@ impl Reserved {
         Self { hints, ..Self::new(format) }
     }
 
-    /// Reads what stands under the key; `None` if it is used for something else. What a conversion never
+    /// Reads what is under the key; `None` if it is used for something else. What a conversion never
     /// writes there counts as something else too: if it were believed, it would make other metadata vanish without a word
     /// (docs/formats/conversion.md#the-reserved-key).
     pub(super) fn parse(value: &Value) -> Option<Self> {
@@ -273,7 +273,7 @@ impl Reserved {
         &self.other
     }
 
-    /// What else stands under the key, which a target without it loses.
+    /// What else is under the key, which a target without it loses.
     pub(super) fn losses(&self) -> impl Iterator<Item = Unsupported> {
         let why = "this version does not know what it means";
         self.other.keys().map(move |key| Unsupported::loss("metadata key", &format!("{KEY}.{key}"), why))

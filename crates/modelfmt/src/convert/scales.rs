@@ -12,7 +12,7 @@ use crate::quant::Quant;
 
 /// What is appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
-/// What stands in place of `.weight`: in checkpoints for ComfyUI, of Mistral, and of DeepSeek's own code.
+/// What is in place of `.weight`: in checkpoints for ComfyUI, of Mistral, and of DeepSeek's own code.
 const IN_PLACE: [&str; 3] = [".scale_weight", ".qscale_weight", ".scale"];
 /// With these beside a weight, its numbers are more than a product with one scale.
 const MORE: [&str; 3] = ["_scale_2", "_global_scale", "_zero_point"];
@@ -146,7 +146,7 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// Whether tensors of this type are weights that scales may stand beside. Powers of two are scales themselves.
+/// Whether tensors of this type are weights that scales may be beside. Powers of two are scales themselves.
 pub(super) fn is_weight(dtype: DType) -> bool {
     dtype.kind() == Kind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }

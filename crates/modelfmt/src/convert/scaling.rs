@@ -107,7 +107,7 @@ impl Scaling {
 }
 
 /// The dimensions of scales, one for each of the weight's. Left-out dimensions at the end are 1, so that `[rows]` are scales of
-/// rows; and blocks may stand with a dimension of one element each, as in `[rows, 1, columns, 1]`.
+/// rows; and blocks may have a dimension of one element each, as in `[rows, 1, columns, 1]`.
 fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     let mut aligned = scales.to_vec();
     if scales.len() == 2 * weight.len() && scales.as_chunks::<2>().0.iter().all(|pair| pair[1] == 1) {

@@ -25,16 +25,16 @@ pub(super) struct Content {
     pub(super) own: Vec<Unsupported>,
     /// What only a set of the same format can hold.
     pub(super) own_set: Vec<Unsupported>,
-    /// What the source says of the model's name and architecture outside of `keys`.
+    /// What the source says about the model's name and architecture outside of `keys`.
     pub(super) said: ModelNames,
-    /// What a config.json beside it says of them.
+    /// What a config.json beside it says about them.
     pub(super) config: ModelNames,
-    /// AERO: what the manifest says beyond what is made anew.
+    /// AERO: what the manifest says beyond what is made again.
     pub(super) manifest: Object,
-    /// Whether the model was an AERO file whose shapes stand in ggml's order, as `source_format` says. They have been turned, so nothing
+    /// Whether the model was an AERO file whose shapes are in ggml's order, as `source_format` says. They have been turned, so nothing
     /// that is written says it at top level.
     pub(super) is_turned: bool,
-    /// The keys whose values are what they were before they came into this format, and stand in it as something else.
+    /// The keys whose values are what they were before they came into this format, and are in it as something else.
     pub(super) restored: Vec<String>,
     /// What to tell the user.
     pub(super) notes: Vec<String>,
@@ -139,7 +139,7 @@ impl Content {
             self.is_turned |= is_aero && aero::is_from_gguf(&reserved.aside);
         }
         for (key, value) in std::mem::take(&mut reserved.aside) {
-            // What stands there by now counts.
+            // What is there by now counts.
             if !self.keys.contains_key(&key) {
                 self.keys.insert(key, value);
             }
@@ -161,7 +161,7 @@ impl Content {
         }
     }
 
-    /// MJSN is the metadata. The manifest is made anew, and what it has of its own goes into AERO again.
+    /// MJSN is the metadata. The manifest is made again, and what it has of its own goes into AERO again.
     fn read_aero(&mut self, model: &Model) -> Result<()> {
         let mut parts = model.metadata()?.into_object();
         self.keys = parts.remove("json").unwrap_or_default().into_object();
@@ -193,7 +193,7 @@ impl Content {
     }
 
     /// Name and architecture of a manifest, or of the index of a set, where the keys do not say them. What it says otherwise is
-    /// lost, because it is made anew of the keys.
+    /// lost, because it is made again of the keys.
     fn take_names(&mut self, kind: &'static str, said: &Object) {
         for (inner, value) in said {
             let key = match inner {
@@ -300,7 +300,7 @@ impl Content {
 #[cfg(any(feature = "aero", feature = "safetensors"))]
 const INDEX_KEY: &str = "key of the set's index";
 
-/// The keys of a manifest that are made anew.
+/// The keys of a manifest that are made again.
 pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
 /// Whether the metadata of a model is of kinds that its format alone has. Of MAG, it is in some versions and not in others.
@@ -312,7 +312,7 @@ pub(super) fn is_native(model: &Model) -> bool {
     matches!(model.format(), Format::Mag | Format::Oinf)
 }
 
-/// What the reserved key says of a source whose metadata is not a JSON object.
+/// What the reserved key says about a source whose metadata is not a JSON object.
 fn native(model: &Model) -> Result<Reserved> {
     let mut reserved = Reserved::new(model.format());
     reserved.metadata = exact(model)?;

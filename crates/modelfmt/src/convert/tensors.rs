@@ -223,7 +223,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The positions of the model's tensors in the order in which they are written: their own, unless the format sorts them and
-    /// the reserved key says in which order they stood before (docs/formats/conversion.md#order).
+    /// the reserved key says in which order they were before (docs/formats/conversion.md#order).
     fn order(&self, stated: &[u64]) -> Vec<usize> {
         let count = self.model.container().tensor_count();
         let mut seen = vec![false; count];

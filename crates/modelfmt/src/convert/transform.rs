@@ -52,7 +52,7 @@ impl<'a> Values<'a> {
         self.source.notes()
     }
 
-    /// Says whether what was read is what its file says of it. Nothing that was written may appear before.
+    /// Says whether what was read is what its file says about it. Nothing that was written may appear before.
     pub(crate) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
     }

@@ -64,7 +64,7 @@ fn spelled(tree: &Value) -> Value {
     }
 }
 
-/// The keys in the order that they had, and those that are new behind them.
+/// The keys in the order that they had, and those that are new after them.
 pub(super) fn in_order(all: Object, order: &[String]) -> Object {
     if order.is_empty() {
         return all;

@@ -59,7 +59,7 @@ pub struct EditOptions {
     pub unset: Vec<String>,
     /// New names of tensors; of several rules for one the last one counts.
     pub rename: Vec<RenameRule>,
-    /// Globs of the names of tensors that go. Then the file is written anew, its values are checked by what it says of them, and all
+    /// Globs of the names of tensors that go. Then the file is written again, its values are checked by what it says about them, and all
     /// its hashes are made again.
     pub drop: Vec<String>,
 }

@@ -125,7 +125,7 @@ pub struct Extracted {
 }
 
 /// Writes one tensor to `path`, in pieces. The file appears when it is complete, and only if the values are what the hashes
-/// and checksums of their own file say of them.
+/// and checksums of their own file say about them.
 ///
 /// # Errors
 /// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if it has no data, numpy has no such type, or it cannot be cast or

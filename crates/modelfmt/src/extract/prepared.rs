@@ -28,7 +28,7 @@ pub(super) struct Prepared<'a> {
 /// A tensor.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
-    /// What stands before the values.
+    /// What is before the values.
     pub(super) header: Vec<u8>,
     /// The bytes of the values.
     nbytes: u64,
@@ -121,7 +121,7 @@ impl<'a> Prepared<'a> {
         Values::new(self.model, &self.tensors, !options.no_verify)
     }
 
-    /// Writes a tensor from `begin` on, and gives what `look` says of its header, and of each piece of its values, to `take` in order.
+    /// Writes a tensor from `begin` on, and gives what `look` says about its header, and of each piece of its values, to `take` in order.
     pub(super) fn write<T: Send>(
         &self,
         number: usize,

@@ -26,7 +26,7 @@ impl Member {
     }
 }
 
-/// The members of an archive, one behind the other.
+/// The members of an archive, one after the other.
 pub(super) struct Archive {
     members: Vec<Member>,
     /// Where the last of them ends.
@@ -110,7 +110,7 @@ impl Archive {
         (self.end, out)
     }
 
-    /// What comes behind the list.
+    /// What comes after the list.
     fn ending(&self, out: &mut Vec<u8>) {
         let (len, count) = (out.len() as u64, self.members.len() as u64);
         if self.end >= SHORT || len >= SHORT || count >= 0xffff {
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes an archive of zeros, sparse, and gives what Python's zipfile says of it.
+    /// Writes an archive of zeros, sparse, and gives what Python's zipfile says about it.
     #[cfg(target_os = "linux")]
     fn seen_by_python(members: Vec<Member>, script: &str) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();

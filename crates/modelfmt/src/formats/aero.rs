@@ -1,4 +1,4 @@
-//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made anew.
+//! AERO and AEROSET: a JSON object as metadata, and a manifest that is made again.
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, Names};
@@ -271,7 +271,7 @@ mod on {
         aero::is_from_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
     }
 
-    /// Chunks that are made anew.
+    /// Chunks that are made again.
     const KNOWN: [FourCC; 6] =
         [FourCC::IHSH, FourCC::MJSN, FourCC::MMSG, FourCC::PHSH, FourCC::TIDX, FourCC::WTSH];
 
@@ -324,7 +324,7 @@ mod on {
             if tensor.dtype != DType::Packed {
                 others.for_each(|key| lose(format!("\"quant_params\" with {key:?}")));
             }
-            // Without parameters of its own, a tensor is described by the manifest, which is made anew.
+            // Without parameters of its own, a tensor is described by the manifest, which is made again.
             let described = entry.is_some_and(|entry| entry.quant_id.is_some());
             if tensor.dtype == DType::Packed && described && params.is_none() {
                 let why = "the manifest describes its codec, which is not known and cannot be carried";

@@ -41,7 +41,7 @@ impl NewValue {
 pub(crate) struct Change<'a> {
     /// Keys of the metadata and their new values, each once.
     set: Vec<(&'a str, &'a NewValue)>,
-    /// Where a key stands there.
+    /// Where a key is there.
     places: HashMap<&'a str, usize>,
     /// Keys that go.
     unset: HashSet<&'a str>,

@@ -67,7 +67,7 @@ impl Version {
 pub(crate) enum Tells {
     /// Its first bytes.
     Magic(&'static [u8]),
-    /// Its magic and what stands beside it, where that is not the format's alone.
+    /// Its magic and what is beside it, where that is not the format's alone.
     Header(fn(&[u8]) -> bool),
     /// What its first bytes and its length say, where it has no magic.
     FirstBytes(fn(&[u8], u64) -> bool),
@@ -99,14 +99,14 @@ pub(crate) struct Driver {
     pub(crate) losses: Option<Losses>,
     /// The form in which it takes a value of metadata, for formats with types of their own; else why it cannot.
     pub(crate) value: Option<OwnValue>,
-    /// Scales and zero points that stand beside a tensor's values.
+    /// Scales and zero points that are beside a tensor's values.
     pub(crate) quant: Option<QuantOf>,
     /// Whether the index of a set has cryptographic hashes of its other files, and `open` sees to it that they hold where the
     /// index is pinned.
     pub(crate) proves_files: bool,
     /// What a file of the format can be pinned by, beside the hash of the whole.
     pub(crate) pin: Option<PinOf>,
-    /// The keys of a JSON object that must not stand in a file of it, with the reason of each.
+    /// The keys of a JSON object that must not are in a file of it, with the reason of each.
     pub(crate) unreadable: Option<Unreadable>,
     /// What becomes of a file with other metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]

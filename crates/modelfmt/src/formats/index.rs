@@ -72,7 +72,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Walks through a JSON object, lists the files that it names, and says whether it is one as a whole. What stands before a fault
+    /// Walks through a JSON object, lists the files that it names, and says whether it is one as a whole. What is before a fault
     /// is kept.
     pub(crate) fn through(reader: impl io::Read) -> (Self, bool) {
         let mut walk = Self { lists: true, ..Self::default() };

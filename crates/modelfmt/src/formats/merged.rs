@@ -91,7 +91,7 @@ impl Merged {
         found.ok_or_else(|| AnyError::no_such_position(position))
     }
 
-    /// Members without tensors begin where the next one does, and stand before it.
+    /// Members without tensors begin where the next one does, and are before it.
     fn number_of(&self, position: usize) -> Option<usize> {
         self.members.partition_point(|member| member.first <= position).checked_sub(1)
     }

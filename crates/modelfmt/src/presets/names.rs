@@ -10,7 +10,7 @@ pub(super) struct Canonical<'a> {
     pub(super) expert: Option<u64>,
 }
 
-/// What stands before the names of a whole model.
+/// What is before the names of a whole model.
 const WRAPPERS: &[&str] = &[
     "model.language_model.",
     "language_model.model.",
@@ -24,7 +24,7 @@ const WRAPPERS: &[&str] = &[
     "distilbert.",
 ];
 
-/// What stands before the number of a layer.
+/// What is before the number of a layer.
 const LAYERS: &[&str] = &["layers.", "h.", "blocks.", "encoder.layer.", "transformer.layer.", "layer."];
 
 /// Tensors outside of layers, by what GGUF calls them.

@@ -37,7 +37,7 @@ pub(super) fn histogram(histogram: &Histogram, bars: Option<usize>, out: &mut dy
     }
 }
 
-/// A line for each, with a bar behind it; the longest takes what is left of the line.
+/// A line for each, with a bar after it; the longest takes what is left of the line.
 fn with_bars(lines: &[(String, u64)], width: usize, out: &mut dyn Write) -> io::Result<()> {
     const LONGEST: usize = 50;
     const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];

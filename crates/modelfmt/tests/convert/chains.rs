@@ -237,7 +237,7 @@ fn said(done: &Converted) -> Vec<String> {
 /// Whether something that was said names this key, with its value where only a note says it.
 fn is_listed(key: &str, said: &[String]) -> bool {
     let own = key.strip_prefix("modelfmt.").unwrap_or(key);
-    // The prefix stands there more than once if a key of the metadata begins with it too.
+    // The prefix is there more than once if a key of the metadata begins with it too.
     let bare = own.trim_start_matches("sizevars.").trim_start_matches("manifest.");
     said.iter().any(|text| [key, own, bare].iter().any(|key| text.starts_with(&format!("{key} "))))
 }
@@ -297,7 +297,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             );
         }
         for (key, value) in before.iter().filter(|(key, _)| !is_given(key)) {
-            // What stood under the reserved key because its own was taken has it again.
+            // What was under the reserved key because its own was taken has it again.
             let bare = key.strip_prefix("modelfmt.").unwrap_or(key);
             let found = [after.get(key), after.get(bare)];
             let arrived = found.iter().flatten().any(|found| normal(found) == normal(value));
@@ -346,7 +346,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a format on the way has put under a key that it asks for: nothing in particular, or what stands under another key.
+/// What a format on the way has put under a key that it asks for: nothing in particular, or what is under another key.
 fn is_filler(key: &str, value: &Value, before: &Object) -> bool {
     match key {
         "apr_version" => *value == Value::from("2.0.0"),

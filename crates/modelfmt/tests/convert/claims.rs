@@ -32,7 +32,7 @@ fn no_value_is_read_twice() {
             // The files of a set wait for the check, and none of them asks for it before all values are read.
             options.shard_size = target.is_set().then_some(10_000);
             convert(&model, target, &options, threads).unwrap();
-            // The values, and once more the little that stands between and before them.
+            // The values, and once more the little that is between and before them.
             assert!(counted.nbytes() <= len, "{} to {target}: {} of {len}", source.name, counted.nbytes());
             let values: u64 = model.tensors().map(|tensor| tensor.nbytes).sum();
             assert!(counted.nbytes() >= values && len - values < 60_000, "{}", source.name);

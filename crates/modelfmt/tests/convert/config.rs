@@ -1,4 +1,4 @@
-//! What a config.json beside a source says of its names.
+//! What a config.json beside a source says about its names.
 
 use modelfmt::{DType, Execution, Format};
 

@@ -1,4 +1,4 @@
-//! A source that is not what its own file says of it is refused, and nothing is written; one that is intact passes.
+//! A source that is not what its own file says about it is refused, and nothing is written; one that is intact passes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

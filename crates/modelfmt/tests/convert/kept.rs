@@ -1,4 +1,4 @@
-//! What a conversion must not take: files that are read, files of other sets, and what else stands beside OUT.
+//! What a conversion must not take: files that are read, files of other sets, and what else is beside OUT.
 
 use std::fs;
 use std::path::Path;

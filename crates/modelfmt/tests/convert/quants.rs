@@ -349,7 +349,7 @@ fn all_types() -> Vec<DType> {
     DType::ALL.iter().copied().filter(|&dtype| v2.has(dtype)).collect()
 }
 
-/// Good values of any type: booleans are 0 and 1, bits behind the last element 0, and there is no ternary −2.
+/// Good values of any type: booleans are 0 and 1, bits after the last element 0, and there is no ternary −2.
 fn good(dtype: DType, shape: &[u64], random: &[u8]) -> Vec<u8> {
     let count = shape.iter().product::<u64>() as usize;
     let codes: Vec<u8> = random.iter().copied().cycle().take(count.max(1)).collect();

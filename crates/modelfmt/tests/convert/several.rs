@@ -168,7 +168,7 @@ fn each_is_checked_by_its_own_hashes() {
 
 #[test]
 fn tied_tensors_of_one_are_not_those_of_another() {
-    // Both begin at the same byte of files that are the same but for their names.
+    // Both begin at the same byte of files that are the same except for their names.
     let (a, b) = (aero("a", "one", "{}"), aero("b", "two", "{}"));
     let one = merged([open("a.aero", a), open("b.aero", b)]);
     let (model, done) = try_convert(&one, Format::Aero, &options(|_| {})).unwrap();

@@ -1,4 +1,4 @@
-//! Splits of GGUF: their names, and what stands beside them.
+//! Splits of GGUF: their names, and what is beside them.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn split(
     modelfmt::convert(source, Format::Gguf, out, &options, &Execution::sequential())
 }
 
-/// Two tensors of 400 bytes and what stands before them.
+/// Two tensors of 400 bytes and what is before them.
 const TWO: u64 = 1200;
 
 #[test]

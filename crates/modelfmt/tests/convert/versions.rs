@@ -67,7 +67,7 @@ fn keys_that_containers_ask_for_stay_if_the_model_has_them() {
     assert_eq!(back.metadata().unwrap(), Value::from(own));
 }
 
-/// The numbers of version 1 stand at top level in 0.3, also those that JSON lacks, and go back.
+/// The numbers of version 1 are at top level in 0.3, also those that JSON lacks, and go back.
 #[test]
 fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     let folder = tempfile::tempdir().unwrap();

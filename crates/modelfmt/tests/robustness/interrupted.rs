@@ -1,4 +1,4 @@
-//! A writer that is killed: the old file or the complete new one stands under the name, never a part.
+//! A writer that is killed: the old file or the complete new one is under the name, never a part.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

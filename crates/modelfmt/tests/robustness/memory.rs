@@ -204,7 +204,7 @@ fn index_len(name: &str, bytes: &[u8]) -> usize {
     source.nbytes() as usize
 }
 
-/// Bytes read and bytes held for twice as many tensors are at most twice as many, but for what is constant.
+/// Bytes read and bytes held for twice as many tensors are at most twice as many, except for what is constant.
 #[test]
 fn work_is_linear() {
     const N: usize = 4000;

@@ -230,7 +230,7 @@ fn lossy() -> ConvertOptions {
     options
 }
 
-/// What a file says of its bytes is checked once, however many paths lead to it.
+/// What a file says about its bytes is checked once, however many paths lead to it.
 #[test]
 fn a_file_with_many_names_is_checked_once() {
     for (index, set) in [(INDEXES[0], linked_parts as fn(&str, usize) -> ObservedSource), (INDEXES[1], links)]
@@ -365,7 +365,7 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
     }
 }
 
-/// What the index of a set says of sizes makes no room for more work.
+/// What the index of a set says about sizes makes no room for more work.
 #[test]
 fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     let work = Execution::sequential();
@@ -462,7 +462,7 @@ fn ties_are_kept_in_aero() {
         offset(1) == offset(2) && offset(0) == offset(4) && offset(0) != offset(1) && offset(3) != offset(1)
     );
     assert_eq!(again.tensor_at(2).unwrap().bytes(), again.tensor_at(1).unwrap().bytes());
-    // A set stores each by itself: its bytes must stand in a file that lists it.
+    // A set stores each by itself: its bytes must be in a file that lists it.
     let files = MemoryFolder::default();
     let options = ConvertOptions::default();
     let refused = modelfmt::convert::Conversion::new(&model, Format::AeroSet, &options);

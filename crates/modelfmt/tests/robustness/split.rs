@@ -68,7 +68,7 @@ fn no_file_that_was_cut_is_good_and_opening_stays_within_the_bound() {
                 assert!(held <= open_bound(total), "{name} of {len} bytes: {held} bytes");
                 most = most.max(held);
                 let is_good = opened && is_ok(cut.clone(), first);
-                // Nothing but the padding behind the last values may be missing.
+                // Nothing but the padding after the last values may be missing.
                 assert!(!is_good || bytes[len..].iter().all(|&byte| byte == 0), "{name} of {len} bytes");
             }
         }

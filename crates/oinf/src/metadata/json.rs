@@ -199,7 +199,7 @@ fn typed(object: &Object) -> Result<MetaValue<'static>, ValueError> {
     let name = object.required_str("type")?;
     let unknown = || ValueError::UnknownType(name.to_owned());
     let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
-    // Anything else that stands there would be lost.
+    // Anything else that is there would be lost.
     let has_bits = object.contains_key("bits") && value_type.dtype().is_some();
     let members: &[&str] = match value_type {
         ValueType::Ndarray => &["type", "dtype", "shape", "value"],

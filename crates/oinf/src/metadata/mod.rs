@@ -328,7 +328,7 @@ impl<'a> MetaValue<'a> {
 /// Where padding begins in the file, and its bytes.
 type Padding<'a> = (u64, &'a [u8]);
 
-/// A value as it stands in a file.
+/// A value as it is in a file.
 pub(crate) struct Payload<'a> {
     pub(crate) value: MetaValue<'a>,
     pub(crate) padding_at: u64,
@@ -435,7 +435,7 @@ impl<'a> Bitset<'a> {
     }
 }
 
-/// Two sets are equal if their bits are, whatever stands beyond them.
+/// Two sets are equal if their bits are, whatever is beyond them.
 impl PartialEq for Bitset<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.bits == other.bits && self.iter().eq(other.iter())

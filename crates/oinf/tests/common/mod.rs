@@ -121,7 +121,7 @@ impl Random {
         (0..self.below(4)).map(|_| self.below(5)).collect()
     }
 
-    /// Random bits, but booleans are 0 or 1, ternaries −1, 0 or 1, and bits behind the last element 0.
+    /// Random bits, but booleans are 0 or 1, ternaries −1, 0 or 1, and bits after the last element 0.
     pub(crate) fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
         if let Some(small) = SmallType::from_dtype(dtype) {
             let count = shape.iter().product::<u64>() as usize;

@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                     state.has_map = true;
                 }
                 _ => {
-                    // One that stands there twice is known already, and means nothing.
+                    // One that is there twice is known already, and means nothing.
                     let _ = state.unknown.push(&key);
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -37,7 +37,7 @@ struct Shard {
 
 impl SetPlan {
     /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size` (in the place of
-    /// one that stands there as a number, but a string of that name is kept); its strings also go into each
+    /// one that is there as a number, but a string of that name is kept); its strings also go into each
     /// file, where loaders look for `format` (docs/formats/safetensors.md#writing-a-set).
     ///
     /// # Errors

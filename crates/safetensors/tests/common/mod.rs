@@ -75,7 +75,7 @@ pub(crate) fn raw(header: &[u8], data: &[u8]) -> Vec<u8> {
     [&len.to_le_bytes(), header, data].concat()
 }
 
-/// The entry of a tensor in a header, of parts that stand as they are given.
+/// The entry of a tensor in a header, of parts that are as they are given.
 pub(crate) fn entry(name: &str, dtype: &str, shape: &str, offsets: &str) -> String {
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}"#)
 }

@@ -1,4 +1,4 @@
-//! What ml_dtypes says of every code and of numbers at every edge, and packing.
+//! What ml_dtypes says about every code and of numbers at every edge, and packing.
 #![allow(clippy::cast_possible_truncation, reason = "codes are bytes")]
 
 use super::*;

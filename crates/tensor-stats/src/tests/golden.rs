@@ -1,4 +1,4 @@
-//! Values that Rust and Python make alike, and what numpy says of them.
+//! Values that Rust and Python make alike, and what numpy says about them.
 
 use super::*;
 

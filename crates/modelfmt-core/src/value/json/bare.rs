@@ -13,7 +13,7 @@ use super::{JsonError, finish};
 const WORDS: [(&str, f64); 3] =
     [("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)];
 
-/// JSON text of the same length in which a zero and spaces stand in place of each bare word, so that any reader of JSON takes it;
+/// JSON text of the same length in which a zero and spaces are in place of each bare word, so that any reader of JSON takes it;
 /// the text itself where there is none.
 #[must_use]
 pub fn without_bare_words(text: &str) -> Cow<'_, str> {

@@ -18,7 +18,7 @@ pub(super) fn large_integers(text: &str) -> Result<Vec<KnownNumber>, usize> {
     known_numbers(text, &[])
 }
 
-/// These integers, and the floats that stand in place of zeros at the given offsets, which ascend.
+/// These integers, and the floats that are in place of zeros at the given offsets, which ascend.
 pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumber>, usize> {
     let mut found = Vec::new();
     if words.is_empty() && !has_long_run(text.as_bytes()) {
@@ -48,7 +48,7 @@ pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumbe
     Ok(found)
 }
 
-/// Whether so many digits stand in a row that it may be a large integer. Such a run covers every 19th byte.
+/// Whether so many digits are in a row that it may be a large integer. Such a run covers every 19th byte.
 fn has_long_run(text: &[u8]) -> bool {
     (DIGITS - 1..text.len()).step_by(DIGITS).any(|at| {
         let digits = |byte: &&u8| byte.is_ascii_digit();
