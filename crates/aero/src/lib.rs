@@ -1,5 +1,5 @@
 //! Reads, writes and verifies AERO files (version 0.1), the chunked container for model weights, and AEROSET, its
-//! many-file form.
+//! form with several files.
 //!
 //! An AERO file is a header, a table of contents with names, and chunks: metadata as JSON and MessagePack, an index of
 //! the tensors, and the weights in shards. Each chunk has a BLAKE3 hash; a file may also have hashes of the control
@@ -51,9 +51,9 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. What this crate writes is aligned to 64
-//! bytes in the file; AERO's own tool puts tensors end to end, and then `to_vec` copies. A map is a promise about what
-//! other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. What this crate writes is aligned to 64
+//! bytes in the file; AERO's own tool puts tensors end to end; use `to_vec` for those, which copies. Mapping a file relies
+//! on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
@@ -64,7 +64,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("t.f32")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 15);              // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 15);              // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -103,25 +103,25 @@
 //! let row = model.read_range("t.f32", 20..40)?; // the second row of 5 f32, and no other byte of the file
 //! assert_eq!(*row, model.tensor("t.f32")?.bytes()[20..40]);
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening checks the structure, and hashes what it reads of the index. [`Reader::verify`] hashes everything. A tensor
-//! or a range can be checked alone, where the file has hashes for it.
+//! Opening checks the structure, and checks the hashes of the parts of the index that it reads. [`Reader::verify`] checks
+//! all hashes. You can check a single tensor or range if the file has hashes for it.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
 //! use aero::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full);          // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full);          // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -135,8 +135,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
-//! pieces, so memory does not depend on the model's size; they are hashed as they pass. Values come from a list of
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
+//! memory use does not depend on the model's size; and hashed on the way. Values come from a list of
 //! byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
 //! except for the file's random identity ([`WriteOptions::uuid`]).
 //!
@@ -152,7 +152,7 @@
 //! let options = WriteOptions::new().control_hash(true).tensor_hashes(true).page_hashes(Some(4 << 20));
 //! # let options = options.uuid([7; 16]).zstd(None);
 //! let plan = Plan::new(specs, &metadata, &options)?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.aero", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -164,8 +164,8 @@
 //!
 //! # Sets
 //!
-//! An AEROSET is an index in JSON with the SHA-256 of its files, an AERO file that lists all tensors, and AERO files with their
-//! values, the parts. A `SetPlan` writes them; a `SetReader` opens a part when you ask for one of its tensors.
+//! An AEROSET is an index in JSON with the SHA-256 of its files, an AERO file that lists all tensors, and AERO files with
+//! the values, called parts. A `SetPlan` writes them; a `SetReader` opens a part when you ask for one of its tensors.
 //!
 //! ```
 //! # #[cfg(feature = "set")] {
@@ -191,12 +191,12 @@
 //!
 //! # Chunks of your own
 //!
-//! [`ChunkWriter`] writes files of chunks of your own, and [`Reader::chunk`] reads any.
+//! [`ChunkWriter`] writes files with chunks of your own, and [`Reader::chunk`] reads any chunk.
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
@@ -207,7 +207,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod chunk_writer;

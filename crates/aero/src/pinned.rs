@@ -98,7 +98,7 @@ impl OpenOptions {
         Ok(SharedReader::with_index(index, source)?.into())
     }
 
-    /// As [`open_pinned`](Self::open_pinned), for a source that may have to be waited for.
+    /// As [`open_pinned`](Self::open_pinned), for an asynchronous source.
     ///
     /// # Errors
     /// As [`open_pinned`](Self::open_pinned).

@@ -28,7 +28,7 @@ modelfmt_core::reader! {
     /// `_checked` look at no hash of values.
     pub struct Reader<S>;
 
-    /// An open AERO file over bytes that may have to be waited for, such as those of an object store.
+    /// An open AERO file over bytes that arrive later, such as from an object store.
     pub struct AsyncReader<S>;
 }
 

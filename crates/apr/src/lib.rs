@@ -51,8 +51,8 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in the
-//! file. A map is a promise about what other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in the
+//! file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/apr/dtypes.apr";
@@ -63,7 +63,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("t.f32")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -83,7 +83,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -95,7 +95,7 @@
 //! use apr::{Reader, VerifyLevel};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -118,7 +118,7 @@
 //! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -129,10 +129,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]). A file whose content is
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]). A file whose content is
 //! compressed as a whole is expanded when it is opened, by at most [`Limits::expansion`].
 //!
 //! # Features
@@ -141,7 +141,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): CRCs on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod claims;

@@ -22,7 +22,8 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks all that they claim; one tensor is one read,
+//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks all that they
+//! claim; one tensor is one read,
 //! decompressed.
 //!
 //! ```
@@ -48,7 +49,7 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in
 //! the file, or to 32; a compressed one is decoded into a buffer of its own. A map is a promise about what other
 //! processes do to the file, so making one is `unsafe`: `apr2::Mmap`.
 //!
@@ -61,7 +62,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("t.f32")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 192);             // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 192);             // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -111,13 +112,13 @@
 //! }
 //! # assert_eq!(weights[..768], *model.tensor("t.f32")?.bytes());
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`]. [`StreamingLoader`] loads metadata alone, the index alone, one
+//! If ranges arrive later, as from an object store, use [`AsyncReader`]. [`StreamingLoader`] loads metadata alone, the index alone, one
 //! tensor, and [`prefetch()`] several tensors in few reads.
 //!
 //! # Verifying
@@ -130,7 +131,7 @@
 //! use apr2::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -154,7 +155,7 @@
 //! let values: [&[u8]; 2] = [&[0; 1024], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new().compression(Compression::Lz4))?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.apr", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -186,10 +187,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
@@ -199,7 +200,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr1;

@@ -23,7 +23,7 @@ modelfmt_core::reader! {
     /// Reading a compressed tensor piece after piece takes linear time.
     pub struct Reader<S>;
 
-    /// An open APR2 file over bytes that may have to be waited for, such as those of an object store.
+    /// An open APR2 file over bytes that arrive later, such as from an object store.
     pub struct AsyncReader<S>;
 }
 

@@ -1,9 +1,9 @@
 //! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
 //!
-//! Every type is decoded, and some are encoded ([`can_encode`]). Results equal those of the Python package `gguf` 0.19
-//! (`gguf.quants`), and of ggml's plain C where that package has none, bit for bit except for the payload and sign of a
-//! NaN, which no processor promises. All functions use one thread; blocks are independent of each other, so a caller
-//! with more threads hands each of them a run of whole blocks.
+//! It decodes every type, and encodes some ([`can_encode`]). Results equal those of the Python package `gguf` 0.19
+//! (`gguf.quants`), or of ggml's plain C for types that the package lacks, bit for bit except for the payload and sign of a
+//! NaN, which no processor guarantees. All functions use one thread; blocks do not depend on each other, so you can give
+//! each thread a run of whole blocks.
 //!
 //! ```
 //! use ggml_quant::DType;
@@ -108,7 +108,7 @@ pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
     Ok(out)
 }
 
-/// Decodes the rows of a matrix, each of which is filled up to whole blocks, and leaves out what fills them up.
+/// Decodes the rows of a matrix in which each row is padded to whole blocks, without the padding.
 ///
 /// # Errors
 ///

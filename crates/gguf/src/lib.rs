@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Shapes are given slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32, 4096]` here.
-//! Quantized types are read as blocks and can be decoded (`to_f32` of the crate `ggml-quant`); all types that ggml has are known.
+//! Quantized types are read as blocks, which `to_f32` of the crate `ggml-quant` decodes. All types of ggml are supported.
 //!
 //! # Saving and reading
 //!
@@ -46,9 +46,8 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 32 bytes in
-//! the file, or to what `general.alignment` says. A map is a promise about what other processes do to the file, so
-//! making one is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 32 bytes in
+//! the file, or to what `general.alignment` says. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
@@ -59,7 +58,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("f32")?;                            // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 512);             // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -94,29 +93,29 @@
 //! # }
 //! # let len = std::fs::metadata(path)?.len();
 //! # let remote = || Remote { url: path.to_owned(), len };
-//! let model = Reader::from_source(remote())?; // what stands before the values
+//! let model = Reader::from_source(remote())?; // everything before the values
 //! let row = model.read_range("f32", 1024..2048)?; // the second row of 256 f32, and no other byte of the file
 //! assert_eq!(*row, model.tensor("f32")?.bytes()[1024..2048]);
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! What would make a tensor unreadable is refused when a file is opened; the format has no checksum.
-//! [`Reader::verify`] looks at the rest: alignment, overlaps, padding, names, booleans.
+//! Opening refuses anything that would make a tensor unreadable. The format has no checksum. [`Reader::verify`] checks the
+//! rest: alignment, overlaps, padding, names, booleans.
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
 //! use modelfmt_gguf::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -126,14 +125,14 @@
 //!
 //! # Split models
 //!
-//! A model may be split into files `NAME-00001-of-00003.gguf` and so on. Any of them opens all ([`SetReader`]); a [`Reader`] opens
-//! one, and [`Index::is_split`] says that it is no model by itself.
+//! A model may be split into files `NAME-00001-of-00003.gguf` and so on. [`SetReader`] opens the model by any of them. A
+//! [`Reader`] opens a single file, and [`Index::is_split`] says that it is only a part of a model.
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in pieces, so memory
-//! does not depend on the model's size. The bytes are those that gguf-py writes of the same tensors, keys and types in the same
-//! order. [`SetPlan`] writes a split model. [`Metadata::push_tree`] takes values as JSON has them.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
+//! memory use does not depend on the model's size. The bytes are the same as gguf-py writes for the same tensors, keys and
+//! types in the same order. [`SetPlan`] writes a split model. [`Metadata::push_tree`] takes JSON values.
 //!
 //! ```
 //! use modelfmt_gguf::modelfmt_core::write::MemoryFile;
@@ -154,17 +153,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): verifying on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;

@@ -1,6 +1,6 @@
 //! Reads, writes and verifies MAG files, the tensor container of magnetron.
 //!
-//! Each magnetron reads its own generation of the format alone. This crate reads all that were released ([`Version`]):
+//! Each magnetron reads only its own generation of the format. This crate reads all that were released ([`Version`]):
 //! version 1, which the format's document describes, 0.1.0 and 0.2.0, and 0.3.0, which magnetron writes today. It writes
 //! versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
 //!
@@ -51,9 +51,8 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 64 bytes in
-//! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
-//! `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in
+//! the file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
@@ -64,7 +63,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("fc1.weight")?;                     // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 16);              // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 16);              // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -103,13 +102,13 @@
 //! let row = model.read_range("fc1.weight", 16..32)?; // the second row of 4 f32, and no other byte of the file
 //! assert_eq!(*row, model.tensor("fc1.weight")?.bytes()[16..32]);
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -121,7 +120,7 @@
 //! use mag::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -131,8 +130,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
-//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
+//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
@@ -145,7 +144,7 @@
 //! let values = [[1.0f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()];
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.mag", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -178,10 +177,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]). A file whose
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]). A file whose
 //! checksum does not match is refused unless [`OpenOptions::ignore_checksum`] asks to look at what is left of it.
 //!
 //! # Features
@@ -191,7 +190,7 @@
 //!   builds without serde.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod checksum;

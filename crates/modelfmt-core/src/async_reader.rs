@@ -16,8 +16,8 @@ use crate::report::{Report, VerifyLevel};
 use crate::table::TensorTable;
 use crate::value::Object;
 
-/// An open file over bytes that may have to be waited for. It has the words of [`Reader`](crate::Reader), as `async`
-/// functions, and runs the same code; your executor drives it.
+/// An open file over an asynchronous source. It has the methods of [`Reader`](crate::Reader) as `async` functions and runs
+/// the same code; your executor drives it.
 #[derive(Debug)]
 pub struct AsyncReader<I, S> {
     index: Arc<I>,
@@ -42,7 +42,7 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
         Ok(Self { index: Arc::new(index), source })
     }
 
-    /// Puts a source under the index that was made of the same bytes before; reads nothing.
+    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
     ///
     /// # Errors
     /// If the source is not as long as the file that the index was made of.
@@ -131,7 +131,7 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     /// The file's metadata, as the format has it.
     ///
     /// # Errors
-    /// If it has to be read first and cannot be, or does not decode.
+    /// If it cannot be read or does not decode.
     pub async fn metadata(&self) -> Result<I::Metadata<'_>, Error<I::Fault>> {
         self.index.metadata(&self.source).await
     }

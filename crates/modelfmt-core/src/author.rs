@@ -1,4 +1,4 @@
-//! What you need to write the crate of a format, and not to read files.
+//! What the authors of format crates need, and readers of files do not.
 //!
 //! A [`Parser`] asks for the bytes that it needs and makes an index of them: a [`Cursor`] reads records, every range becomes an
 //! [`Extent`], and names go into a [`NameTable`]. [`FileIndex`] is what the shared readers ask of an index, [`ShardMap`] what

@@ -19,8 +19,8 @@ use crate::source::Source;
 use crate::table::{Encoding, Location, Place};
 
 impl<I: FileIndex, S: Source> Reader<I, S> {
-    /// The tensor of that name with its values, checked by the smallest digest that the file has of them: that of the tensor,
-    /// of its pages, of a section or of the whole file. What that covers beside the tensor is read too.
+    /// The tensor of that name with its values, checked by the smallest digest of them in the file: of the tensor, its
+    /// pages, a section or the whole file. Everything that the digest covers is read.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); the format's own error if the bytes are not what the file says; [`Error::NoHash`] if it
@@ -40,8 +40,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         now(tensor_of_file(self.index(), self.source(), position)).map_err(|error| self.named(error))
     }
 
-    /// A range of the values of the tensor of that name, checked. Where the file has digests of pages, only the pages that the
-    /// range touches are read.
+    /// A range of the values of the tensor of that name, checked. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
     /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`] if the tensor has fewer bytes.

@@ -170,7 +170,7 @@ pub trait Container {
     /// The format's own metadata, as the tree that `inspect --json` prints.
     ///
     /// # Errors
-    /// If it has to be read first and cannot be, or does not decode.
+    /// If it cannot be read or does not decode.
     fn metadata(&self) -> Result<Value, AnyError>;
 
     /// The metadata as one flat list of keys and plain values, whatever the format wraps it in: a string of OINF is a string, and

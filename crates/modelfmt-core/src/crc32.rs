@@ -4,7 +4,7 @@ use crc32fast::Hasher;
 
 use crate::claims::DigestKind;
 
-/// The CRC-32 (IEEE) of some bytes, and how many they are.
+/// The CRC-32 (IEEE) of some bytes, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crc {
     /// The CRC.

@@ -2,7 +2,8 @@
 
 use crate::error::{CommonError, CommonFault, Part};
 
-/// Reads fields one after the other, little-endian unless [it is told otherwise](Self::big_endian). Running out of bytes is an error that names record, field and offset.
+/// Reads fields in sequence, little-endian unless [set otherwise](Self::big_endian). Running out of bytes is an error that
+/// names record, field and offset.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],

@@ -9,7 +9,7 @@ use tensor_core::{ShapeError, TensorInfo};
 
 use crate::plan::slice::SliceError;
 
-/// A part of a file, as errors name it: `tensor record 3 "w", numel`.
+/// A part of a file, as it is named in errors: `tensor record 3 "w", numel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// The record, section or chunk, in the words of the specification.
@@ -35,7 +35,7 @@ impl Part {
         Self { what, entry: Some(entry), name: None, field: None }
     }
 
-    /// The part that carries this name.
+    /// The part with this name.
     #[must_use]
     pub fn named(what: &'static str, name: &str) -> Self {
         Self { what, entry: None, name: Some(name.into()), field: None }
@@ -158,7 +158,7 @@ pub enum CommonFault {
     },
 }
 
-/// What the shared pieces report (cursor, extents, limits); it becomes the [`Error`] of a format by `?`.
+/// Errors of the shared parts (cursor, extents, limits); `?` turns it into the [`Error`] of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonError {
     /// See [`Error::Truncated`].
@@ -263,7 +263,7 @@ pub enum Error<F> {
         /// The rule that it breaks.
         fault: F,
     },
-    /// A number is larger than [`Limits`](crate::Limits) allow; the file may be good.
+    /// A number exceeds [`Limits`](crate::Limits); the file may be good.
     #[error("{what} is {found}, the limit is {max}: raise it in Limits if the file is trusted")]
     Limit {
         /// What is too large.
@@ -285,13 +285,13 @@ pub enum Error<F> {
         /// The tensor.
         name: String,
     },
-    /// A verified read was asked for, and the file has nothing to verify the tensor by. It may be good.
+    /// A checked read was asked for, and the file has no digest of the tensor. It may be good.
     #[error("tensor {:?} cannot be verified: the file has no hash of its bytes", Shortened(name))]
     NoHash {
         /// The tensor.
         name: String,
     },
-    /// A byte range outside a tensor was asked for.
+    /// A byte range is outside of its tensor.
     #[error("bytes {offset}..{offset}+{len} are outside tensor {:?} of {nbytes} bytes", Shortened(name))]
     OutOfRange {
         /// The tensor.
@@ -303,7 +303,7 @@ pub enum Error<F> {
         /// The tensor's length in bytes.
         nbytes: u64,
     },
-    /// A slice of a tensor was asked for that cannot be taken.
+    /// A slice does not fit its tensor.
     #[error("tensor {:?}: {fault}", Shortened(name))]
     Slice {
         /// The tensor.
@@ -322,7 +322,7 @@ pub enum Error<F> {
     InFile(Located<F>),
 }
 
-/// An error, and the file in which it occurred: `PATH: what is wrong, and where`. Its `source()` is that of the error.
+/// An error with the file in which it occurred: `PATH: what is wrong, and where`. Its `source()` is that of the error.
 #[derive(Debug)]
 pub struct Located<F> {
     /// The file, as it was named.
@@ -409,7 +409,7 @@ impl<F: From<CommonFault> + fmt::Display> Error<F> {
 }
 
 impl<F: Clone> Error<F> {
-    /// The same error once more, for what is tried once and asked for again. Causes become their text.
+    /// A copy of the error, for something that is tried once and asked for several times. Causes become text.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
@@ -443,7 +443,7 @@ impl<F: Clone> Error<F> {
 }
 
 impl<F> Error<F> {
-    /// The error itself, without the file in which it occurred.
+    /// The error without the file in which it occurred.
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {
@@ -513,7 +513,7 @@ impl<F> Error<F> {
         Self::Slice { name: tensor.name.to_owned(), fault }
     }
 
-    /// Whether the fault lies in the environment (an I/O error), not in the bytes.
+    /// Whether the environment is at fault (an I/O error), and not the bytes.
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Changed)

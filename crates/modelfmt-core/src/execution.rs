@@ -8,22 +8,22 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use self::order::Order;
 
-/// The bytes that are read, hashed or written at once: large enough for every hash to run at full speed, and small enough
+/// The number of bytes that are read, hashed or written at a time: large enough for every hash to run at full speed, and small enough
 /// to stay in a core's own cache from being read to being written.
 pub const PIECE: u64 = 512 << 10;
 
 /// Pieces that each thread may be ahead of the one that comes next.
 const AHEAD: u64 = 4;
 
-/// Is told how many more bytes are done; [`ControlFlow::Break`] stops the work.
+/// Called with the number of bytes that were done since the last call; [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// How heavy work is done: on how many threads, with which progress callback.
+/// How long work is done: on how many threads, and with which progress callback.
 #[derive(Clone, Copy)]
 pub struct Execution<'a> {
     /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
     pub threads: usize,
-    /// Told of every piece that is done.
+    /// Called for every piece that is done.
     pub progress: Option<Progress<'a>>,
 }
 
@@ -48,7 +48,7 @@ impl Execution<'_> {
         Self { threads: 1, progress: None }
     }
 
-    /// Tells of `nbytes` that are done; says whether to go on.
+    /// Reports that `nbytes` are done; says whether to go on.
     pub fn advance(&self, nbytes: u64) -> ControlFlow<()> {
         self.progress.map_or(ControlFlow::Continue(()), |tell| tell(nbytes))
     }
@@ -111,7 +111,7 @@ impl Execution<'_> {
         order.finish()
     }
 
-    /// Runs both, at once if another thread is allowed and can be had, else one after the other.
+    /// Runs both, in parallel if another thread is allowed and available, else in sequence.
     pub fn join<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
         if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
             return (a(), b());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::CommonFault;
 
-/// A byte range that lies within a file. There is no other way to make one, so the check cannot be forgotten.
+/// A byte range that lies within a file. The constructor checks it, so nobody can forget the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     offset: u64,
@@ -62,7 +62,7 @@ impl Extent {
     }
 }
 
-/// Two extents that share bytes without being the same; see [`overlaps`].
+/// Two extents that overlap without being the same; see [`overlaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Position, in the input, of the extent that begins first.

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::execution::{Execution, PIECE};
 use crate::source::{FileId, Files, Source, checked_len};
 
-/// Random-access bytes of a fixed length that may have to be waited for.
+/// Asynchronous random access to bytes of a fixed length.
 ///
 /// Every [`Source`] is one that never waits. Implement it for an object store or a browser's file handle: only
 /// [`size`](Self::size) and [`fetch`](Self::fetch) are needed. The contract is that of [`Source`]: a range must lie within
@@ -56,7 +56,7 @@ pub trait Fetch {
         None
     }
 
-    /// What tells this file from others, if that is known: see [`Source::id`].
+    /// The identity of the file, if it is known: see [`Source::id`].
     fn file_id(&self) -> Option<FileId> {
         None
     }
@@ -129,7 +129,7 @@ async fn whole<H>(
     Ok(state)
 }
 
-/// The files of a set, which may have to be waited for: the counterpart of [`Files`], as [`Fetch`] is that of [`Source`].
+/// Asynchronous access to the files of a set: the counterpart of [`Files`], as [`Fetch`] is of [`Source`].
 ///
 /// Every [`Files`] is one that never waits. Implement it for a bucket or a folder of a web server.
 pub trait FetchFiles {
@@ -311,7 +311,7 @@ fn one_piece<C: Scan>(
     if work.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(seen) }
 }
 
-/// Runs a future that never waits, as any over a [`Source`] is.
+/// Runs a future that never waits, such as any over a [`Source`].
 ///
 /// # Errors
 /// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits anyway.
@@ -325,7 +325,7 @@ pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T,
     }
 }
 
-/// What a future gives, if it gives it at once.
+/// The output of a future, if it is ready immediately.
 pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

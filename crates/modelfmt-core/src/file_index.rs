@@ -203,7 +203,7 @@ pub trait FileIndex: Sized {
     /// The file's metadata, as the format has it.
     ///
     /// # Errors
-    /// If it has to be read first and cannot be, or does not decode.
+    /// If it cannot be read or does not decode.
     fn metadata<'a, S: Fetch>(
         &'a self,
         source: &S,
@@ -212,7 +212,7 @@ pub trait FileIndex: Sized {
     /// What [`Container::metadata`](crate::Container::metadata) says.
     ///
     /// # Errors
-    /// If it has to be read first and cannot be, or does not decode.
+    /// If it cannot be read or does not decode.
     fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
     /// What [`Container::flat_metadata`](crate::Container::flat_metadata) says.

@@ -2,10 +2,9 @@
 //! [`Files`](source::Files)) and go to ([`mod@write`]), how an untrusted file is taken apart ([`author`],
 //! [`Limits`]) and read ([`Reader`], [`SetReader`]), and what can be said about one ([`Error`], [`Report`]).
 //!
-//! What a tensor is ([`DType`], [`TensorInfo`], [`TensorView`]) comes from the crate `tensor-core`, which is re-exported
-//! here.
+//! The types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]) come from the crate `tensor-core`, which is re-exported here.
 //!
-//! Depend on a format crate instead if you want to read files; they re-export what of this you need.
+//! If you want to read files, depend on a format crate instead; they re-export the parts of this crate that you need.
 //!
 //! ```text
 //!  reading                                      writing
@@ -24,7 +23,7 @@
 //! # Ranges
 //!
 //! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object store.
-//! Slices, buffers, files and maps are sources already. [`contract_test`](source::contract_test) tests one of your own.
+//! Slices, buffers, files and maps are sources already. [`contract_test`](source::contract_test) tests your own.
 //!
 //! ```
 //! use std::io;
@@ -57,8 +56,8 @@
 //!
 //! # Verifying
 //!
-//! A [`Report`] is every check that was made, and every finding of each; heavy work ([`Execution`]) is done in pieces, on several
-//! cores where the source may be shared.
+//! A [`Report`] has every check that was made, with all of its findings. Heavy work ([`Execution`]) is done in pieces, on
+//! several cores if the source can be shared between threads.
 //!
 //! ```
 //! use modelfmt_core::{VerifyLevel, Report, Execution};
@@ -97,9 +96,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
-//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through [`Extent::new`](author::Extent::new), every count through [`Limits`], and
+//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through
+//! [`Extent::new`](author::Extent::new), every count through [`Limits`], and
 //! nothing is allocated before the bytes that a number claims exist.
 //!
 //! # Features
@@ -112,8 +112,8 @@
 //! - `direct`: on Linux, [`load`] can read past the page cache, and have it forget what was read.
 //! - `crc32`: `author::Crc`, the CRC of pieces that come in any order.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide. On
-//! big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide. On big-endian
+//! machines everything works except zero-copy slices of elements wider than a byte, which are an error
 //! ([`ViewError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,9 +1,9 @@
-//! Caps on what a file may make a reader do.
+//! Limits on the memory and work that a file may cause.
 
 use crate::error::{CommonError, Part};
 
-/// Caps on what a file may make a reader do. The defaults are those of the specifications, or what real models stay
-/// far below; a caller lowers them for small memories, or raises them for a file it trusts.
+/// Limits on the memory and work that a file may cause. The defaults come from the specifications, or are far above real
+/// models; lower them for small memories, or raises them for a file it trusts.
 ///
 /// Independent of them, nothing is allocated for a count that the file's own bytes could not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

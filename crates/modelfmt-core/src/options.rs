@@ -21,7 +21,7 @@ impl OpenOptions {
         Self { limits, ignore_checksum: false, set_files: 0, own: None }
     }
 
-    /// Caps on what the file may make the reader do.
+    /// Limits on the memory and work that a file may cause.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

@@ -104,7 +104,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         parse_source(I::parser(source.len(), options), source).map(Arc::new)
     }
 
-    /// Puts a source under the index that was made of the same bytes before; reads nothing.
+    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
     ///
     /// # Errors
     /// If the source is not as long as the file that the index was made of.
@@ -177,7 +177,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         }
     }
 
-    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on. Of a compressed tensor only
+    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values. Of a compressed tensor only
     /// the blocks that hold them are decoded.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     /// The file's metadata, as the format has it.
     ///
     /// # Errors
-    /// If it has to be read first and cannot be, or does not decode.
+    /// If it cannot be read or does not decode.
     pub fn metadata(&self) -> Result<I::Metadata<'_>, Error<I::Fault>> {
         now(self.index.metadata(&self.source)).map_err(|error| self.named(error))
     }

@@ -4,7 +4,7 @@
 /// documented methods, over those that all formats share.
 ///
 /// It takes the format's name, its index (a [`FileIndex`](crate::author::FileIndex)), the crate's `Result`, the type of its metadata, and the three
-/// types with their documentation. What is peculiar to the format goes into an `impl` beside it: the shared value is the
+/// types with their documentation. What only this format has goes into an `impl` beside it: the shared value is the
 /// field `shared` of each.
 ///
 /// ```ignore
@@ -57,13 +57,13 @@ macro_rules! reader {
                 Self { shared: $crate::OpenOptions::new(<$Index as $crate::author::FileIndex>::default_limits()) }
             }
 
-            /// Caps on what the file may make the reader do.
+            /// Limits on the memory and work that a file may cause.
             #[must_use]
             pub fn limits(self, limits: $crate::Limits) -> Self {
                 Self { shared: self.shared.limits(limits) }
             }
 
-            #[doc = concat!("Opens the ", $format, " file at `path`. Only its index is read, and later what you ask for.")]
+            #[doc = concat!("Opens the ", $format, " file at `path`. Only its index is read now; tensors are read when you ask for them.")]
             ///
             /// # Errors
             /// If the file cannot be opened; as [`open_source`](Self::open_source).
@@ -82,7 +82,7 @@ macro_rules! reader {
                 Ok(Reader { shared })
             }
 
-            /// As [`open_source`](Self::open_source), for a source that may have to be waited for.
+            /// As [`open_source`](Self::open_source), for an asynchronous source.
             ///
             /// # Errors
             /// As [`open_source`](Self::open_source).
@@ -108,8 +108,8 @@ macro_rules! reader {
 
         $(#[$reader])*
         ///
-        /// Over a source in memory (a slice, a buffer, a map) tensors are views of it, without a copy; over any other, one
-        /// tensor is one read. A reader is as [`Send`] and [`Sync`] as its source.
+        /// If the source is in memory (a slice, a buffer, a map), tensors are views of it, without a copy. With any other
+        /// source, one tensor is one read. A reader is [`Send`] and [`Sync`] if its source is.
         #[derive(Clone, Debug)]
         pub struct Reader<S> {
             pub(crate) shared: $crate::Reader<$Index, S>,
@@ -182,7 +182,7 @@ macro_rules! reader {
                 OpenOptions::new().open_source(source)
             }
 
-            /// Puts a source under the index that was made of the same bytes before. Nothing is read.
+            /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
             ///
             /// # Errors
             /// If the source is not as long as the file that the index was made of.
@@ -228,7 +228,7 @@ macro_rules! reader {
             /// The bytes of a tensor, borrowed from a source in memory. Never a copy.
             ///
             /// # Errors
-            /// As [`tensor`](Self::tensor); [`CommonFault::NotBorrowed`]($crate::CommonFault::NotBorrowed) where
+            /// As [`tensor`](Self::tensor); [`CommonFault::NotBorrowed`]($crate::CommonFault::NotBorrowed) if
             /// [`tensor`](Self::tensor) would make a copy.
             pub fn tensor_slice(&self, name: &str) -> $Result<&[u8]> {
                 self.shared.tensor_slice(name)
@@ -255,8 +255,8 @@ macro_rules! reader {
                 self.shared.read_range_at(position, range)
             }
 
-            /// A part of the tensor of that name by its positions in each dimension: borrowed from a source in memory if its values
-            /// are there one after the other, else read, with little of the rest of the tensor.
+            /// A part of the tensor of that name, by a slice of each dimension: borrowed from a source in memory if its
+            /// values are contiguous, else read, with little of the rest of the tensor.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::Slice`]($crate::Error::Slice) if the slice does not fit the tensor.
@@ -276,7 +276,7 @@ macro_rules! reader {
                 self.shared.slice_at(position, slice)
             }
 
-            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.
             ///
             /// # Errors
             /// As [`read_range`](Self::read_range).
@@ -284,13 +284,13 @@ macro_rules! reader {
                 self.shared.read_into(position, offset, out)
             }
 
-            /// The tensor of that name with its values, checked by the smallest digest that the file has of them: that of the
-            /// tensor, of its pages, of a section or of the whole file. What that covers beside the tensor is read too.
+            /// The tensor of that name with its values, checked by the smallest digest of them in the file: of the tensor,
+            /// its pages, a section or the whole file. Everything that the digest covers is read.
             ///
             /// # Errors
-            /// As [`tensor`](Self::tensor); if the bytes are not what the file says; [`Error::NoHash`](crate::Error::NoHash) if
-            /// it says nothing of them, or only in a digest of so many more bytes that [`verify`](Self::verify) is the better
-            /// way.
+            /// As [`tensor`](Self::tensor); if the bytes are not what the file says;
+            /// [`Error::NoHash`](crate::Error::NoHash) if it has no digest of them, or only one that covers so much more
+            /// that [`verify`](Self::verify) is the better way.
             pub fn tensor_checked(&self, name: &str) -> $Result<$crate::TensorView<'_>> {
                 self.shared.tensor_checked(name)
             }
@@ -303,8 +303,7 @@ macro_rules! reader {
                 self.shared.tensor_at_checked(position)
             }
 
-            /// A range of the bytes of a tensor's values, checked. Where the file has digests of pages, only the pages that the
-            /// range touches are read.
+            /// A range of the bytes of a tensor's values, checked. If the file has digests of pages, only the pages that the range touches are read.
             ///
             /// # Errors
             /// As [`tensor_checked`](Self::tensor_checked); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has
@@ -332,7 +331,7 @@ macro_rules! reader {
             #[doc = concat!("The metadata of the ", $format, " file.")]
             ///
             /// # Errors
-            /// If it has to be read first and cannot be, or does not decode.
+            /// If it cannot be read or does not decode.
             pub fn metadata(&self) -> $Result<$Metadata> {
                 self.shared.metadata()
             }
@@ -373,7 +372,7 @@ macro_rules! reader {
                 OpenOptions::new().open_async(source).await
             }
 
-            /// Puts a source under the index that was made of the same bytes before. Nothing is read.
+            /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
             ///
             /// # Errors
             /// If the source is not as long as the file that the index was made of.
@@ -445,7 +444,7 @@ macro_rules! reader {
                 self.shared.read_range_at(position, range).await
             }
 
-            /// A part of the tensor of that name by its positions in each dimension.
+            /// A part of the tensor of that name, by a slice of each dimension.
             ///
             /// # Errors
             /// As [`Reader::slice`].
@@ -469,7 +468,7 @@ macro_rules! reader {
                 self.shared.slice_at(position, slice).await
             }
 
-            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.
             ///
             /// # Errors
             /// As [`Reader::read_range`].

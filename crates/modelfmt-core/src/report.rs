@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::error::Part;
 
-/// How deep a verifier looks.
+/// How much a verifier checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerifyLevel {
     /// Structure only: the index is read, nothing is hashed.
@@ -75,7 +75,7 @@ pub struct Check {
     pub name: &'static str,
     /// How it ended.
     pub status: Status,
-    /// What was looked at, or the first finding.
+    /// What was checked, or the first finding.
     pub detail: String,
     /// Whether it found nothing and could not look at everything, such as content whose hash was never recorded. Then
     /// `detail` says what it did not look at.
@@ -88,11 +88,11 @@ impl Check {
     }
 }
 
-/// The outcome of every check that was made, and every finding.
+/// The result of every check, and every finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How deep the verifier looked.
+    /// How much the verifier checked.
     pub level: VerifyLevel,
     /// The checks that the format has at this level, in order.
     pub checks: Vec<Check>,
@@ -107,7 +107,7 @@ impl Report {
         Self { level, checks: Vec::new(), errors: Vec::new() }
     }
 
-    /// A report on a file that cannot even be opened.
+    /// A report on a file that cannot be opened.
     #[must_use]
     pub fn unreadable(level: VerifyLevel, reason: String) -> Self {
         let check = Check::new("structure", Status::Failed, reason.clone());
@@ -159,7 +159,7 @@ impl Report {
     }
 }
 
-/// A verifier found something.
+/// The error of a report with findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyError(pub Report);
 

@@ -22,7 +22,7 @@ pub enum Step<T> {
     Done(T),
 }
 
-/// A task over [`Fetch`] that is driven by hand: while [`step`](Self::step) says [`Step::Need`], [`feed`](Self::feed) the
+/// A task over [`Fetch`] that you drive by hand: while [`step`](Self::step) says [`Step::Need`], [`feed`](Self::feed) the
 /// bytes.
 ///
 /// ```
@@ -60,7 +60,7 @@ impl<T> fmt::Debug for Steps<'_, T> {
 }
 
 impl<'a, T> Steps<'a, T> {
-    /// A task over `size` bytes that nobody has read yet.
+    /// A task over a file of `size` bytes.
     pub fn new<F: AsyncFnOnce(Fed) -> T + 'a>(size: u64, task: F) -> Self
     where
         T: 'a,
@@ -70,8 +70,7 @@ impl<'a, T> Steps<'a, T> {
         Self { task: Some(Box::pin(async move { task(fed).await })), needs }
     }
 
-    /// Goes on as far as the bytes that were fed allow. After [`Step::Done`] there is nothing more to do: then it needs
-    /// nothing for ever.
+    /// Goes on as far as the bytes that were fed allow. After [`Step::Done`] there is nothing more to do, and it needs nothing.
     pub fn step(&mut self) -> Step<T> {
         if let Some(task) = &mut self.task
             && let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -87,7 +86,7 @@ impl<'a, T> Steps<'a, T> {
         lock(&self.needs).feed(at, bytes);
     }
 
-    /// Says that the bytes that are needed cannot be had: each read that waits ends with such an error.
+    /// Says that the needed bytes are not available: each waiting read fails with this error.
     pub fn fail(&mut self, kind: io::ErrorKind) {
         for need in &mut lock(&self.needs).0 {
             need.failed = Some(kind);

@@ -20,7 +20,7 @@ pub enum Encoding {
     Lz4,
     /// In a zstd stream.
     Zstd,
-    /// As they are, but the file demands that every read of them is checked, which a format's own reader does.
+    /// As they are, but the file requires that every read is checked, which the format's own reader does.
     Checked,
     /// Encrypted, perhaps compressed before.
     Encrypted,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Something that a caller chooses: an argument of a function, or a field of the options of one.
+/// Something that a caller chooses: an argument of a function, or a field of its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Choice {

@@ -56,14 +56,14 @@ pub enum Error {
         #[source]
         error: Box<AnyError>,
     },
-    /// A file is of no format that is known.
+    /// The format of a file is unknown.
     #[error("{}: {}{hint}", path.display(), if *is_model { "" } else { "not a model file: " })]
     UnknownFormat {
         /// The file.
         path: PathBuf,
         /// What it looks like, or what was expected.
         hint: &'static str,
-        /// Whether it holds a model anyway, or stands for one: of a format that is recognised and not read.
+        /// Whether it holds a model, or stands for one, in a format that is recognised but not read.
         is_model: bool,
     },
     /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.
@@ -114,7 +114,7 @@ pub enum Error {
         /// What to do before.
         remedy: Option<Remedy>,
     },
-    /// A conversion was asked for something that makes no sense, whatever the model.
+    /// The options of a conversion make no sense for any model.
     #[error("{}", self.in_words(&Own))]
     Usage {
         /// What was chosen.
@@ -122,7 +122,7 @@ pub enum Error {
         /// Why, and what does.
         why: String,
     },
-    /// The target of a conversion cannot hold all that the model has.
+    /// The target of a conversion cannot hold everything in the model.
     #[error("{}", self.in_words(&Own))]
     Unsupported {
         /// The model.
@@ -132,7 +132,7 @@ pub enum Error {
         /// What does not fit, all of it.
         unsupported: Vec<Unsupported>,
     },
-    /// Values of a tensor cannot be had in the type that was asked for.
+    /// The values of a tensor cannot be converted to the requested type.
     #[error("{}: tensor {:?}: {source}", path.display(), Shortened(tensor))]
     Values {
         /// The model.
@@ -142,7 +142,7 @@ pub enum Error {
         /// Why, and at which element.
         source: BoxError,
     },
-    /// No tensor has a name that was asked for by patterns.
+    /// No tensor matches the patterns.
     #[error("{}", self.in_words(&Own))]
     NothingSelected {
         /// The model.
@@ -154,7 +154,7 @@ pub enum Error {
         /// The number of tensors that the model has.
         tensors: usize,
     },
-    /// A file that is to be written exists.
+    /// The output file exists already.
     #[error("{}", self.in_words(&Own))]
     Exists {
         /// The file.
@@ -184,7 +184,7 @@ pub enum Error {
         /// A tensor with a similar name.
         nearest: Option<String>,
     },
-    /// Two models that were to become one have a tensor of the same name.
+    /// Two models that are to be merged have a tensor of the same name.
     #[error(
         "{}: tensor {:?}{} is in {} too, and one model has each name once; rename it in one of them",
         again.display(), Shortened(name), and_others(*others), path.display()
@@ -196,7 +196,7 @@ pub enum Error {
         path: PathBuf,
         /// The model that has it too.
         again: PathBuf,
-        /// How many other tensors of that model have the name of one before.
+        /// How many other tensors of that model have the name of an earlier one.
         others: usize,
     },
     /// A pattern of an option matches no tensor.
@@ -219,7 +219,7 @@ pub enum Error {
         /// A key that is similar.
         nearest: Option<String>,
     },
-    /// An edit of a file has been interrupted, or is going on.
+    /// An edit of a file was interrupted, or is still running.
     #[error("{}", self.in_words(&Own))]
     Interrupted {
         /// The file.
@@ -227,7 +227,7 @@ pub enum Error {
         /// The journal beside it.
         journal: PathBuf,
     },
-    /// A file of that format, or a set, cannot be edited so.
+    /// A file of that format, or a set, cannot be edited in this way.
     #[error("{}: {why}", path.display())]
     NotEditable {
         /// The file.
@@ -273,13 +273,13 @@ fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether the mistake lies in what was asked for, and no file has to do with it.
+    /// Whether the mistake is in the request, and not in a file.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage { .. })
     }
 
-    /// A name for the kind of error that does not change with the wording: for programs that read errors.
+    /// A stable name for the kind of error, for programs that read errors.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

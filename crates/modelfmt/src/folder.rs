@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::formats::{Format, InOrder, MAX_INDEX_JSON, PROBE_LEN, Walk};
 use crate::unrecognized::{self, Stranger};
 
-/// What a file is, told without opening it as a model.
+/// What a file is, found out without opening it as a model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Probe {
     /// Its format.
     pub format: Option<Format>,
-    /// What kind of model it is of those that modelfmt does not read, such as those of PyTorch, and what helps.
+    /// If it is a model that modelfmt does not read, such as one of PyTorch: which kind, and what helps.
     pub foreign: Option<&'static str>,
     /// The files that it names as its own, if it is the index of a set: paths relative to its folder.
     pub files: Vec<String>,
@@ -82,7 +82,7 @@ pub fn is_model_name(path: &Path) -> bool {
     Format::from_file_name(&name).is_some()
 }
 
-/// Which of some files are models, told without opening them as such.
+/// Which of some files are models, found out without opening them as models.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FoundModels {
@@ -210,9 +210,9 @@ mod tests {
     use super::*;
 
     fn of(json: &str) -> (Option<Format>, Vec<String>) {
-        let mut look = index(json.as_bytes());
-        probe.files.sort();
-        (probe.format, probe.files)
+        let mut found = index(json.as_bytes());
+        found.files.sort();
+        (found.format, found.files)
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR2, safetensors and GGUF.
+//! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
 //!
-//! A [`Model`] is an open file of any format, told by its content. What the program `modelfmt` does is here:
+//! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are here too:
 //! [`Model::inspect`], [`show()`], [`check()`], [`verify()`], [`convert()`], [`extract()`], [`diff()`].
 //!
 //! ```text
@@ -19,13 +19,12 @@
 //!    inspect   show   extract   diff   convert ──▶ any format but APR1
 //! ```
 //!
-//! What is peculiar to a format is reached through its own reader ([`Model::as_aero`] and its siblings, or
-//! [`Model::reader`]) and its own crate, which is re-exported ([`aero`] and its siblings). If you need one format, depend on
-//! its crate; the words are the same.
+//! For what only one format has, use its own reader ([`Model::as_aero`] and its siblings, or [`Model::reader`]) and its own
+//! crate, which is re-exported ([`aero`] and its siblings). If you need only one format, depend on its crate; the names are the same.
 //!
 //! # Reading
 //!
-//! Opening reads the index and checks all of it, never a value; one tensor is one read. A set of files is opened by
+//! Opening reads and checks the whole index, but no values. One tensor is one read. A set of files is opened by
 //! its index.
 //!
 //! ```
@@ -47,8 +46,8 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A map is a promise about what other
-//! processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. Mapping a file relies on other processes
+//! not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -59,7 +58,7 @@
 //! let model = Model::from_source("model.aero", bytes)?;
 //! let w = model.tensor("embed.weight")?;                   // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 128);             // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 128);             // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -67,8 +66,7 @@
 //! # Ranges
 //!
 //! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
-//! store. A part of a tensor is a range of the file; where tensors are compressed, only the blocks that hold it are
-//! decoded.
+//! store. A part of a tensor is a range of the file. If the tensor is compressed, only the blocks that hold the part are decoded.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -102,14 +100,14 @@
 //!
 //! # Verifying
 //!
-//! Opening refuses what would make a tensor unreadable. Verification looks at every checksum, every hash and every
-//! rule of the format; [`verify()`] also takes files that cannot be opened.
+//! Opening refuses anything that would make a tensor unreadable. Verification checks every checksum, every hash and every
+//! rule of the format; [`verify()`] also reports on files that cannot be opened.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
 //! use modelfmt::{VerifyLevel, Execution};
 //!
-//! let file = modelfmt::verify(path, VerifyLevel::Full, &Execution::default()); // on all cores; every finding, not the first alone
+//! let file = modelfmt::verify(path, VerifyLevel::Full, &Execution::default()); // on all cores; every finding, not only the first
 //! for check in &file.report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -119,9 +117,9 @@
 //!
 //! # Writing
 //!
-//! A model becomes one of another format by [`convert()`], which loses nothing silently; [`mod@convert`] says what
-//! each format can hold. Tensors that are in memory are one call; for values that are not, or options of a format, its crate
-//! has a `Plan`.
+//! [`convert()`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
+//! hold. To write tensors that are in memory, call [`save()`]. If your values are not in memory, or you need options of a
+//! format, use the `Plan` of its crate.
 //!
 //! ```
 //! use modelfmt::{Model, Object, View};
@@ -155,10 +153,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further ([`OpenOptions::limits`]). An error names the file and says which record, which byte
+//! you can lower [`Limits`] further ([`OpenOptions::limits`]). An error names the file and says which record, which byte
 //! and which rule.
 //!
 //! # Features
@@ -181,8 +179,8 @@
 //! | `direct` | on Linux, [`Model::load`] can read past the page cache and have it forget what was read | rustix |
 //! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
 //!
-//! A format that is switched off is still told ([`Error::NotEnabled`]). The formats have features of their own, of
-//! which this crate asks for all: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
+//! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
+//! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod check;

@@ -224,7 +224,7 @@ impl Model {
         OpenOptions::new().open_source(name, Box::new(source), None)
     }
 
-    /// Several models as one, which has the tensors of each after those of the one before. It has the path and the format of the
+    /// Several models as one: the tensors of each follow those of the one before. It has the path and the format of the
     /// first; its metadata are theirs, and where several have a key, those of the first of them. [`convert`](fn@crate::convert)
     /// makes one file of it, and takes no such choice silently.
     ///
@@ -350,7 +350,7 @@ impl Model {
         &*self.opened
     }
 
-    /// The reader of the format, if it is of that type: for a format that has no method of its own here.
+    /// The reader of the format, if it has that type: for formats without a method of their own here.
     ///
     /// ```
     /// # #[cfg(feature = "mag")] {
@@ -380,7 +380,7 @@ impl Model {
         Some((part.offset(), bytes))
     }
 
-    /// The tensors in file order; of a set, those whose files are there: see [`open_all`](Self::open_all).
+    /// The tensors in file order; of a set, only those whose files are present: see [`open_all`](Self::open_all).
     #[must_use]
     pub fn tensors(&self) -> Tensors<'_> {
         Tensors { container: self.container(), positions: 0..self.tensor_count() }
@@ -491,8 +491,7 @@ impl Model {
         self.container().read_range_at(position, range).map_err(|error| self.failed(error))
     }
 
-    /// A range of the bytes of a tensor's values, checked. Where the file has digests of pages, only the pages that the range
-    /// touches are read.
+    /// A range of the bytes of a tensor's values, checked. If the file has digests of pages, only the pages that the range touches are read.
     ///
     /// # Errors
     /// As [`tensor_checked`](Self::tensor_checked) and [`read_range`](Self::read_range).

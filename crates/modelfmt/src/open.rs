@@ -28,7 +28,7 @@ impl OpenOptions {
         self
     }
 
-    /// What the file must be: no byte of it is served that this does not prove, whatever its format. With [`Pin::B3`], a file
+    /// The pin of the file: it proves every byte that is read, whatever the format. With [`Pin::B3`], a file
     /// `FILE.obao4` beside the file is its outboard, which [`outboard`](fn@crate::outboard) writes; without one the whole file is
     /// hashed once. Of a set, the pin is that of its index; an AEROSET's has a SHA-256 of each other file, by which each is
     /// checked when it is first read, and sets whose index has none are refused.
@@ -38,7 +38,7 @@ impl OpenOptions {
         self
     }
 
-    /// What is demanded of a sealed APR2 file, and what opens it. A file of a format that cannot be sealed is refused then.
+    /// What a sealed APR2 file must satisfy, and the keys that open it. With this, a file of a format that cannot be sealed is refused.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]

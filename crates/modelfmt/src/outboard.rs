@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::pin::Pin;
 use crate::pinned::path_of_outboard;
 
-/// An outboard that was written.
+/// A written outboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outboard {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a file must be. Of a file that is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), no byte of its
+/// A hash that identifies a file or its content. Of a file that is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), no byte of its
 /// index or its values is given to the caller that the pin does not prove.
 ///
 /// ```

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Displays text from a file with everything escaped that would move the cursor, change colours, or turn the direction of
-/// writing: control characters, and the invisible ones that make text look like other text.
+/// Displays text from a file. It escapes everything that would move the cursor, change colours, or change the direction of
+/// the text: control characters, and the invisible ones that make text look like other text.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 

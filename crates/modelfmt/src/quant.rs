@@ -6,7 +6,7 @@ use modelfmt_core::value::{Object, Value};
 
 use crate::format_g::G6;
 
-/// What makes values of a tensor's numbers: value = scale × (number − zero point). OINF 2 has it, as the quant payload of a tensor.
+/// How the numbers of a tensor become values: value = scale × (number − zero point). This is the quant payload of a tensor in OINF 2.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Quant {

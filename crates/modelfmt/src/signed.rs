@@ -15,7 +15,7 @@ use crate::verify::FileReport;
 /// The most names of files that a line says.
 const NAMES: usize = 5;
 
-/// The signature beside a model, as far as it has been looked at.
+/// The signature beside a model, as far as it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetachedSignature {
@@ -23,11 +23,11 @@ pub struct DetachedSignature {
     pub path: PathBuf,
     /// What it covers: the file, or the folder with all that is in it.
     pub of: PathBuf,
-    /// The id of the key that it says it is by. Without a trusted key that is only what it says.
+    /// The id of the key that the signature names. Without a trusted key it is only a claim.
     pub key_id: Option<String>,
     /// Whether a key that the caller trusts made it, and every file is what was signed. `None` if no key was named.
     pub is_trusted: Option<bool>,
-    /// Why it cannot be read, or does not hold.
+    /// Why it cannot be read, or is not valid.
     pub problem: Option<String>,
 }
 

@@ -20,9 +20,9 @@ use crate::pin::Pin;
 pub struct FileReport {
     /// The file.
     pub path: PathBuf,
-    /// Its format, if its content tells one.
+    /// Its format, if it was detected.
     pub format: Option<Format>,
-    /// What it had to be: without a pin, only what the file says about itself was checked.
+    /// The pin that it was checked against. Without a pin, the file was only checked against itself.
     pub pin: Option<Pin>,
     /// What was checked and found.
     pub report: Report,

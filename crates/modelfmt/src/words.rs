@@ -6,15 +6,15 @@ use modelfmt_core::DType;
 
 use crate::choice::Choice;
 
-/// What would resolve an error, or an item that does not fit.
+/// What would resolve an error or an item that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remedy {
     /// Replace the file that exists: [`Overwrite::Replace`](crate::Overwrite::Replace).
     Overwrite,
-    /// Take values as they are: [`ConvertOptions::no_verify`](crate::ConvertOptions::no_verify).
+    /// Take values without checking them: [`ConvertOptions::no_verify`](crate::ConvertOptions::no_verify).
     SkipVerification,
-    /// Write tensors apart that share their bytes: [`ConvertOptions::allow_ties`](crate::ConvertOptions::allow_ties).
+    /// Write tensors that share their bytes separately: [`ConvertOptions::allow_ties`](crate::ConvertOptions::allow_ties).
     AllowTies,
     /// Drop it: [`ConvertOptions::lossy`](crate::ConvertOptions::lossy).
     Lossy,
@@ -102,7 +102,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// What a conversion has to tell.
+/// A note of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// What was chosen that it is about; its text goes on from there.

@@ -50,9 +50,8 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. The format aligns them to 8 bytes in
-//! the file. A map is a promise about what other processes do to the file, so making one is `unsafe`:
-//! `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 8 bytes in
+//! the file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/oinf/model.oinf";
@@ -63,7 +62,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("kernel")?;                         // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<u8>()?.len(), 64);               // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<u8>()?.len(), 64);               // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -102,13 +101,13 @@
 //! let row = model.read_range("kernel", 8..16)?; // the second row of 8 u8, and no other byte of the file
 //! assert_eq!(*row, model.tensor("kernel")?.bytes()[8..16]);
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
@@ -120,7 +119,7 @@
 //! use oinf::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -130,8 +129,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
-//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
+//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
@@ -146,7 +145,7 @@
 //! let values: [&[u8]; 2] = [&[1, 0, 2, 0], &[]]; // little-endian, row-major; a declared tensor has none
 //!
 //! let plan = Plan::new(specs, &metadata, &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.oinf", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -159,17 +158,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): writing and verifying on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;

@@ -6,7 +6,7 @@ use modelfmt_core::author::{Cursor, Extent, align_up};
 use crate::error::{Fault, Result};
 use crate::wire::{self, ALIGNMENT, malformed};
 
-/// How a tensor's values are made of its numbers: value = scale × (number − zero point).
+/// How the numbers of a tensor become values: value = scale × (number − zero point).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quant {
     /// Whether there are zero points.

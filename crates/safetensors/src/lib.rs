@@ -17,9 +17,9 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! The reference implementation sorts tensors, keeps the last of two with the same name and writes from memory. Here
-//! order is kept, duplicates are refused, and writing streams. What it reads is read here except for duplicates, and it
-//! reads what is written here (docs/formats/safetensors.md#own-reader-and-writer).
+//! The reference implementation sorts tensors, keeps the last of two with the same name and writes from memory. This crate
+//! keeps the order, refuses duplicates, and streams when it writes. It reads what the reference reads, except for
+//! duplicates, and the reference reads what it writes (docs/formats/safetensors.md#own-reader-and-writer).
 //!
 //! # Saving and reading
 //!
@@ -48,9 +48,9 @@
 //!
 //! # Without a copy
 //!
-//! Over a source in memory (a slice, a buffer, a map) tensors are parts of it. A tensor may begin at any byte; then
-//! [`as_slice`](TensorView::as_slice) says so, and [`to_vec`](TensorView::to_vec) copies. A map is a promise about
-//! what other processes do to the file, so making one is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. A tensor may begin at any byte; then
+//! [`as_slice`](TensorView::as_slice) says so, and [`to_vec`](TensorView::to_vec) copies. Mapping a file relies on other
+//! processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
@@ -61,7 +61,7 @@
 //! let model = Reader::from_source(bytes)?;
 //! let w = model.tensor("f32.x")?;                          // a part of `bytes`
 //! # #[cfg(target_endian = "little")]
-//! assert_eq!(w.as_slice::<f32>()?.len(), 12);              // the same part; or an error that says why not
+//! assert_eq!(w.as_slice::<f32>()?.len(), 12);              // the same bytes, or an error that says why not
 //! assert!(w.into_bytes().is_borrowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -100,25 +100,25 @@
 //! let row = model.read_range("f32.x", 16..32)?; // the second row of 4 f32, and no other byte of the file
 //! assert_eq!(*row, model.tensor("f32.x")?.bytes()[16..32]);
 //!
-//! let index = model.index().clone();          // shareable: with it, the next open reads nothing
+//! let index = model.index().clone();          // can be shared: with it, the next open reads nothing
 //! let again = Reader::with_index(index, remote())?;
 //! # assert_eq!(again.tensors().len(), model.tensors().len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges have to be waited for, as with an object store, use [`AsyncReader`].
+//! If ranges arrive later, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! The format has no checksum: what opens is sound, and [`Reader::verify`] says so. [`SetReader::verify`] also looks
-//! whether the index and the files agree.
+//! The format has no checksum: a file that opens is well-formed, and [`Reader::verify`] says no more. [`SetReader::verify`]
+//! also checks that the index and the files agree.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
 //! use modelfmt_safetensors::{VerifyLevel, Reader};
 //!
 //! let model = Reader::open(path)?;
-//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not the first alone
+//! let report = model.verify(VerifyLevel::Full); // on all cores; every finding, not only the first
 //! for check in &report.checks {
 //!     println!("{}: {} ({})", check.name, check.status.name(), check.detail);
 //! }
@@ -128,8 +128,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything and fixes every offset, then values are pulled in
-//! pieces, so memory does not depend on the model's size. Values come from a list of byte slices, or from your own
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
+//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
 //! [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
@@ -142,7 +142,7 @@
 //! let values: [&[u8]; 2] = [&[0, 0, 128, 63, 0, 0, 0, 64], &[1, 2, 3]];
 //!
 //! let plan = Plan::new(specs, Some(&metadata), &WriteOptions::new())?;
-//! // To a path, where it appears when it is complete (`Overwrite` says whether it may replace another):
+//! // To a path, where the file appears when it is complete (`Overwrite` says whether it may replace another):
 //! // plan.write_file("model.safetensors", Overwrite::Refuse, &values, &Execution::default())?;
 //! let file = MemoryFile::new();
 //! plan.write(&values, &file, &Execution::default())?;
@@ -156,20 +156,20 @@
 //!
 //! # Sets
 //!
-//! A sharded model is files `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json` that says
-//! which tensor is in which: [`SetReader`], [`SetPlan`].
+//! A sharded model has files `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json` that says
+//! which file has each tensor: [`SetReader`], [`SetPlan`].
 //!
-//! # Files that are not to be trusted
+//! # Untrusted files
 //!
 //! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! [`Limits`] lower that further. An error says which record, which byte and which rule ([`Fault`]).
+//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, where files are left out and offsets stay 64 bits wide.
+//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;

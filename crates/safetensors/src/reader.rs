@@ -17,7 +17,7 @@ modelfmt_core::reader! {
     /// An open safetensors file: its [`Index`] and the source of its bytes.
     pub struct Reader<S>;
 
-    /// An open safetensors file over bytes that may have to be waited for, such as those of an object store.
+    /// An open safetensors file over bytes that arrive later, such as from an object store.
     pub struct AsyncReader<S>;
 }
 

@@ -85,12 +85,12 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-/// Bytes of a tensor or a file: borrowed where they are in memory already, owned where they had to be read or decoded.
+/// Bytes of a tensor or a file: borrowed if they are in memory already, owned if they had to be read or decoded.
 #[derive(Clone)]
 pub enum Bytes<'a> {
-    /// A part of what is in memory.
+    /// A slice of memory that somebody else owns.
     Borrowed(&'a [u8]),
-    /// A copy of its own.
+    /// A buffer of its own.
     Owned(AlignedBuf),
 }
 

@@ -29,7 +29,7 @@ pub enum Kind {
     Float,
     /// Quantized values with their scales: ggml's block types, and aprender's two.
     Quantized,
-    /// Something that is carried and not interpreted.
+    /// Something that is copied and not interpreted.
     Opaque,
 }
 
@@ -73,7 +73,7 @@ macro_rules! dtypes {
                 if elements == 0 { None } else { Some(Block { elements, nbytes }) }
             }
 
-            /// ggml's number for this type, where it has one.
+            /// ggml's number for this type, if it has one.
             #[must_use]
             pub const fn ggml_type(self) -> Option<u32> {
                 match self { $(Self::$variant => $ggml,)* }
@@ -150,7 +150,7 @@ dtypes! {
     T2 "t2" Int 4 1 None, "Ternary: −1, 0 and 1, in 2 bits of two's complement.";
     T1 "t1" Int 8 1 None, "A sign: −1 and +1, in 1 bit.";
     C64 "c64" Opaque 1 8 None, "Complex of two f32, from safetensors.";
-    Packed "packed" Opaque 0 0 None, "Bytes of a codec that this library does not know; their length stands in the file.";
+    Packed "packed" Opaque 0 0 None, "Bytes of a codec that this library does not know; the file states their length.";
 }
 
 impl DType {
@@ -260,7 +260,7 @@ const ALIASES: &[(&str, DType)] = &[
 ];
 
 impl DType {
-    /// The type that [`name`](Self::name) names so: for files, which have one name for each type.
+    /// The type with this [`name`](Self::name), for files, which have one name for each type.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)

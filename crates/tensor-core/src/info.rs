@@ -5,7 +5,7 @@ use std::fmt;
 use crate::dtype::DType;
 use crate::shape::{DisplayShape, element_count};
 
-/// What a tensor is: name, dtype, shape and the length of its values. It says nothing of where they are.
+/// The description of a tensor: name, dtype, shape and the length of its values, but not where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo<'a> {
@@ -17,7 +17,7 @@ pub struct TensorInfo<'a> {
     pub shape: &'a [u64],
     /// The bytes that its values take as dtype and shape imply, not as a file stores them.
     pub nbytes: u64,
-    /// Whether it has values. Some formats can declare a tensor without.
+    /// Whether it has values. Some formats can declare a tensor without values.
     pub has_data: bool,
 }
 

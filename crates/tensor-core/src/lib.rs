@@ -1,12 +1,12 @@
 //! What a tensor is: dtypes ([`DType`]), shapes, aligned buffers ([`AlignedBuf`]) and typed views of bytes
 //! ([`TensorView`]).
 //!
-//! This crate reads no files. It is what an inference engine needs to take tensors from any crate of modelfmt, or from
-//! its own loader: it depends on `bytemuck` and `half` alone, and has no `unsafe`.
+//! This crate reads no files. An inference engine can use it to take tensors from any crate of modelfmt, or from its own
+//! loader. It depends only on `bytemuck` and `half`, and has no `unsafe`.
 //!
 //! # Views
 //!
-//! A tensor is what it is ([`TensorInfo`]) and its bytes, little-endian and row-major. Copies and conversions always work.
+//! A tensor is a description ([`TensorInfo`]) and its bytes, little-endian and row-major. You can always copy and convert the values.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
@@ -20,15 +20,15 @@
 //!
 //! # Without a copy
 //!
-//! A view is a typed slice of the bytes themselves, or says why it cannot be one: the type is another, the bytes are not
-//! aligned, or the machine has another byte order.
+//! [`TensorView::as_slice`] gives a typed slice of the bytes themselves, or says why it cannot: the type is different, the
+//! bytes are not aligned, or the machine has another byte order.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView, ViewError};
 //!
 //! let file = AlignedBuf::copy_from_slice(&[0, 0, 0, 0, 128, 63, 0, 0, 0, 64])?;
 //! let info = TensorInfo::new("w", DType::F32, &[2])?;
-//! let tensor = TensorView::new(info, Bytes::Borrowed(&file[2..]))?; // at byte 2, where f32 needs a multiple of 4
+//! let tensor = TensorView::new(info, Bytes::Borrowed(&file[2..]))?; // at byte 2, but f32 needs a multiple of 4
 //! # #[cfg(target_endian = "little")]
 //! assert_eq!(tensor.as_slice::<f32>(), Err(ViewError::Unaligned { alignment: 4 }));
 //! assert!(matches!(tensor.as_slice::<i32>(), Err(ViewError::DType { .. })));
@@ -45,7 +45,7 @@
 //!
 //! ggml's block types (`q4_0`, `q6_k` and so on) are dtypes with a size here. The crate `ggml-quant` decodes their values.
 //!
-//! On big-endian machines everything works but zero-copy slices of elements wider than a byte, which are an error
+//! On big-endian machines everything works except zero-copy slices of elements wider than a byte, which are an error
 //! ([`ViewError::Endianness`]); copying swaps bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::dtype::DType;
 
-/// A type of numbers that take 8 bits or fewer and that no Rust type stands for: the floats of 8, 6 and 4 bits and the integers
+/// A numeric type of 8 bits or fewer for which Rust has no type: the floats of 8, 6 and 4 bits and the integers
 /// of 4, 2 and 1.
 ///
 /// The bits of one element are its code. Elements narrower than a byte share bytes: the first has the lowest bits, and there
@@ -76,7 +76,7 @@ enum Special {
 }
 
 impl SmallType {
-    /// The type, if it is one of these.
+    /// The type for a dtype, if it is one of these.
     #[must_use]
     pub const fn from_dtype(dtype: DType) -> Option<Self> {
         /// A type with its table of values, which is made when this is compiled.
@@ -127,22 +127,22 @@ impl SmallType {
         self.bits
     }
 
-    /// The number of a code; bits beyond those of one element do not count.
+    /// Decodes a number; bits beyond those of one element are ignored.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "a byte is inside a table of 256")]
     pub const fn to_f32(self, code: u8) -> f32 {
         self.values[code as usize]
     }
 
-    /// The code of a number, rounded. Where the type is one of integers, a number is rounded toward zero, one that is beyond the
-    /// range becomes its end, and a NaN becomes 0.
+    /// Encodes a number, rounded. For integer types, a number is rounded toward zero, a number outside the range becomes
+    /// the smallest or largest value, and a NaN becomes 0.
     #[must_use]
     pub fn from_f32(self, value: f32) -> u8 {
         self.rounded(value).0
     }
 
-    /// The code of a number as [`from_f32`](Self::from_f32) gives it, and whether the number fits: a number that is beyond the
-    /// type's range does not, nor does an infinity or a NaN where the type has none.
+    /// Encodes a number as [`from_f32`](Self::from_f32) does, and says whether it fits: a number outside the type's range
+    /// does not fit, nor does an infinity or a NaN if the type has none.
     #[must_use]
     pub fn rounded(self, value: f32) -> (u8, bool) {
         match self.codes {

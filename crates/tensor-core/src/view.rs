@@ -14,7 +14,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that a tensor's elements can be seen as.
+/// A Rust type for the elements of a tensor.
 pub trait Element: bytemuck::Pod + sealed::Sealed {
     /// The dtype whose elements these are.
     const DTYPE: DType;
@@ -47,7 +47,7 @@ elements! {
     f64, F64, |x| Self::from_bits(u64::from_le(x.to_bits()));
 }
 
-/// Why a tensor cannot be seen as a slice of a type.
+/// Why a tensor cannot be read as a slice of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
@@ -74,7 +74,7 @@ pub enum ViewError {
     },
     /// The values are ggml's blocks, which the crate `ggml-quant` decodes.
     Blocks(DType),
-    /// The type has no numbers to give.
+    /// The type is not numeric.
     NotNumeric(DType),
 }
 
@@ -171,7 +171,7 @@ impl<'a> TensorView<'a> {
         bytemuck::try_cast_slice(&self.bytes).map_err(|_| ViewError::Unaligned { alignment: align_of::<T>() })
     }
 
-    /// Its values, copied; works wherever they lie, on every machine.
+    /// Its values, copied; works for any alignment and on every machine.
     ///
     /// # Errors
     /// [`ViewError::DType`] for another type.
@@ -197,7 +197,7 @@ impl<'a> TensorView<'a> {
         Ok(self.numbers()?.map(|x| x as f32).collect())
     }
 
-    /// Its values converted to `f64`: exact except for 64-bit integers beyond 2^53.
+    /// Its values converted to `f64`: exact, except for 64-bit integers beyond 2^53.
     ///
     /// # Errors
     /// As [`to_f32`](Self::to_f32).
@@ -243,7 +243,7 @@ impl<'a> TensorView<'a> {
     }
 }
 
-/// Values in memory with their shape, to be written: little-endian bytes whose dtype comes from a slice.
+/// Values in memory with their shape, for writing. The dtype comes from the type of the slice.
 ///
 /// ```
 /// use tensor_core::{DType, View, bf16};
@@ -262,7 +262,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Values of a Rust type, row-major. They are not copied, but on a big-endian machine.
+    /// Values of a Rust type, row-major. They are copied only on a big-endian machine.
     ///
     /// # Errors
     /// [`ViewError::Length`] if there are not as many values as the shape has elements.

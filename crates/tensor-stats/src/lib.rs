@@ -1,4 +1,4 @@
-//! Statistics of a tensor's values, exact and in bounded memory: the values may be larger than memory.
+//! Exact statistics of a tensor's values in bounded memory: the values may be larger than memory.
 //!
 //! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass;
 //! wider ones need one pass for their range, their sum and a first narrowing of the median, a second for deviations,
@@ -18,7 +18,7 @@
 //! # Ok::<(), tensor_stats::Error>(())
 //! ```
 //!
-//! [`scan()`] is one pass over values in memory that finds what is wrong at first sight: NaN, infinities, all zero, all the same.
+//! [`scan()`] is one pass over values in memory that finds obvious faults: NaN, infinities, values that are all zero or all the same.
 //!
 //! # Features
 //!
@@ -56,13 +56,13 @@ pub use scan::{Scan, scan};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Histograms of floating-point values, and of integers of some span, have this many bins.
+/// The number of bins in a histogram of floating-point values, or of integers with a large span.
 pub const BINS: usize = 10;
 
 /// Integers are counted value by value as long as max − min is not larger than this.
 pub const MAX_VALUE_SPAN: u32 = 20;
 
-/// What the values of a tensor are like. NaN and infinities are left out of everything but `non_finite`.
+/// Statistics of a tensor's values. Only `non_finite` counts NaN and infinities; everything else leaves them out.
 ///
 /// If no value is finite, `count` is 0, the numbers are NaN and the histogram is [`Histogram::Empty`].
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ pub struct Stats {
     pub min: f64,
     /// The largest value; +0 is larger than −0.
     pub max: f64,
-    /// Smallest and largest value of an integer tensor, which `f64` does not hold beyond 2^53.
+    /// Smallest and largest value of an integer tensor, because `f64` is not exact beyond 2^53.
     pub exact: Option<(i128, i128)>,
     /// The arithmetic mean.
     pub mean: f64,

@@ -7,7 +7,7 @@ use tensor_core::{DType, SmallType};
 
 use super::Error;
 
-/// What values are like at first sight. [`Scan::then`] joins those of pieces.
+/// A summary of values. [`Scan::then`] joins the summaries of two pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     count: u64,
@@ -25,7 +25,7 @@ impl Scan {
         self.count
     }
 
-    /// How many are NaN. A complex number counts once.
+    /// The number of NaN. A complex number counts once.
     #[must_use]
     pub const fn nan(&self) -> u64 {
         self.nan
@@ -49,7 +49,7 @@ impl Scan {
         self.is_zero() || (self.bits.is_some() && self.nan == 0)
     }
 
-    /// These values and the next ones.
+    /// The summary of these values and the ones after them.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         match (self.count, next.count) {

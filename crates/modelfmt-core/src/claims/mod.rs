@@ -1,4 +1,4 @@
-//! What a file claims of its own bytes, checked while they are read for something else.
+//! What a file claims about its own bytes, checked while they are read for another purpose.
 //!
 //! A writer that reads values and hashes them again would give damaged bytes a good hash. So code that copies values asks the
 //! source which digests cover them ([`Container::claims`]), reads through them
@@ -47,7 +47,7 @@ pub trait DigestKind: 'static {
     fn finish(total: u64, run: Self::Run) -> Self::Digest;
 }
 
-/// A digest that a file states for a range of its bytes.
+/// A digest that a file gives for a range of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<D, W> {
     /// The range.
@@ -75,7 +75,7 @@ impl Wanted {
     }
 }
 
-/// The claims that are checked during one job, and how far they have got.
+/// The claims that are checked during one job, and the progress of the checks.
 #[derive(Default)]
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
@@ -164,7 +164,7 @@ impl Claims {
         self.notes.push(text);
     }
 
-    /// Takes note of bytes that were read from byte `at` of a file on. Bytes that came before are skipped.
+    /// Hashes bytes that were read from a file, starting at byte `at`. Bytes that came before are skipped.
     pub fn observe(&self, file: usize, at: u64, bytes: &[u8]) {
         self.look(file, at, bytes, false);
     }
@@ -399,7 +399,7 @@ pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A file all of whose reads are seen by [`Claims`].
+/// A file whose reads are all shown to [`Claims`].
 #[derive(Debug)]
 pub struct ObservedSource<'a, S> {
     source: &'a S,

@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What is put after the name of a file to make that of its journal.
+/// The suffix that turns the name of a file into the name of its journal.
 pub const JOURNAL_SUFFIX: &str = ".modelfmt-undo";
 
 /// The path of the journal of a file.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::source::Source;
 
-/// A file as it will be: new bytes, and ranges of the old file, one after the other.
+/// A file as it will be: a sequence of new bytes and of ranges of the old file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewFile {
     /// Where each piece begins, and what it is; none is empty.
@@ -47,7 +47,7 @@ impl NewFile {
         Self { pieces: Vec::new(), len: 0 }
     }
 
-    /// Goes on with these bytes.
+    /// Appends these bytes.
     pub fn push(&mut self, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         if let Some((_, Piece::Bytes(last))) = self.pieces.last_mut() {
@@ -58,7 +58,7 @@ impl NewFile {
         self.add(Piece::Bytes(bytes));
     }
 
-    /// Goes on with these bytes of the old file.
+    /// Appends this range of the old file.
     pub fn keep(&mut self, range: Range<u64>) {
         if let Some((_, Piece::Kept(last))) = self.pieces.last_mut()
             && last.end == range.start

@@ -13,14 +13,14 @@ use crate::source::FileSource;
 /// and one sector of today's disks.
 const ATOMIC: u64 = 4096;
 
-/// What an interrupted edit left.
+/// What [`recover`] found and did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
     /// Nothing: there was no journal.
     Nothing,
     /// The file is again what it was before the edit.
     Undone,
-    /// The journal had not been finished, and so the edit had not begun: it is gone.
+    /// The journal was incomplete, so the edit had not begun. The journal was removed.
     NotBegun,
 }
 

@@ -85,7 +85,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// What a load did.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Loaded {

@@ -125,7 +125,7 @@ impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
     }
 }
 
-/// As [`VerifiedSource`], for a source that may have to be waited for.
+/// As [`VerifiedSource`], for an asynchronous source.
 #[derive(Debug)]
 pub struct AsyncVerifiedSource<S, P> {
     source: S,

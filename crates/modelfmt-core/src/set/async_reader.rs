@@ -12,8 +12,8 @@ use crate::options::OpenOptions;
 use crate::report::{Report, VerifyLevel};
 use crate::value::{Object, Value};
 
-/// An open sharded model whose files may have to be waited for. It has the words of [`SetReader`](super::SetReader), as
-/// `async` functions, and runs the same code; your executor drives it.
+/// An open sharded model over asynchronous files. It has the methods of [`SetReader`](super::SetReader) as `async`
+/// functions and runs the same code; your executor drives it.
 #[derive(Debug)]
 pub struct AsyncSetReader<M: ShardMap, F: FetchFiles>(pub(super) OpenSet<M, F>);
 
@@ -168,7 +168,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
         self.0.read_range_checked(position, range).await
     }
 
-    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
+    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values.
     ///
     /// # Errors
     /// As [`SetReader::read_into`](super::SetReader::read_into).

@@ -209,8 +209,8 @@ macro_rules! set_reader {
                 self.shared.read_range_at_checked(position, range)
             }
 
-            /// A part of the tensor of that name by its positions in each dimension: borrowed from a source in memory if its values
-            /// are there one after the other, else read, with little of the rest of the tensor.
+            /// A part of the tensor of that name, by a slice of each dimension: borrowed from a source in memory if its
+            /// values are contiguous, else read, with little of the rest of the tensor.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::Slice`]($crate::Error::Slice) if the slice does not fit the tensor.
@@ -230,7 +230,7 @@ macro_rules! set_reader {
                 self.shared.slice_at(position, slice)
             }
 
-            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.
             ///
             /// # Errors
             /// As [`read_range`](Self::read_range).
@@ -427,7 +427,7 @@ macro_rules! set_reader {
                 self.shared.read_range_at_checked(position, range).await
             }
 
-            /// A part of the tensor of that name by its positions in each dimension.
+            /// A part of the tensor of that name, by a slice of each dimension.
             ///
             /// # Errors
             /// As [`SetReader::slice`].
@@ -451,7 +451,7 @@ macro_rules! set_reader {
                 self.shared.slice_at(position, slice).await
             }
 
-            /// Fills your own buffer with the values of the tensor at a position, from byte `offset` of them on.
+            /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.
             ///
             /// # Errors
             /// As [`SetReader::read_into`].

@@ -333,7 +333,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         read.await.map_err(|error| self.named(error))
     }
 
-    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
+    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values.
     pub(super) async fn read_into(
         &self,
         position: usize,

@@ -231,7 +231,7 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         now(self.0.read_range(position, range))
     }
 
-    /// Fills `out` with the values of the tensor at a position, from byte `offset` of them on.
+    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values.
     ///
     /// # Errors
     /// As [`info`](Self::info), and as [`Reader::read_into`](crate::Reader::read_into).

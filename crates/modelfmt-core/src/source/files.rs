@@ -20,7 +20,7 @@ pub trait Files {
     fn open(&self, path: &str) -> io::Result<Self::Source>;
 }
 
-/// The files of a set, whatever they are, kept and shared; made by [`shared_files`].
+/// The files of a set, of any type, shared; made by [`shared_files`].
 pub type SharedFiles = Arc<dyn Files<Source = BoxSource> + Send + Sync>;
 
 /// Forgets what kind of files these are.

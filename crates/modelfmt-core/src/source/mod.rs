@@ -1,4 +1,4 @@
-//! Where bytes come from: memory, files, maps, or whatever answers "give me this range".
+//! Where bytes come from: memory, files, maps, or anything that answers "give me this range".
 
 #[cfg(all(feature = "direct", target_os = "linux"))]
 mod direct;
@@ -69,7 +69,7 @@ pub trait Source {
         None
     }
 
-    /// What errors call it, if it has a name: of a file, its path.
+    /// Its name in errors, if it has one: for a file, its path.
     fn name(&self) -> Option<Cow<'_, str>> {
         None
     }
@@ -104,7 +104,7 @@ pub trait Source {
     }
 }
 
-/// A file of this machine, whatever path leads to it.
+/// The identity of a file on this machine, whatever path leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     volume: u64,
@@ -135,7 +135,7 @@ impl FileId {
     }
 }
 
-/// A source that can be kept, sent and shared, whatever it is.
+/// A source of any type that can be stored, sent and shared.
 pub type BoxSource = Box<dyn Source + Send + Sync>;
 
 /// The length of `range` if it lies within `0..end`, by the contract of [`Source`].

@@ -16,7 +16,7 @@ use crate::names::NameTable;
 /// number as a map with this one key and the number's text.
 const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
 
-/// What parsing refuses because it is too much.
+/// Limits of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
     max_depth: u32,

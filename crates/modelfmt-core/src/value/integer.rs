@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An integer of 128 bits with a sign.
+/// A signed integer of 128 bits.
 ///
 /// Each number has one representation, so 5 read from JSON equals 5 made from an `i64`. JSON files do have integers beyond
 /// 64 bits, such as `"model_max_length": 1000000000000000019884624838656`.

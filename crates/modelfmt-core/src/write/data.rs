@@ -28,7 +28,7 @@ impl<'a> TensorSpec<'a> {
         Self { name: name.into(), dtype, shape: shape.into(), has_data: true, packed_nbytes: 0 }
     }
 
-    /// A tensor that is declared and has no values.
+    /// A tensor that is declared without values.
     pub fn declared(name: impl Into<Cow<'a, str>>, dtype: DType, shape: impl Into<Cow<'a, [u64]>>) -> Self {
         Self { has_data: false, ..Self::new(name, dtype, shape) }
     }

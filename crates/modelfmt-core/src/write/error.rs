@@ -11,7 +11,7 @@ use crate::error::{AnyFault, Fault, Part, Shortened};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError<F> {
-    /// What is to be written does not fit the format.
+    /// The format cannot hold what is to be written.
     #[error("{part}: {fault}")]
     Unsupported {
         /// What does not fit.
@@ -19,7 +19,7 @@ pub enum WriteError<F> {
         /// The rule in its way.
         fault: F,
     },
-    /// The values of a tensor could not be had.
+    /// The values of a tensor could not be read.
     #[error("cannot get the values of tensor {:?}", Shortened(name))]
     Data {
         /// The tensor.

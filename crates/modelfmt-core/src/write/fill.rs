@@ -33,7 +33,7 @@ pub struct Region<'a> {
 /// Why [`Region::write`] ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum FillError {
-    /// The values of a tensor could not be had.
+    /// The values of a tensor could not be read.
     #[error("cannot get the values of tensor {tensor}")]
     Data {
         /// The tensor, as its description was numbered.

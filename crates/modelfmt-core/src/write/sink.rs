@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes bytes at positions, from several threads. Bytes that are never written are zero.
+/// Takes bytes at any offset, from several threads. Bytes that are never written are zero.
 pub trait Sink: Sync {
     /// Writes all of `bytes` from `offset` on.
     ///
@@ -12,7 +12,7 @@ pub trait Sink: Sync {
     /// If they cannot be written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// How errors call it.
+    /// Its name in errors.
     fn name(&self) -> String {
         "the output".to_owned()
     }
@@ -27,7 +27,7 @@ impl<S: Sink + ?Sized> Sink for &S {
     }
 }
 
-/// A sink that appears under its name only when it is complete.
+/// A sink whose file appears under its name only when it is complete.
 pub trait Output: Sink + Sized {
     /// Fills `out` with bytes that have been written, from `offset` on: for hashes that need them in their order. The file has to be
     /// one that was created for that ([`NewFiles::create_to_read_back`]).
@@ -56,10 +56,10 @@ pub trait Output: Sink + Sized {
     fn commit(self) -> io::Result<()>;
 }
 
-/// Whether a file that exists may be replaced.
+/// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It is kept and the writer fails.
+    /// It is kept, and the writer fails.
     #[default]
     Refuse,
     /// It is replaced once the new one is complete.

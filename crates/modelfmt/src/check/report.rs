@@ -13,17 +13,17 @@ use super::scan::{Found, has_numbers};
 pub struct CheckReport {
     /// The model.
     pub path: PathBuf,
-    /// The tensors that something was found of, in the model's order.
+    /// The tensors with findings, in the model's order.
     pub tensors: Vec<TensorFindings>,
     /// Where an index and its files disagree, or why the model could not be read.
     pub disagreements: Vec<String>,
-    /// Which tensors could be compared with others only, and why.
+    /// Which tensors could only be compared with others, and why.
     pub unread: Vec<String>,
     /// How many tensors have values that were looked at; `None` if the model could not be read.
     pub looked_at: Option<usize>,
 }
 
-/// What was found of a tensor.
+/// The findings about a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorFindings {
@@ -53,8 +53,7 @@ impl CheckReport {
         Self { disagreements: vec![reason], ..Self::new(path.as_ref()) }
     }
 
-    /// Whether no tensor holds NaN or an infinity, and index and files agree. What is zero, constant or twice there is none the
-    /// worse for it.
+    /// Whether no tensor holds NaN or an infinity, and index and files agree. Zero, constant and duplicate tensors do not count as faults.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.disagreements.is_empty() && self.tensors.iter().all(|tensor| tensor.nan == 0 && tensor.inf == 0)

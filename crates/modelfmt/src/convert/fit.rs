@@ -8,7 +8,7 @@ use modelfmt_core::author::Shortened;
 use crate::choice::Choice;
 use crate::words::{Own, Remedy, Words};
 
-/// Something of the source that the target cannot hold.
+/// Something in the source that the target cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsupported {
@@ -86,7 +86,7 @@ impl Unsupported {
         self.remedy.map_or_else(String::new, help)
     }
 
-    /// Puts those together that differ in their name alone, in the order of the first of each.
+    /// Groups the items that differ only in their name, in the order in which each group first occurs.
     #[must_use]
     pub fn grouped(unsupported: &[Self]) -> Vec<UnsupportedGroup<'_>> {
         let mut groups: Vec<UnsupportedGroup<'_>> = Vec::new();
@@ -109,7 +109,7 @@ impl fmt::Display for Unsupported {
     }
 }
 
-/// Items of one kind, for one reason, that the same remedy would resolve.
+/// Items of one kind with the same reason and the same remedy.
 ///
 /// It prints in one line: `40 tensors: gguf's q4_k is not in mag (dequantize to f32): "a", "b", "c" and 37 more`.
 #[derive(Clone, Debug, PartialEq, Eq)]

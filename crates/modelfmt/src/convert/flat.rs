@@ -13,7 +13,7 @@ use crate::model::Model;
 /// Stands before what the reserved key says under a key that has another value.
 const PREFIX: &str = "modelfmt.";
 
-/// A metadata key whose values differ; `None` where a model lacks it.
+/// A metadata key with different values; `None` if a model lacks the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataDiff {
     /// The key.

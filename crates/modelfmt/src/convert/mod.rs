@@ -1,5 +1,5 @@
-//! A model of one format becomes a model of another: tensors bit for bit or in another type if asked, metadata as far as
-//! the target holds it, and nothing lost silently.
+//! Converts a model to another format: tensors bit for bit, or in another type if you ask for it; metadata as far as the
+//! target can hold it; and nothing is lost silently.
 //!
 //! ```no_run
 //! use modelfmt::{ConvertOptions, Format, Model, Execution, convert};
@@ -17,7 +17,8 @@
 //!
 //! # Casts
 //!
-//! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest, where the target is a float; toward zero where it is an integer. What is
+//! `cast` takes floats, and integers and booleans only where a rule names them. It rounds a number once, to the nearest,
+//! where the target is a float; toward zero where it is an integer. What is
 //! beyond the range of a float becomes an infinity, of an integer its end, and a note says which tensors have such values. Small
 //! floats without infinities have a NaN or their largest number instead, as [`SmallType`](modelfmt_core::SmallType) says. A NaN
 //! cannot become an integer, a boolean or a float of 6 or 4 bits: that is an error which names tensor and element. Booleans are 0 and 1, and
@@ -164,7 +165,7 @@ pub fn convert_to_sink(
     Conversion::new(model, target, options)?.write_to_sink(sink, work)
 }
 
-/// A conversion that can be done: everything is chosen and checked, and nothing is written.
+/// A conversion that is ready: everything is chosen and checked, and nothing is written yet.
 pub struct Conversion<'a> {
     model: &'a Model,
     target: Format,
@@ -489,7 +490,7 @@ fn cannot_write(out: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted {

@@ -33,7 +33,7 @@ pub struct ConvertOptions {
     /// Decodes quantized blocks to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these,
     /// and the scales are left out; scales and zero points of OINF 2 are applied: "Scales" on the page of [this module](mod@crate::convert).
     pub dequantize: Vec<TypeRule>,
-    /// Which tensors are the scales of weights, where their names do not tell; of several rules for a weight the last one counts.
+    /// Which tensors are the scales of weights, if their names do not tell. If several rules match a weight, the last one counts.
     pub scales: Vec<ScaleRule>,
     /// Quantizes tensors of floats. A type takes those of rank 2 and more whose last dimension is whole blocks: of 32 for q8_0,
     /// q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k (without an importance matrix). The others (norms, biases) stay
@@ -52,7 +52,7 @@ pub struct ConvertOptions {
     pub stringify: bool,
     /// Metadata whose top-level keys replace those of the target's.
     pub metadata: Option<Object>,
-    /// OINF: size variables to add, or to give another value.
+    /// OINF: size variables to add or to change.
     pub sizevars: Vec<(String, u64)>,
     /// OINF: tensors to declare, without data.
     pub declare: Vec<Declared>,
@@ -96,7 +96,8 @@ pub struct ConvertOptions {
     /// The alignment of tensors in bytes. APR2: 32 or 64; 64, if not given. GGUF: a power of two; that of the source, if not given and
     /// it is GGUF, else 32.
     pub align: Option<u32>,
-    /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given. [`Target`](crate::Target) reads both from text.
+    /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given.
+    /// [`Target`](crate::Target) reads both from text.
     pub version: Option<String>,
     /// MAG 1: which checksum. CRC-32, if not given.
     pub checksum: Option<MagChecksum>,
@@ -107,14 +108,14 @@ pub struct ConvertOptions {
     pub outboard: bool,
     /// Whether files that exist are replaced.
     pub overwrite: Overwrite,
-    /// Files that no output replaces, besides those of the model: others that were read for this conversion.
+    /// Other files that were read for this conversion. No output replaces them, or the files of the model.
     pub inputs: Vec<PathBuf>,
 }
 
 /// The page size that AERO's document names (AIP-0002, "Writer behavior"), in bytes.
 pub const PAGE_SIZE: u64 = 4 << 20;
 
-/// A tensor that has a name, a dtype and a shape, and no values.
+/// A tensor with a name, a dtype and a shape, but without values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Its name.
@@ -130,7 +131,7 @@ pub struct Declared {
 pub enum Compression {
     /// As they are.
     None,
-    /// In LZ4 blocks, where that makes a tensor smaller.
+    /// In LZ4 blocks, if that makes a tensor smaller.
     Lz4,
 }
 
@@ -203,7 +204,7 @@ pub struct QuantizeRule {
     pub to: Quantization,
 }
 
-/// What tensors become that are quantized.
+/// What quantized tensors become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantization {
     /// All of them this type.

@@ -74,7 +74,7 @@ pub fn save_as<'a>(
         .write(&views, &Execution::default())
 }
 
-/// Tensors whose values you supply, and their metadata, in the terms of a format: checked, and nothing is written. What
+/// Tensors whose values you supply, with metadata, checked against a format. Nothing is written yet. What
 /// [`save_as`] does for tensors that are in memory, with a choice of layout and of what happens to a file that exists.
 ///
 /// ```

@@ -53,7 +53,7 @@ pub struct Renamed {
     pub b: String,
 }
 
-/// A tensor that is not the same in both models.
+/// A tensor that differs between the models.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Changed {
@@ -101,7 +101,8 @@ impl Diff {
     }
 }
 
-/// Compares two models: tensors by name, then by bytes; metadata by key, as [`Model::flat_metadata`] gives it. Order and layout do not count, nor does what a
+/// Compares two models: tensors by name, then by bytes; metadata by key, as [`Model::flat_metadata`] gives it. Order and
+/// layout do not count, nor does what a
 /// conversion adds because its target asks for it: a model and what it was converted to are the same.
 ///
 /// # Errors

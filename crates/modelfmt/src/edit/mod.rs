@@ -1,4 +1,4 @@
-//! Other metadata and other names for the tensors of a file, without touching the values.
+//! Changes the metadata of a file and the names of its tensors, without touching the values.
 //!
 //! [`Edit::new`] works everything out and checks it, and writes nothing. [`Edit::write`] changes the file:
 //!
@@ -55,7 +55,7 @@ pub struct EditOptions {
     pub metadata: Option<Object>,
     /// Keys of the metadata and their values; they count more than `metadata`, and of several for a key the last one counts.
     pub set: Vec<(String, NewValue)>,
-    /// Keys of the metadata that go.
+    /// Keys of the metadata to remove.
     pub unset: Vec<String>,
     /// New names of tensors; of several rules for one the last one counts.
     pub rename: Vec<RenameRule>,
@@ -65,7 +65,7 @@ pub struct EditOptions {
 }
 
 impl EditOptions {
-    /// Whether nothing changes.
+    /// Whether nothing is to be changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { metadata, set, unset, rename, drop } = self;
@@ -81,9 +81,9 @@ impl EditOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
-    /// It has all that already.
+    /// The file has all of that already.
     Unchanged,
-    /// Where it is; no value moves.
+    /// In place; no value moves.
     InPlace,
     /// By a new file, into which the system copies the values.
     NewFile,
@@ -91,7 +91,7 @@ pub enum EditMethod {
     Written,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edited {
@@ -103,15 +103,15 @@ pub struct Edited {
     pub nbytes: u64,
     /// How many bytes were written that are not values: those that differ.
     pub changed_nbytes: u64,
-    /// The number of keys of the metadata that were given.
+    /// The number of metadata keys that were set.
     pub set: usize,
-    /// The number of those that went.
+    /// The number of keys that were removed.
     pub unset: usize,
     /// The number of tensors that have another name.
     pub renamed: usize,
-    /// The number of tensors that went.
+    /// The number of tensors that were removed.
     pub dropped: usize,
-    /// What there is to know besides: for standard error.
+    /// Anything else to tell the user, for standard error.
     pub notes: Vec<Note>,
 }
 
@@ -123,7 +123,7 @@ pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>)
     Edit::new(path, options)?.write(work)
 }
 
-/// Undoes an edit of a file that was interrupted, and says whether there was one.
+/// Undoes an interrupted edit of a file, and says whether there was one.
 ///
 /// # Errors
 /// [`Error::Write`] if that cannot be done.
@@ -134,7 +134,7 @@ pub fn recover(path: impl AsRef<Path>) -> Result<bool> {
     Ok(recovered != Recovered::Nothing)
 }
 
-/// An edit that can be done: everything is checked, and nothing is written.
+/// An edit that is ready: everything is checked, and nothing is written yet.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
@@ -180,7 +180,7 @@ impl Edit {
         self.renamed
     }
 
-    /// The number of tensors that go.
+    /// The number of tensors that will be removed.
     #[must_use]
     pub const fn dropped(&self) -> usize {
         self.drop.len()

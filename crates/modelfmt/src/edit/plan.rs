@@ -17,7 +17,7 @@ use crate::globs::Globs;
 use crate::model::Model;
 
 impl Edit {
-    /// Works out what becomes of the file at `path`. An edit of it that was interrupted is undone first, which is noted.
+    /// Works out how the file at `path` will change. An edit of it that was interrupted is undone first, which is noted.
     ///
     /// # Errors
     /// Of a file that cannot be opened as [`Model::open`]; [`Error::NotEditable`] for a set, and a format that is only read;

@@ -110,7 +110,7 @@ pub struct ExtractOptions {
     pub no_verify: bool,
 }
 
-/// What an extraction did.
+/// The result of an extraction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {

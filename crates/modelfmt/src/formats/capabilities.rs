@@ -15,7 +15,7 @@ pub struct Capabilities {
     pub format: Format,
     /// Dtypes of numbers and booleans that it has.
     pub numbers: &'static [DType],
-    /// ggml's block types that it has.
+    /// The block types of ggml that it has.
     pub blocks: Blocks,
     /// Whether it has complex numbers.
     pub complex: bool,
@@ -37,14 +37,14 @@ pub struct Capabilities {
     pub access: Access,
 }
 
-/// Whether a format is written as well as read.
+/// Whether a format can be written as well as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It is.
     ReadWrite,
-    /// It is only read; what to write instead, if anything.
+    /// It is only read. What to write instead, if anything.
     ReadOnly(Option<&'static str>),
-    /// Its metadata is read, and its tensors are not; why.
+    /// Its metadata is read, but its tensors are not, for this reason.
     NoTensors(&'static str),
 }
 

@@ -7,7 +7,7 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::write::AnyWriteError;
 use modelfmt_core::{AnyError, CommonFault, Fault, Part};
 
-/// A value that is given for a key.
+/// A new value for a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NewValue {
     /// Text that someone has typed: JSON if it is that, else a string. In a format that holds only text it is taken as it is.

@@ -54,13 +54,13 @@ impl Format {
         &self.entry().capabilities
     }
 
-    /// The ending of the names of its files, if it has one of its own.
+    /// The extension of its files, dot included, if it has one of its own.
     #[must_use]
     pub const fn extension(self) -> Option<&'static str> {
         self.entry().ending
     }
 
-    /// What tools of today read under the same ending, where that is another format: an ending alone asks for this one.
+    /// The format that today's tools read under the same extension, if it is another one; the extension alone selects this one.
     #[must_use]
     pub const fn read_today(self) -> Option<Self> {
         match self {
@@ -69,14 +69,13 @@ impl Format {
         }
     }
 
-    /// The format that a file name asks for when a model is written: by its ending, the longest that fits.
+    /// The format to write for a file name: the writable format with the longest extension that fits.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         Self::from_file_name(name).filter(|format| format.is_writable())
     }
 
-    /// The format whose files have such names: by the ending, the longest that fits. What a file holds, only its content
-    /// says: see [`detect`](Self::detect).
+    /// The format with the longest extension that fits a file name. Only the content says what a file really is: see [`detect`](Self::detect).
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
         let len = |format: &Self| Some(format.extension().filter(|ending| name.ends_with(ending))?.len());
@@ -107,7 +106,7 @@ impl Format {
         all().find(has_magic).or_else(|| all().find(is_told))
     }
 
-    /// Tells the format of a source; `None` if it is none of these.
+    /// Detects the format of a source; `None` if it is none of these.
     ///
     /// # Errors
     /// If the source cannot be read.

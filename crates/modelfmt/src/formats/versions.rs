@@ -39,12 +39,12 @@ impl Format {
     }
 }
 
-/// What is to be written: a format, and which version of it. Read from text such as `mag` and `mag@0.3`.
+/// What to write: a format, and a version of it. Parsed from text such as `mag` and `mag@0.3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The format.
     pub format: Format,
-    /// Its version, for [`ConvertOptions::version`](crate::ConvertOptions::version); `None` is that of the format's document.
+    /// Its version, for [`ConvertOptions::version`](crate::ConvertOptions::version); `None` means the version of the format's document.
     pub version: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub struct InspectOptions {
     extent: Extent,
 }
 
-/// In which order tensors are listed; those that are equal stay in the order of the file.
+/// In which order tensors are listed; equal ones stay in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sort {
@@ -94,7 +94,7 @@ impl InspectOptions {
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection<'a> {
@@ -102,7 +102,7 @@ pub struct Inspection<'a> {
     pub model: &'a Model,
     /// The format's own metadata.
     pub metadata: Value,
-    /// The tensors that were asked for, in file order or as they were to be sorted.
+    /// The tensors that were asked for, in file order or sorted as requested.
     pub tensors: Vec<InspectedTensor<'a>>,
     /// What is peculiar to the format.
     pub details: Value,
@@ -147,7 +147,8 @@ impl Model {
     /// Lists what is in the file.
     ///
     /// # Errors
-    /// [`Error::NothingSelected`](crate::Error::NothingSelected); if the metadata does not decode, a file of a set is missing, or, with hashes, values cannot be read.
+    /// [`Error::NothingSelected`](crate::Error::NothingSelected); if the metadata does not decode, a file of a set is
+    /// missing, or, with hashes, values cannot be read.
     pub fn inspect(&self, options: &InspectOptions, work: &Execution<'_>) -> Result<Inspection<'_>> {
         self.open_all()?;
         let mut tensors = Vec::new();

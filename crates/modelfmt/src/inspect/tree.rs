@@ -7,13 +7,13 @@ use serde::ser::{Serialize, Serializer};
 
 use super::totals::{Row, Sums};
 
-/// A group of tensors whose names begin alike, or a tensor.
+/// A group of tensors whose names have a common prefix, or a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeNode<'a> {
-    /// How the names begin, with the `.` or `/` at the end; or the name of the tensor.
+    /// The common prefix, with the `.` or `/` at its end; or the name of the tensor.
     pub prefix: &'a str,
-    /// What of that is not in the group around it.
+    /// The part of it that the enclosing group does not have.
     pub label: &'a str,
     /// How many groups it is in.
     pub depth: usize,

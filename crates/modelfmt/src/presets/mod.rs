@@ -19,7 +19,7 @@ use family::Family;
 use names::Canonical;
 use rules::Rules;
 
-/// A choice of types for all tensors of a model, under the name that llama.cpp has for it.
+/// A choice of types for all tensors of a model, with the name that llama.cpp uses.
 ///
 /// ```
 /// use modelfmt::convert::Preset;
@@ -67,7 +67,7 @@ impl Preset {
         Self::Q8_0,
     ];
 
-    /// Its name. Where llama.cpp's name is that of a type too, `mostly_` tells the preset from the type.
+    /// Its name. If llama.cpp's name is also the name of a type, the preset has the prefix `mostly_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

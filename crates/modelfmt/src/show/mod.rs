@@ -24,7 +24,7 @@ use crate::ties::Ties;
 use crate::values::is_numeric;
 use values::{Part, Values};
 
-/// What is shown of tensors.
+/// What to show of tensors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShowOptions {

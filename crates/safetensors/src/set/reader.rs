@@ -17,7 +17,7 @@ modelfmt_core::set_reader! {
     /// An open set of safetensors files: its [`SetIndex`] and its files.
     pub struct SetReader<F>;
 
-    /// An open set of safetensors files that may have to be waited for, such as those of an object store.
+    /// An open set of safetensors files that arrive later, such as from an object store.
     pub struct AsyncSetReader<F>;
 }
 

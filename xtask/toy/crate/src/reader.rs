@@ -16,7 +16,7 @@ modelfmt_core::reader! {
     /// An open TOY file: its [`Index`] and the source of its bytes.
     pub struct Reader<S>;
 
-    /// An open TOY file over bytes that may have to be waited for, such as those of an object store.
+    /// An open TOY file over bytes that arrive later, such as from an object store.
     pub struct AsyncReader<S>;
 }
 
