@@ -14,7 +14,7 @@ impl Files for Settled {
         let source = self.0.open(path)?;
         let file = self.0.path().join(path);
         if modelfmt_core::edit::is_interrupted(&file) {
-            let journal = modelfmt_core::edit::journal_of(&file);
+            let journal = modelfmt_core::edit::journal_path(&file);
             let name = journal.file_name().unwrap_or_default().to_string_lossy();
             let text = format!(
                 "an edit of it was interrupted, or is going on; {name} has what undoes it, and another edit of it does that first"

@@ -472,7 +472,7 @@ fn a_file_of_a_set_is_not_edited_alone() {
 fn a_set_is_not_read_through_a_file_that_is_being_edited() {
     let folder = tempfile::tempdir().unwrap();
     let paths = copied_set(&SAFETENSORS_SET, folder.path());
-    fs::write(modelfmt_core::edit::journal_of(&paths[3]), b"MFMTUNDO").unwrap();
+    fs::write(modelfmt_core::edit::journal_path(&paths[3]), b"MFMTUNDO").unwrap();
     let model = Model::open(&paths[0]).unwrap();
     let text = model.open_all().unwrap_err();
     let text = text.to_string() + &source_of(&text);
