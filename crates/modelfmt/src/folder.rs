@@ -128,7 +128,7 @@ pub(crate) fn index_of(path: &Path) -> Option<PathBuf> {
         indexes.into_iter().find(|index| {
             // A path of a set may have components that mean nothing.
             let names = |file: &String| Path::new(file).components().filter(is_name).eq(own.components());
-            look(index).is_ok_and(|look| look.files.iter().any(names))
+            probe(index).is_ok_and(|look| look.files.iter().any(names))
         })
     })
 }

@@ -6,7 +6,7 @@ use modelfmt::oms::VerifyOptions;
 /// How a signature beside a file is checked.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BesideArgs {
-    /// Follow symbolic links to files, where the signer did so too
+    /// Follow symbolic links to files; the signer must have done so too
     #[arg(long, requires = "key")]
     pub(crate) allow_symlinks: bool,
 }

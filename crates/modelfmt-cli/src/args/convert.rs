@@ -9,7 +9,7 @@ use modelfmt::{Format, Target};
 use super::{OpenArgs, SealingArgs};
 use crate::formats;
 
-/// Turn a model into another format, losing nothing silently
+/// Convert a model to another format, losing nothing silently
 #[derive(Debug, Args)]
 #[command(mut_args(for_out_if_sealed))]
 #[command(after_help = "Examples:
@@ -26,8 +26,7 @@ use crate::formats;
   modelfmt convert model.safetensors sealed.apr --seal --to-recipient key.pub --sign my.key
   modelfmt convert -r models/ converted/ --to aero")]
 pub(crate) struct Convert {
-    /// The model to read: a file, the index of a set, or a folder with one of them; several become one model, with the tensors of
-    /// each after those of the one before
+    /// The model to read: a file, the index of a set, or a folder with one of them; several are joined into one model, in this order
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     #[arg(value_name = "OUT", required = true, value_hint = ValueHint::FilePath, help = format!(
@@ -36,12 +35,12 @@ pub(crate) struct Convert {
     ))]
     pub(crate) output: PathBuf,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(
-        "The format to write, if OUT's ending does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
+        "The format to write, if OUT's extension does not say it: {}; mag@0.3 for magnetron 0.2, oinf@2 for OINF 2",
         formats::names(Format::is_writable)
     ))]
     pub(crate) to: Option<Target>,
-    /// IN and OUT are folders: every model below IN, each named after its own file, with the ending of --to. A hidden list in OUT says
-    /// what is done: a model is skipped if its files, what was made of it, and the options are as they were. --force converts all
+    /// IN and OUT are folders: every model below IN, each named after its own file, with the extension for --to. A hidden
+    /// list in OUT says what is done: a model is skipped if its files, its outputs and the options have not changed. --force converts all
     #[arg(long, short)]
     pub(crate) recursive: bool,
     /// Encrypt OUT, an APR2 file, for those whom the options under Sealing name. --passphrase-file and --key-file are then for OUT, and
@@ -58,14 +57,14 @@ pub(crate) struct ConvertOptionArgs {
     /// Replace OUT if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Say what would be written, and what would be lost; write nothing. Values are read, checked and converted, so the exit status
-    /// is that of the real run
+    /// Say what would be written, and what would be lost; write nothing. Values are read, checked and converted, so the
+    /// exit status is the same as for a real run
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print one JSON object that says what was written; progress goes to standard error as JSON, a line each half second
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// Take values without checking the hashes and checksums of their file;
     /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -74,7 +73,7 @@ pub(crate) struct ConvertOptionArgs {
     #[arg(long, help_heading = "Values")]
     pub(crate) widen: bool,
     /// Change floats to this type, or all tensors whose names match GLOB; values are rounded if necessary. May
-    /// be repeated, and the last match wins, as for the next two. DTYPE has its usual names: f16, fp16, float16, half
+    /// be repeated, and the last match wins; the same holds for the next two. DTYPE has its usual names: f16, fp16, float16, half
     #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
     pub(crate) cast: Vec<TypeRule>,
     /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits and fewer by the scales beside them, and
@@ -96,11 +95,11 @@ pub(crate) struct ConvertOptionArgs {
     /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Values")]
     pub(crate) exclude: Vec<String>,
-    /// Give tensors another name: a * in OLD stands for any text, and the * at the same place in NEW for the same; may be repeated,
-    /// and the last match wins. All other options go by the names that IN has
+    /// Give tensors another name: a * in OLD stands for any text, and the * at the same place in NEW for the same text; may be repeated,
+    /// and the last match wins. All other options use the names in IN
     #[arg(long, value_name = "OLD=NEW", help_heading = "Values")]
     pub(crate) rename: Vec<RenameRule>,
-    /// Write each tensor that shares its bytes with another by itself, however large that makes OUT
+    /// Write each tensor that shares its bytes with another separately, however large that makes OUT
     #[arg(long, help_heading = "Values")]
     pub(crate) allow_ties: bool,
     /// AERO: tensors with equal values share their bytes; values that may be equal are read once more to find them
@@ -113,7 +112,7 @@ pub(crate) struct ConvertOptionArgs {
     /// Drop metadata that the target cannot hold, listing each
     #[arg(long, help_heading = "Metadata")]
     pub(crate) lossy: bool,
-    /// Make JSON text of metadata that the target holds only as text (safetensors; in GGUF null, objects and mixed lists)
+    /// Turn metadata that the target can hold only as text into JSON text (safetensors; in GGUF null, objects and mixed lists)
     #[arg(long, help_heading = "Metadata")]
     pub(crate) stringify: bool,
     /// A JSON object whose top-level keys replace those of the target's metadata
@@ -135,11 +134,10 @@ pub(crate) struct ConvertOptionArgs {
     #[arg(long, value_name = "NAME:DTYPE[DIMS]", help_heading = "Metadata")]
     pub(crate) declare: Vec<String>,
 
-    /// Cap of a weight shard (AERO) or of a part (AEROSET, APR2, safetensors, GGUF; the last three become sets by it), such as
-    /// 2GiB or 500MB
+    /// The largest size of a weight shard (AERO) or of a file (AEROSET, APR2, safetensors, GGUF; the last three become sets), such as 2GiB or 500MB
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
-    /// Leave so much room in the header that later edits can be made in place; not in OINF
+    /// Leave this much room in the header, so that later edits can be made in place; not for OINF
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) reserve: Option<u64>,
     /// AERO: add the hash of header, table of contents and names (IHSH)
@@ -167,7 +165,7 @@ pub(crate) struct ConvertOptionArgs {
     /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
     #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
     pub(crate) checksum: Option<String>,
-    /// Also write OUT.obao4, with which any range of OUT can be verified against its BLAKE3; of a set, one for each file
+    /// Also write OUT.obao4, which lets any range of OUT be verified against its BLAKE3; for a set, one for each file
     #[arg(long, help_heading = "Layout")]
     pub(crate) outboard: bool,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use super::RemoteArgs;
   modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
 
 The formats may differ. A line begins with `-` for what only A has, with `+` for
-what only B has, with `~` for what differs, with `>` for a tensor whose name is new.")]
+what only B has, with `~` for what differs, with `>` for a renamed tensor.")]
 pub(crate) struct Diff {
     /// The first model
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
@@ -26,18 +26,18 @@ pub(crate) struct Diff {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also how far the values of each tensor that changed are apart as a whole: rmse, cosine and rel_norm, which is the norm of the
-    /// difference relative to that of A; the tensors that changed most come first
+    /// Also show how far the values of each changed tensor are apart as a whole: rmse, cosine and rel_norm, which is the
+    /// norm of the difference relative to the norm of A; the tensors that changed most come first
     #[arg(long)]
     pub(crate) norms: bool,
-    /// Values that differ by no more than this, absolutely, count as the same
+    /// Values whose absolute difference is no more than this count as the same
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) tolerance: Option<f64>,
     /// Do not compare metadata
     #[arg(long)]
     pub(crate) ignore_metadata: bool,
-    /// What A must be, and given again, what B must be: b3:HEX, the BLAKE3 of the whole file; aero:HEX, that of an AERO's bytes
-    /// before its payloads
+    /// The hash that A must have, and given again, the hash that B must have: b3:HEX, the BLAKE3 of the whole file;
+    /// aero:HEX, the BLAKE3 of an AERO's bytes before its payloads
     #[arg(long, value_name = "b3:HEX|aero:HEX")]
     pub(crate) pin: Vec<Pin>,
     #[command(flatten)]

@@ -13,30 +13,29 @@ use modelfmt::convert::RenameRule;
   modelfmt edit model.aero --set license=MIT -o licensed.aero
   modelfmt edit model.gguf
 
-The file is changed in place where its values stay at their places, else by a
-new file, into which the system copies them and which then replaces the old one.
-An edit that is interrupted leaves the old file, the new one, or the journal
-FILE.modelfmt-undo, which the next edit puts back; without options it does
-nothing else.")]
+The file is changed in place if the values can stay where they are. Otherwise the
+system copies the values into a new file, which then replaces the old one.
+An interrupted edit leaves the old file, the new one, or the journal
+FILE.modelfmt-undo. The next edit restores the old file from the journal; without
+options it does nothing else.")]
 pub(crate) struct Edit {
     /// The file
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Give a key of the metadata this value: JSON if V is that, else a string; text as it is in safetensors, which holds nothing
-    /// else. May be repeated
+    /// Set a metadata key: JSON if V parses as JSON, else a string; always text in safetensors, which holds nothing else. May be repeated
     #[arg(long, value_name = "K=V", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// Take a key of the metadata away; may be repeated
+    /// Remove a metadata key; may be repeated
     #[arg(long, value_name = "K")]
     pub(crate) unset: Vec<String>,
-    /// A JSON object whose top-level keys replace those of the metadata; --set counts more
+    /// A JSON object whose top-level keys replace those of the metadata; --set takes precedence
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) metadata: Option<PathBuf>,
     /// Give tensors another name; a * in OLD stands for any text, and the * in NEW for the same. May be repeated, and the last
     /// match wins
     #[arg(long, value_name = "OLD=NEW")]
     pub(crate) rename: Vec<RenameRule>,
-    /// Take tensors away whose names match; the file is then written anew. May be repeated
+    /// Remove tensors whose names match; then the whole file is written again. May be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop: Vec<String>,
     /// Write the changed file to OUT, and leave FILE as it is

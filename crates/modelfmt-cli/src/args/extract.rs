@@ -28,20 +28,20 @@ pub(crate) struct Extract {
     /// folder, named with a slash at the end if it is new, for a .npy file each
     #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Change the values to this type, such as f32 for bf16, which numpy lacks; rounds where it must. Of several tensors, only
-    /// floats and blocks
+    /// Change the values to this type, such as f32 for bf16, which numpy lacks; rounds where it must. With several tensors,
+    /// only floats and blocks change
     #[arg(long, value_name = "DTYPE")]
     pub(crate) cast: Option<DType>,
     /// Decode quantized blocks to f32, f16 or bf16, or apply the scales that a weight has beside it
     #[arg(long, value_name = "f32|f16|bf16")]
     pub(crate) dequantize: Option<DType>,
-    /// For --dequantize: the tensor with the scales of the weight, where its name does not tell
+    /// For --dequantize: the tensor with the scales of the weight, if its name does not tell
     #[arg(long, value_name = "WEIGHT=SCALE")]
     pub(crate) scale: Vec<ScaleRule>,
-    /// Replace OUT if it exists; of a folder, the files of these tensors
+    /// Replace OUT if it exists; in a folder, the files of these tensors
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take values as they are, without checking the hashes and checksums of their own file;
+    /// Take values without checking the hashes and checksums of their file;
     /// also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,

@@ -20,7 +20,7 @@ pub(crate) struct Inspect {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Print one JSON object per file; of several files, one per line
+    /// Print one JSON object per file; with several files, one per line
     #[arg(long)]
     pub(crate) json: bool,
     /// Add the BLAKE3 hash of each tensor's values, which reads them all
@@ -30,13 +30,13 @@ pub(crate) struct Inspect {
     /// * also stands for dots and slashes
     #[arg(long, value_name = "GLOB")]
     pub(crate) tensors: Option<String>,
-    /// The tensors in another order than that of the file; by size, the largest first
+    /// List the tensors in this order instead of the order of the file; size lists the largest first
     #[arg(long, value_enum, value_name = "name|size|dtype", hide_possible_values = true)]
     pub(crate) sort: Option<SortArg>,
-    /// The tensors by the parts of their names, with sums
+    /// Group the tensors by the parts of their names, with sums
     #[arg(long)]
     pub(crate) tree: bool,
-    /// Only format, size, and sums over the tensors
+    /// Show only format, size, and sums over the tensors
     #[arg(long, conflicts_with = "tree")]
     pub(crate) summary: bool,
     #[command(flatten)]

@@ -13,8 +13,8 @@ use crate::{keys, secrets};
 /// How a model is opened, for every command that reads one.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OpenArgs {
-    /// What FILE must be: the BLAKE3 of the whole file (b3:HEX), checked through FILE.obao4 if there is one; or that of an AERO's
-    /// bytes before its payloads (aero:HEX). Nothing is read that it does not prove
+    /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, or the
+    /// BLAKE3 of an AERO's bytes before its payloads (aero:HEX). Every byte that is read is checked against it
     #[arg(long, value_name = "b3:HEX|aero:HEX")]
     pub(crate) pin: Option<Pin>,
     #[command(flatten)]
@@ -24,14 +24,14 @@ pub(crate) struct OpenArgs {
     /// P-521, which cover every file
     #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
     pub(crate) key: Vec<PathBuf>,
-    /// So many of the keys must have signed
+    /// How many of the keys must have signed
     #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threshold: Option<u16>,
     /// Refuse a signed file whose revision is lower
     #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key")]
     pub(crate) min_revision: Option<u64>,
-    /// A private key that opens an encrypted file (X25519, PEM); may be repeated, as the next two
+    /// A private key that opens an encrypted file (X25519, PEM); may be repeated, like the next two
     #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
     /// A file with a passphrase that opens an encrypted file; a newline at its end is left out; - is standard input

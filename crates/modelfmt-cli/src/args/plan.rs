@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::OpenArgs;
 
-/// List the ranges of a file that reading tensors takes: near ones are one request, long ones several. No values are read
+/// List the ranges of a file that have to be read for tensors: close ranges are one request, long ones several. No values are read
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt plan model.safetensors

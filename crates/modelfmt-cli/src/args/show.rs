@@ -23,14 +23,14 @@ pub(crate) struct Show {
     /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
     #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
-    /// Only a part of each tensor, by its positions in each dimension, as in Python: 0:4,:8. The statistics are those of the part;
-    /// nothing else is read, and the part is held in memory
+    /// Show only a part of each tensor, with indices as in Python: 0:4,:8. The statistics are for this part; nothing else
+    /// is read, and the part is held in memory
     #[arg(long, value_name = "SLICE", allow_hyphen_values = true)]
     pub(crate) slice: Option<Slice>,
     /// Only statistics, without values and histograms
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Histograms with bars. On a terminal they have them in any case, but for OINF, whose document says how its text looks
+    /// Draw histograms with bars. On a terminal this is the default, except for OINF, whose document defines its text
     #[arg(long, conflicts_with_all = ["stats", "json"])]
     pub(crate) bars: bool,
     /// Print one JSON object

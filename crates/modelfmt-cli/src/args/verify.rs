@@ -17,22 +17,21 @@ use super::{BesideArgs, OpenArgs};
   modelfmt verify --pin b3:5f2e… model.gguf
   modelfmt verify --key publisher.pub model/
 
-Each file has a line with the checks that its format has at this level; a `!`
-marks those that failed, and every finding follows.
+Each file gets a line with the checks that its format has at this level. A `!`
+marks failed checks, and every finding follows.
 Only AERO, APR2 and APR have hashes or checksums of the values. MAG 1 has a
 checksum of its metadata and of the names, types and shapes; OINF, safetensors
-and GGUF have none. Without one of the values, `ok` means that the file is
-well-formed, not that no value has changed: compare it with a good copy by
-`diff`, or say by `--pin` what the file must be, or by `--key` who must have
-signed it. Without a pin and a key all checks are those of the file against
-itself.
+and GGUF have none. If a format has no checksum of the values, `ok` means that
+the file is well-formed, not that no value has changed. To find changed values,
+use `diff` with a good copy, `--pin` with a hash from elsewhere, or `--key` with
+the signer's key. Without a pin or a key, a file is only checked against itself.
 With `--key`, FOLDER is verified by its model.sig, whatever is in it, and FILE by
-FILE.sig, beside the checks of its format.")]
+FILE.sig and by the checks of its format.")]
 pub(crate) struct Verify {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Every model below each folder. Hidden files and files that are not models are skipped; files that an index names
+    /// Verify every model below each folder. Hidden files and files that are not models are skipped; files that an index names
     /// are verified with that index
     #[arg(long, short)]
     pub(crate) recursive: bool,
