@@ -11,7 +11,7 @@ use crate::wire::{
     TocEntry, TocHeader, WEIGHT_ALIGNMENT,
 };
 
-/// A chunk to be written.
+/// A chunk to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewChunk {
     /// Its type.
@@ -279,7 +279,7 @@ impl std::fmt::Debug for ChunkWriter<'_> {
 }
 
 impl<'s> ChunkWriter<'s> {
-    /// Begins a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
+    /// Starts a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, two of one type and name, or a
@@ -293,7 +293,7 @@ impl<'s> ChunkWriter<'s> {
         Self { sink, layout, sealed, level, written: 0 }
     }
 
-    /// The zstd level for the chunks that follow; 3 if nothing is said.
+    /// The zstd level for the following chunks; 3 by default.
     #[must_use]
     pub const fn level(mut self, level: i32) -> Self {
         self.level = level;
@@ -310,7 +310,7 @@ impl<'s> ChunkWriter<'s> {
         self.put_placed(chunk, &stored)
     }
 
-    /// Reserves the next place in the file for a plain chunk of `len` bytes and returns its offset: at a multiple of 64
+    /// Reserves the next place in the file for an uncompressed chunk of `len` bytes and returns its offset: at a multiple of 64
     /// for shards and what is mapped, else of 16. The caller writes to the sink itself, then calls
     /// [`seal`](Self::seal).
     ///

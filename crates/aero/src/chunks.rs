@@ -34,7 +34,7 @@ pub struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Whether it has the name of the control hash (IHSH) and another type. `verify` calls that damage, because nothing else
+    /// Whether it has the name of the control hash (IHSH) but another type. `verify` reports this as damage, because nothing else
     /// would notice a control hash whose type has changed; and no writer takes it (docs/formats/aero.md#control-hash).
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
@@ -153,7 +153,7 @@ const fn what(fourcc: FourCC) -> &'static str {
     }
 }
 
-/// The content of a chunk, verified.
+/// The verified content of a chunk.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
     /// As it is in the file.

@@ -9,7 +9,7 @@ use crate::pages::PageCache;
 use crate::tidx::{Entry, Tensors, metadata_error};
 use crate::wire::{FourCC, Header};
 
-/// What an AERO file holds: its chunks, its tensors, and where their values lie.
+/// The content of an AERO file: its chunks, its tensors, and where their values are.
 ///
 /// Every offset, length and name in it has been checked against the specification and the file's length.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Index {
         self.file_len
     }
 
-    /// Where payloads can begin: the end of the string table, at a multiple of 16. The bytes before have all hashes of the file, and
+    /// Where payloads can begin: after the string table, at a multiple of 16. The bytes before have all hashes of the file, and
     /// so their BLAKE3 is what the file can be pinned by. `None` if the header or the TOC are after it.
     #[must_use]
     pub fn payloads_start(&self) -> Option<u64> {
@@ -73,13 +73,13 @@ impl Index {
         &self.tensors.table
     }
 
-    /// What the tensor index says about the tensor at a position beyond name, dtype and shape.
+    /// The rest of the index entry of the tensor at a position: everything except name, dtype and shape.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<Entry> {
         self.tensors.entry(position)
     }
 
-    /// The codec's parameters of the tensor at a position.
+    /// The codec parameters of the tensor at a position.
     #[must_use]
     pub fn quant_params(&self, position: usize) -> Option<Value> {
         self.tensors.quant_params(position)

@@ -22,7 +22,7 @@ use crate::tidx::{NewEntry, put_head};
 use crate::ties::Ties;
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
-/// A file that is to be written: everything but the values and their hashes is known.
+/// A file to write. Everything except the values and their hashes is known.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Offsets are within the shard.
@@ -74,7 +74,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Plan {
-    /// Lays a file out: tensors in the order given, `metadata` as its MJSN.
+    /// Lays out a file: tensors in the order given, `metadata` as its MJSN.
     ///
     /// `metadata` must have the strings `model_name` and `architecture`, of which the manifest is made, unless
     /// [`WriteOptions::model`] says what else to put there. ggml's block types become packed tensors that name their `ggml_type`.

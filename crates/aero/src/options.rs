@@ -11,7 +11,7 @@ use crate::error::WriteError;
 use crate::msgpack;
 use crate::tidx::{EntryExtra, Pairs};
 
-/// The cap of a shard where none is asked for.
+/// The default cap of a shard.
 pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
 /// How a file is written.
@@ -89,7 +89,7 @@ impl WriteOptions {
         self
     }
 
-    /// Of a set: the cap of the weights of a part in bytes, and so of its shards too. A single tensor that is larger has a
+    /// For a set: the cap of the weights of a part in bytes, and so also of its shards. A single tensor that is larger has a
     /// part of its own. Without it, only [`shards_per_part`](Self::shards_per_part) ends a part.
     #[cfg(feature = "set")]
     #[must_use]
@@ -98,7 +98,7 @@ impl WriteOptions {
         self
     }
 
-    /// Of a set: the most shards of a part; 4 if nothing is said.
+    /// For a set: the largest number of shards in a part; 4 by default.
     #[cfg(feature = "set")]
     #[must_use]
     pub const fn shards_per_part(mut self, shards: u64) -> Self {
@@ -135,7 +135,7 @@ impl WriteOptions {
         self
     }
 
-    /// The file's identity; random if none is given. The same input with the same identity gives the same bytes
+    /// The file's UUID; random by default. The same input with the same identity gives the same bytes
     /// (docs/formats/aero.md#identity).
     #[must_use]
     pub const fn uuid(mut self, uuid: [u8; 16]) -> Self {
@@ -150,14 +150,14 @@ impl WriteOptions {
         self
     }
 
-    /// Adds a chunk of the caller's own, at the end of the TOC.
+    /// Adds a chunk of your own, at the end of the TOC.
     #[must_use]
     pub fn chunk(mut self, chunk: NewChunk, content: impl Into<Vec<u8>>) -> Self {
         self.chunks.push((chunk, content.into()));
         self
     }
 
-    /// Name and architecture for the manifest, where the metadata has no string under `model_name` or `architecture`:
+    /// Name and architecture for the manifest, if the metadata has no string under `model_name` or `architecture`:
     /// metadata that comes from another format can have an object there.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>, architecture: impl Into<String>) -> Self {
@@ -196,7 +196,7 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// Keys of the caller's own at the top of the tensor index, and of the manifest.
+    /// Keys of your own at the top of the tensor index, and of the manifest.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.

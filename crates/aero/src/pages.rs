@@ -9,10 +9,10 @@ use crate::chunks::Chunk;
 use crate::error::{Fault, Result};
 use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_uint};
 
-/// The page size where none is asked for.
+/// The default page size.
 pub const DEFAULT_PAGE_SIZE: u64 = 4 << 20;
 
-/// The hashes of the pages of a shard, checked to fit it.
+/// The page hashes of a shard. They were checked to fit the shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageHashes {
     page_size: u64,

@@ -29,7 +29,7 @@ const GROUPS: u64 = 1 << 12;
 /// Pages and tensors up to this length are proved by their own hash, before that of their shard.
 const LARGEST: u64 = 64 << 20;
 
-/// What proves an AERO file: the BLAKE3 of its head, the bytes before its payloads, and the hashes that are there.
+/// Proves an AERO file by the BLAKE3 of its head (the bytes before its payloads) and the hashes in the head.
 ///
 /// Of a shard, a range is proved by the hash of its tensor or its page, whichever is shorter, or by that of the whole shard,
 /// over which the first read goes then. Chunks that are compressed are proved by who expands them: their hash is that of

@@ -39,7 +39,7 @@ impl ChunkFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// Both sets of bits.
+    /// The union of both sets of flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
@@ -232,7 +232,7 @@ pub(crate) fn code_of(dtype: DType) -> Option<u64> {
     CODES.iter().position(|&d| d == dtype).map(|code| code as u64)
 }
 
-/// Whether AERO can hold a dtype: those it has codes for, and ggml's block types as packed tensors
+/// Whether AERO can hold a dtype: the dtypes with codes, and ggml's block types as packed tensors
 /// (docs/formats/aero.md#packed-tensors).
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {

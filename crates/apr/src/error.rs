@@ -1,6 +1,6 @@
 //! The rules of APR, as errors name them.
 
-/// What can go wrong with an APR file.
+/// Why an APR file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
 /// Why a file cannot be written.
@@ -12,7 +12,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A rule of the format that a file breaks, or that prevents writing.
+/// The rules of the format that a file, or a model to be written, can break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

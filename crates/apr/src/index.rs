@@ -10,8 +10,8 @@ use crate::metadata::Metadata;
 use crate::payload::Image;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header, Magic};
 
-/// Where the parts of a file lie, all within it and in this order. Of a file whose content is compressed, where they lie in
-/// what it expands to.
+/// The sections of a file, all within it and in this order. If the content is compressed, these are ranges of the
+/// decompressed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
     /// The JSON metadata.
@@ -58,7 +58,7 @@ impl Head {
     }
 }
 
-/// What an APR file holds: owned, checked, and good for any number of readers.
+/// The content of an APR file. It is owned and checked, and can be shared by any number of readers.
 ///
 /// Every offset, length, name and shape in it has been checked against the format and the length of the file.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Index {
         self.header.flags
     }
 
-    /// Where the parts of the file lie.
+    /// The sections of the file.
     #[must_use]
     pub const fn sections(&self) -> Sections {
         self.sections

@@ -42,7 +42,7 @@ impl WriteOptions {
     }
 }
 
-/// A file that is ready to be written: all checks are done, and nothing is written yet.
+/// A file to write: all checks are done, and nothing is written yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// In the order of their descriptions, in which their values are too.

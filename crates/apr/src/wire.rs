@@ -109,7 +109,7 @@ impl Flags {
         Self(0)
     }
 
-    /// All bits, as they are in the file.
+    /// All bits, as in the file.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
@@ -121,7 +121,7 @@ impl Flags {
         self.0 & flags.0 == flags.0
     }
 
-    /// The flags of both.
+    /// The union of both sets of flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)

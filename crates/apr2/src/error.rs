@@ -2,7 +2,7 @@
 
 use modelfmt_core::source::PathFault;
 
-/// What can go wrong with an APR2 file.
+/// Why an APR2 file cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
 /// Why a file cannot be written.
@@ -14,7 +14,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A rule of the format that a file breaks, or that is in the way of what is to be written.
+/// The rules of the format that a file, or a model to be written, can break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

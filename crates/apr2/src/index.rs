@@ -20,7 +20,7 @@ pub enum Generation {
     Apr2,
 }
 
-/// Where the parts of a file lie, all within it and in this order.
+/// The sections of a file, all within it and in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
     /// The JSON metadata.
@@ -42,7 +42,7 @@ pub(crate) struct Head {
     pub(crate) tensor_count: Option<u32>,
 }
 
-/// What an APR2 or APR1 file holds: owned, checked, and good for any number of readers.
+/// The content of an APR2 or APR1 file. It is owned and checked, and can be shared by any number of readers.
 ///
 /// Every offset, length, name and shape in it has been checked against the specification and the length of the file.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Index {
         self.flags.alignment()
     }
 
-    /// Where the parts of the file lie.
+    /// The sections of the file.
     #[must_use]
     pub const fn sections(&self) -> Sections {
         self.sections

@@ -13,7 +13,7 @@ use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::{APR_VERSION, Metadata};
 use crate::wire::{self, DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, INDEX_HEADER_LEN};
 
-/// What tensors are aligned to.
+/// The alignment of tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Alignment {
     /// A multiple of 64 bytes: a cache line.
@@ -79,7 +79,7 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// What tensors are aligned to.
+    /// The alignment of tensors.
     #[must_use]
     pub const fn alignment(mut self, alignment: Alignment) -> Self {
         self.alignment = alignment;
@@ -123,7 +123,7 @@ impl WriteOptions {
     }
 }
 
-/// A file that is ready to be written: all checks are done, and nothing is written yet.
+/// A file to write: all checks are done, and nothing is written yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) options: WriteOptions,
@@ -197,7 +197,7 @@ impl Plan {
         }
     }
 
-    /// The length of the file without compression, than which it is never longer.
+    /// The length of the file without compression, which is the most that it can be.
     #[must_use]
     pub const fn longest(&self) -> u64 {
         self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// What we write where `apr_version` is missing.
 pub(crate) const APR_VERSION: &str = "2.0.0";
 
-/// The metadata of a model: a JSON object, kept whole, in its order.
+/// The metadata of a model: a complete JSON object, in its order.
 ///
 /// The typed accessors look at the keys that APR2 2.0 names in "Metadata Section"; everything else is found through
 /// [`object`](Self::object).

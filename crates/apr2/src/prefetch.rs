@@ -14,7 +14,7 @@ const NEAR: u64 = 64 << 10;
 /// No read of several tensors is longer than this.
 const LONGEST: u64 = 64 << 20;
 
-/// Reads these tensors now, neighbours together, and returns a reader of the same file that has them in memory: raw ones
+/// Reads these tensors now, neighbouring ones together, and returns a reader of the same file that has them in memory: raw ones
 /// are views without a copy, compressed ones decode without another read. Any other tensor is read from the source as before.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn prefetch<'r, S: Source>(reader: &'r Reader<S>, names: &[&str]) -> Result<
     Reader::with_index(reader.index().clone(), prefetched)
 }
 
-/// A source of which some ranges are in memory.
+/// A source with some of its ranges in memory.
 #[derive(Debug)]
 pub struct Prefetched<S> {
     source: S,
@@ -48,7 +48,7 @@ impl Held {
 }
 
 impl<S: Source> Prefetched<S> {
-    /// A source of which nothing is in memory yet.
+    /// A source with nothing in memory yet.
     #[must_use]
     pub const fn new(source: S) -> Self {
         Self { source, held: Vec::new() }
@@ -66,7 +66,7 @@ impl<S: Source> Prefetched<S> {
         self.held.iter().map(|held| held.bytes.as_slice().len() as u64).sum()
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     pub fn clear(&mut self) {
         self.held.clear();
     }

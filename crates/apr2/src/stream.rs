@@ -17,7 +17,7 @@ use crate::prefetch::Prefetched;
 use crate::reader::OpenOptions;
 use crate::wire::{Flags, Footer};
 
-/// Loads parts of a file when they are asked for, and keeps them: for browsers and other places where a read is slow.
+/// Loads parts of a file when you ask for them, and keeps them: for browsers and other places where a read is slow.
 ///
 /// It does not look at seal sections: encrypted files are refused, and signatures and digests are not checked. A
 /// [`Reader`](crate::Reader) does that.
@@ -109,7 +109,7 @@ impl<S: Source> StreamingLoader<S> {
         now(self.tensors.read_into(&self.source, self.tensors.position(name)?, offset, out))
     }
 
-    /// Reads these tensors now, neighbours together, and keeps their stored bytes until [`forget`](Self::forget).
+    /// Reads these tensors now, neighbouring ones together, and keeps their stored bytes until [`forget`](Self::forget).
     ///
     /// # Errors
     /// [`Error::NotFound`] for a name that the file does not have, before anything is read; [`Error::Io`].
@@ -119,12 +119,12 @@ impl<S: Source> StreamingLoader<S> {
         self.source.fetch(&self.tensors, &positions)
     }
 
-    /// Gives back the memory of what has been prefetched.
+    /// Frees the memory of prefetched tensors.
     pub fn forget(&mut self) {
         self.source.clear();
     }
 
-    /// Bytes that are kept for tensors that have been prefetched.
+    /// The number of bytes kept for prefetched tensors.
     #[must_use]
     pub fn held_nbytes(&self) -> u64 {
         self.source.held_nbytes()

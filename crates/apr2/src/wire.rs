@@ -66,7 +66,7 @@ impl Flags {
         Self(0)
     }
 
-    /// All bits, as they are in the file.
+    /// All bits, as in the file.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0

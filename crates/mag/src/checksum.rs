@@ -2,7 +2,7 @@
 
 use crate::v1::wire::FileHeader;
 
-/// Which checksum a file carries (docs/formats/mag.md#checksum).
+/// The kind of checksum in a file (docs/formats/mag.md#checksum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checksum {
     /// CRC-32 (IEEE) of header and records with the checksum field taken as zero: the document's literal reading.

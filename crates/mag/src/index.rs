@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 use crate::metadata::Numbers;
 use crate::version::Version;
 
-/// What a MAG file holds: its tensors, its metadata, and where the values lie.
+/// The content of a MAG file: its tensors, its metadata, and where the values are.
 ///
 /// Every offset, length and name in it has been checked against the specification and the file's length.
 #[derive(Clone, Debug)]
@@ -59,14 +59,14 @@ impl Index {
         if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }
     }
 
-    /// What version 0.3 says about the file: when it was written, and by which magnetron.
+    /// The manifest of version 0.3: when the file was written, and by which magnetron.
     #[cfg(feature = "v0_3")]
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_deref()
     }
 
-    /// Which checksum the file carries. `None` if its version has none (0.3), or if it matches none, which only
+    /// The kind of checksum of the file. `None` if its version has none (0.3), or if it matches neither kind, which only
     /// [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum) lets pass.
     #[must_use]
     pub const fn checksum(&self) -> Option<Checksum> {

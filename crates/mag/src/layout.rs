@@ -18,7 +18,7 @@ use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
 use crate::version::{MAX_RANK_0_3, Version};
 use crate::{dtypes, v1};
 
-/// A file that is to be written: header and records or manifest are ready, every offset is fixed.
+/// A file to write: header and records (or manifest) are ready, and every offset is fixed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file of version 1 out: tensors and metadata (integers and floats) in the order given. A scalar (shape `[]`) becomes shape `[1]`,
+    /// Lays out a file of version 1: tensors and metadata (integers and floats) in the order given. A scalar (shape `[]`) becomes shape `[1]`,
     /// because version 1 has no rank 0.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Plan {
     }
 
     #[cfg(feature = "v0_3")]
-    /// Lays a file of version 0.3 out, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
+    /// Lays out a file of version 0.3, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank above 16, a tensor

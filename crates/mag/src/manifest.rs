@@ -1,11 +1,11 @@
-//! What the manifest of version 0.3 says besides its tensors.
+//! The manifest of version 0.3, without the tensors.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use modelfmt_core::value::{Object, Value, json};
 
-/// What the manifest of version 0.3 says besides its tensors.
+/// The manifest of version 0.3, without the tensors.
 ///
 /// The metadata has been checked when the file was opened, and becomes a tree when it is asked for: a tree takes up to twenty times
 /// the memory of its text.

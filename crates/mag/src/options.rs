@@ -32,7 +32,7 @@ impl WriteOptions {
 }
 
 #[cfg(feature = "v0_3")]
-/// What the manifest of a file of version 0.3 says about its own writing.
+/// The time and writer that the manifest of a file of version 0.3 states.
 ///
 /// The same input gives the same bytes, so the time is not that of the machine unless you give it
 /// (docs/formats/mag.md#timestamps).

@@ -16,7 +16,7 @@ pub type EditError = modelfmt_core::edit::EditError<Fault>;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The rule of OINF 1 that a file breaks, or that is in the way of writing one.
+/// The rules of OINF that a file, or a model to be written, can break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -8,7 +8,7 @@ use crate::quant::Quants;
 use crate::sizevars::SizeVars;
 use crate::wire::{Header, Version};
 
-/// What an OINF file contains: size variables, metadata with its values, and where each tensor lies; everything checked.
+/// The content of an OINF file: size variables, metadata with its values, and where each tensor is; everything is checked.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) header: Header,
@@ -58,7 +58,7 @@ impl Index {
         self.entries.keys.find(key).map(|position| self.entries.value(position))
     }
 
-    /// Size variables and metadata together, as a [`Plan`](crate::Plan) takes them.
+    /// Size variables and metadata together, for a [`Plan`](crate::Plan).
     #[must_use]
     pub fn to_metadata(&self) -> Metadata<'_> {
         Metadata {

@@ -25,7 +25,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Version 1, with the types of its document.
+    /// The defaults: version 1, with the types in its document.
     #[must_use]
     pub const fn new() -> Self {
         Self { version: Version::V1, extended_types: false, order_as_given: false, quants: BTreeMap::new() }
@@ -37,7 +37,7 @@ impl WriteOptions {
         Self { version, ..self }
     }
 
-    /// Whether version 1 may have the value types 16 to 25, which its document lacks and the published package reads. Version 2 has
+    /// Whether version 1 may use the value types 16 to 25, which its document lacks and the published package reads. Version 2 has
     /// them in any case (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub fn extended_types(self, extended_types: bool) -> Self {
@@ -73,7 +73,7 @@ impl WriteOptions {
     }
 }
 
-/// A file that is to be written: checked, sorted and laid out.
+/// A file to write: checked, sorted and laid out.
 ///
 /// [`Plan::write`] and [`Plan::write_file`] write it. The same content in any order gives the same bytes, unless
 /// [`WriteOptions::order_as_given`] keeps the order of the tensors.
@@ -93,7 +93,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file out: size variables, metadata and tensors, each sorted by name unless the options say otherwise.
+    /// Lays out a file: size variables, metadata and tensors, each sorted by name unless the options say otherwise.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a

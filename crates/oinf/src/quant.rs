@@ -67,7 +67,7 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Quant {
-    /// The rule that keeps this from being the payload of a tensor of that shape, if one does.
+    /// The rule that this payload breaks for a tensor of that shape, if any.
     #[must_use]
     pub fn fault(&self, shape: &[u64]) -> Option<Fault> {
         let expected = match self.axis {

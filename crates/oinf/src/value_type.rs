@@ -23,7 +23,7 @@ macro_rules! value_types {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The number that stands for it in a file.
+            /// Its code in a file.
             #[must_use]
             pub const fn code(self) -> u32 {
                 self as u32

@@ -22,7 +22,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The number that a file states.
+    /// The number in the file.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {

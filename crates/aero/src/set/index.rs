@@ -117,20 +117,20 @@ impl SetIndex {
         &self.global
     }
 
-    /// Where the files can be fetched: a prefix of their paths. Nothing here follows it
+    /// Where the files can be fetched: a prefix of their paths. This crate never fetches from it
     /// (docs/formats/aero.md#opening-and-checking-a-set).
     #[must_use]
     pub fn base_url(&self) -> Option<&str> {
         self.base_url.as_deref()
     }
 
-    /// Advice for whoever fetches the files, as the index has it.
+    /// Advice about caching fetched files, as in the index.
     #[must_use]
     pub const fn cache(&self) -> Option<&Value> {
         self.cache.as_ref()
     }
 
-    /// The part that holds a shard: the first that lists it.
+    /// The part that holds a shard: the first one that lists it.
     #[must_use]
     pub fn part_of_shard(&self, shard: u64) -> Option<usize> {
         let first = self.shards.partition_point(|&(other, _)| other < shard);

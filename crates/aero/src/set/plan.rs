@@ -21,7 +21,7 @@ use crate::writer::Written;
 /// The shards of a part where nothing else is asked for.
 pub(crate) const DEFAULT_SHARDS_PER_PART: u64 = 4;
 
-/// A set that is about to be written: the index, `STEM.index.aero`, and parts `STEM.part-000.aero` and so on beside it. STEM is the
+/// A set to write: the index, `STEM.index.aero`, and parts `STEM.part-000.aero` and so on beside it. STEM is the
 /// name of the index without `.aeroset.json`, so that two sets can share a folder (docs/formats/aero.md#writing-a-set).
 ///
 /// Tensors keep their order. The file that lists them has the model's metadata; the parts have name and

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::SetIndex;
 use crate::hex::hex;
 
-/// The files of a set, of which no byte is served that the index of the set does not prove, by size and SHA-256. The first
+/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the index of the set. The first
 /// read of a file goes over all of it.
 ///
 /// The set is as good as its index: read that through a [`VerifiedSource`] source.

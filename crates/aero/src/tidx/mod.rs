@@ -15,7 +15,7 @@ pub(crate) use fields::KEYS;
 pub(crate) use parse::{Context, Parsed, parse};
 pub(crate) use write::{EntryExtra, NewEntry, Pairs, put_head};
 
-/// What an entry of the tensor index says beyond name, dtype and shape.
+/// The rest of an entry of the tensor index: everything except name, dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {

@@ -8,7 +8,7 @@ use super::metadata;
 use super::wire::{Compression, FOOTER_LEN, Flags, HEADER_LEN, Header, ModelType, SIGNATURE_LEN};
 use crate::error::{Result, malformed};
 
-/// Where the parts of a file lie, all within it and in this order.
+/// The sections of a file, all within it and in this order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sections {
     pub(super) metadata: Extent,
@@ -43,7 +43,7 @@ impl Sections {
     }
 }
 
-/// What an APRN file says about itself: owned, checked, and good for any number of readers. Tensors it has none.
+/// The header and metadata of an APRN file. They are owned and checked, and can be shared by any number of readers. APRN has no tensors.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(super) header: Header,
@@ -87,7 +87,7 @@ impl Index {
         self.header.flags
     }
 
-    /// What aprender's own checks of the model gave, 0 to 100; 0 also where none were made.
+    /// The result of aprender's own checks of the model, 0 to 100; also 0 if none were made.
     #[must_use]
     pub const fn quality(&self) -> u8 {
         self.header.quality

@@ -87,7 +87,7 @@ impl Flags {
     const NAMES: [&'static str; 7] =
         ["ENCRYPTED", "SIGNED", "STREAMING", "LICENSED", "TRUENO_NATIVE", "QUANTIZED", "HAS_MODEL_CARD"];
 
-    /// All bits, as they are in the file.
+    /// All bits, as in the file.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0

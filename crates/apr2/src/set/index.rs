@@ -8,7 +8,7 @@ use modelfmt_core::{Limits, Part, author::NameTable};
 use crate::error::SealFault;
 use crate::error::{Error, Fault, Result, malformed};
 
-/// What a manifest says: the shards, and the tensors in the order of its `tensor_shard_map`.
+/// The content of a manifest: the shards, and the tensors in the order of its `tensor_shard_map`.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     apr_version: Option<String>,

@@ -18,7 +18,7 @@ use crate::layout::{Plan, WriteOptions};
 use crate::metadata::{APR_VERSION, Metadata};
 use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN};
 
-/// A sharded model that is about to be written: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
+/// A sharded model to write: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
 ///
 /// Tensors keep their order; one that would take a shard over [`WriteOptions::shard_size`] begins the next. The first shard
 /// has the model's metadata, the others the three required keys.

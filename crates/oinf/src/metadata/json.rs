@@ -9,7 +9,7 @@ use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
 use crate::wire::ValueType;
 
-/// Why a tree is no metadata value.
+/// Why a tree is not a metadata value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {

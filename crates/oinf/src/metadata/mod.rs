@@ -20,7 +20,7 @@ pub use json::ValueError;
 pub use small::SmallNumber;
 pub(crate) use small::{packed_fault, stray_fault, ternaries, ternary_fault};
 
-/// What a file holds beside its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
+/// Everything in a file except its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
 ///
 /// [`Index::to_metadata`](crate::Index::to_metadata) gives that of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<'a> Metadata<'a> {
 
 macro_rules! values {
     ($($variant:ident $type:ty;)*) => {
-        /// A metadata value. Two are equal if type and bits are, so a NaN equals its copy.
+        /// A metadata value. Two values are equal if their types and bits are equal, so a NaN equals its copy.
         #[derive(Clone, Debug)]
         pub enum MetaValue<'a> {
             $(#[doc = concat!("A scalar of type `", stringify!($type), "`.")] $variant($type),)*
@@ -335,7 +335,7 @@ pub(crate) struct Payload<'a> {
     pub(crate) padding: &'a [u8],
 }
 
-/// A set of bits, of which the first is the lowest of the first byte.
+/// A set of bits. The first bit is the lowest bit of the first byte.
 #[derive(Clone, Debug)]
 pub struct Bitset<'a> {
     bits: u32,

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use crate::error::{Error, Fault, Result};
 use crate::text;
 
-/// What the index of a set says: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
+/// The content of the index of a set: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     names: NameTable,

@@ -17,7 +17,7 @@ use crate::wire::push_string;
 /// The key under which the index counts the bytes of all tensors.
 const TOTAL_SIZE: &str = "total_size";
 
-/// A set that is about to be written: files `STEM-00001-of-0000N.safetensors`, and `STEM.safetensors.index.json`.
+/// A set to write: files `STEM-00001-of-0000N.safetensors`, and `STEM.safetensors.index.json`.
 ///
 /// Tensors keep their order; one that would take a file over [`WriteOptions::shard_size`] begins the next.
 #[derive(Clone, Debug)]
