@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use modelfmt::convert::RenameRule;
-use modelfmt::edit::{EditOptions, How, NewValue};
+use modelfmt::edit::{EditMethod, EditOptions, NewValue};
 use modelfmt::{Edit, Error, Overwrite};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -40,7 +40,7 @@ pub(crate) fn edit<'py>(
     let result = PyDict::new(py);
     let planned = py.detach(|| Edit::new(&path, &options)).map_err(|error| raise(py, &error))?;
     if dry_run {
-        let how = if output.is_some() { How::NewFile } else { planned.how() };
+        let how = if output.is_some() { EditMethod::NewFile } else { planned.method() };
         result.set_item("how", word(how))?;
         result.set_item("path", output.unwrap_or(path).into_os_string())?;
         result.set_item("nbytes", planned.nbytes())?;
@@ -57,7 +57,7 @@ pub(crate) fn edit<'py>(
     })?;
     let edited = edited.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
-    result.set_item("how", word(edited.how))?;
+    result.set_item("how", word(edited.method))?;
     result.set_item("path", edited.path.into_os_string())?;
     result.set_item("nbytes", edited.nbytes)?;
     result.set_item("set", edited.set)?;
@@ -75,11 +75,11 @@ pub(crate) fn recover(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
     py.detach(|| modelfmt::edit::recover(&path)).map_err(|error| raise(py, &error))
 }
 
-const fn word(how: How) -> &'static str {
+const fn word(how: EditMethod) -> &'static str {
     match how {
-        How::Unchanged => "unchanged",
-        How::InPlace => "in place",
-        How::NewFile => "new file",
+        EditMethod::Unchanged => "unchanged",
+        EditMethod::InPlace => "in place",
+        EditMethod::NewFile => "new file",
         _ => "written",
     }
 }

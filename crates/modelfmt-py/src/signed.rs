@@ -21,7 +21,7 @@ pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
     match place {
         Place::Path(path) if !opening.keys.is_empty() => {
-            path.is_dir() || modelfmt::look(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
+            path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
         }
         _ => false,
     }
@@ -89,7 +89,7 @@ pub(crate) fn sign<'py>(
 
 /// What a file is; nothing for a folder.
 fn format(path: &Path) -> Option<Format> {
-    if path.is_dir() { None } else { modelfmt::look(path).ok()?.format }
+    if path.is_dir() { None } else { modelfmt::probe(path).ok()?.format }
 }
 
 /// Makes a key, and returns where its public half is and its id.
