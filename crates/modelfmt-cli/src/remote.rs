@@ -5,12 +5,15 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use modelfmt::Pin;
-use modelfmt::modelfmt_core::source::{BoxSource, SharedFiles};
+use modelfmt::modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{Error, Fault, Location, Options};
+use modelfmt_remote::{DiskCache, Error, Fault, Location, Options};
 
 use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
+
+/// How the name of an outboard ends.
+const OUTBOARD: &str = ".obao4";
 
 /// A file at a URL.
 pub(crate) struct Remote {
@@ -19,6 +22,8 @@ pub(crate) struct Remote {
     pub(crate) source: BoxSource,
     /// The files beside it.
     pub(crate) files: SharedFiles,
+    /// Whether the server was asked for it.
+    pub(crate) was_asked: bool,
 }
 
 /// What an argument names, if it is a URL. What is no valid one is an error here, so that nothing prints it as a path.
@@ -29,16 +34,61 @@ pub(crate) fn location(path: &Path) -> Result<Option<Location>> {
     Ok(Some(place))
 }
 
+/// What is asked of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// Nothing: what the server has is to be judged.
+    Not,
+    /// What the server says is still the same.
+    Asking,
+    /// What is there, where a pin says what the file must be. If it is not that, the server has to be asked.
+    Trusting,
+}
+
 /// Opens the file at a URL.
-pub(crate) fn open(place: &Location, args: &OpenArgs) -> Result<Remote> {
+pub(crate) fn open(place: &Location, args: &OpenArgs, cache: Cache) -> Result<Remote> {
     let failed = |error: &Error| opening(place, error.fault());
     let store = store(args)
         .map_err(|source| Failure::Job(modelfmt::Error::Open { path: "thread".into(), source }))?;
-    let source = store.open(place).map_err(|error| failed(&error))?;
-    if let Some(Pin::B3(_)) = args.pin {
-        check_outboard(&store, place)?;
+    let mut store = match cache {
+        Cache::Not => store.uncached(),
+        Cache::Asking => store,
+        Cache::Trusting => store.revalidating(args.pin.is_none()),
+    };
+    let of_outboard = store.clone();
+    let is_new = matches!(args.pin, Some(Pin::B3(_))) && outboard_is_new(&store, place)?;
+    if is_new && cache == Cache::Trusting {
+        // It may be that of another state than the one which the cache has.
+        store = store.revalidating(true);
     }
-    Ok(Remote { name: place.to_string(), source: Box::new(source), files: store.beside(place) })
+    let source = store.open(place).map_err(|error| failed(&error))?;
+    let others = if cache == Cache::Trusting { store.revalidating(true) } else { store };
+    let files = Beside { store: of_outboard, place: place.clone(), others: others.beside(place) };
+    let files = shared_files(files);
+    let was_asked = source.object().was_asked();
+    Ok(Remote { name: place.to_string(), source: Box::new(source), files, was_asked })
+}
+
+/// The files beside a file. What a pin does not prove by itself is asked for.
+struct Beside {
+    store: Store,
+    place: Location,
+    others: SharedFiles,
+}
+
+impl Files for Beside {
+    type Source = BoxSource;
+
+    fn open(&self, path: &str) -> io::Result<BoxSource> {
+        if path.ends_with(OUTBOARD) {
+            return Ok(Box::new(self.store.open(&outboard_of(&self.place))?)); // there is one, whatever it is called here
+        }
+        self.others.open(path)
+    }
+}
+
+fn outboard_of(place: &Location) -> Location {
+    place.sibling(&format!("{}{OUTBOARD}", place.file_name()))
 }
 
 /// One store for the whole run: connections are kept, and limits hold for all files together.
@@ -50,19 +100,24 @@ pub(crate) fn store(args: &OpenArgs) -> io::Result<Store> {
     let options = Options::new()
         .instance_credentials(args.remote.allow_instance_credentials)
         .private_redirects(args.remote.allow_private_redirects);
-    let made = Store::new(options)?;
+    let cache = DiskCache::of_user(|name| std::env::var(name).ok()).filter(|_| !args.remote.no_cache);
+    let made = Store::new(match cache {
+        Some(cache) => options.cache(cache),
+        None => options,
+    })?;
     Ok(STORE.get_or_init(|| made).clone())
 }
 
-/// Without an outboard, all of the file would have to be read for a byte of it.
-fn check_outboard(store: &Store, place: &Location) -> Result {
-    let name = format!("{}.obao4", place.file_name());
-    match store.open(&place.sibling(&name)).map(|_| ()) {
+/// Whether the server was asked for the outboard. Without one, all of the file would have to be read for a byte of it.
+fn outboard_is_new(store: &Store, place: &Location) -> Result<bool> {
+    let name = format!("{}{OUTBOARD}", place.file_name());
+    match store.open(&outboard_of(place)) {
+        Ok(outboard) => Ok(outboard.object().was_asked()),
         Err(error) if matches!(error.fault(), Fault::NotFound(_)) => Err(Failure::Input(format!(
             "{place}: there is no {name} beside it, without which --pin b3: would take reading all of it; download it first, or put \
              there what `modelfmt outboard` writes"
         ))),
-        _ => Ok(()),
+        Err(_) => Ok(true),
     }
 }
 

@@ -17,7 +17,7 @@ use modelfmt_remote::Location;
 use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 #[cfg(feature = "remote")]
-use crate::remote::Remote;
+use crate::remote::{Cache, Remote};
 use crate::{secrets, stop};
 
 /// Bytes that are copied at once.
@@ -53,12 +53,20 @@ pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Re
 }
 
 fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Model> {
-    match place(path, open)? {
+    match place(path)? {
         Place::Path(path) => Ok(options.open(path)?),
         Place::Stream(file) => Ok(options.open_source(&path.to_string_lossy(), Box::new(file), None)?),
         #[cfg(feature = "remote")]
-        Place::Remote(Remote { name, source, files }) => {
-            Ok(options.open_source(&name, source, Some(files))?)
+        Place::Remote(at) => {
+            let Remote { name, source, files, was_asked } = crate::remote::open(&at, open, Cache::Trusting)?;
+            match options.open_source(&name, source, Some(files)) {
+                // The cache may have an older file than the pin is of.
+                Err(_) if !was_asked => {
+                    let Remote { name, source, files, .. } = crate::remote::open(&at, open, Cache::Asking)?;
+                    Ok(options.open_source(&name, source, Some(files))?)
+                }
+                opened => Ok(opened?),
+            }
         }
     }
 }
@@ -84,13 +92,17 @@ pub(crate) fn verify(
     work: &Execution<'_>,
 ) -> Result<FileReport> {
     let options = open.options()?;
-    let place = match place(path, open) {
-        // The error names the file: a URL without what may be secret in it.
-        Err(Failure::Job(modelfmt::Error::Open { path, source })) => {
+    // The error names the file: a URL without what may be secret in it.
+    let unreadable = |failure| match failure {
+        Failure::Job(modelfmt::Error::Open { path, source }) => {
             let error = modelfmt::Error::Open { path: path.clone(), source };
-            return Ok(options.unreadable(path, &error, level));
+            Ok(options.unreadable(path, &error, level))
         }
-        place => place?,
+        failure => Err(failure),
+    };
+    let place = match place(path) {
+        Err(failure) => return unreadable(failure),
+        Ok(place) => place,
     };
     Ok(match place {
         Place::Path(path) => options.verify(path, level, work),
@@ -98,9 +110,12 @@ pub(crate) fn verify(
             options.verify_source(&path.to_string_lossy(), Box::new(file), None, level, work)
         }
         #[cfg(feature = "remote")]
-        Place::Remote(Remote { name, source, files }) => {
-            options.verify_source(&name, source, Some(files), level, work)
-        }
+        Place::Remote(at) => match crate::remote::open(&at, open, Cache::Not) {
+            Err(failure) => return unreadable(failure),
+            Ok(Remote { name, source, files, .. }) => {
+                options.verify_source(&name, source, Some(files), level, work)
+            }
+        },
     })
 }
 
@@ -119,7 +134,7 @@ pub(crate) fn verify_signed(
     (keys, signatures): (&[PublicKey], &VerifyOptions),
     work: &Execution<'_>,
 ) -> Result<FileReport> {
-    match place(path, open)? {
+    match place(path)? {
         Place::Path(path) => Ok(open.options()?.verify_signed(path, level, keys, signatures, work)),
         _ => {
             let why = "a signature is looked for beside a file of this machine; download both first";
@@ -133,20 +148,20 @@ enum Place<'a> {
     Path(Cow<'a, Path>),
     Stream(FileSource),
     #[cfg(feature = "remote")]
-    Remote(Remote),
+    Remote(Location),
 }
 
 #[cfg(feature = "remote")]
-fn place<'a>(path: &'a Path, open: &OpenArgs) -> Result<Place<'a>> {
+fn place(path: &Path) -> Result<Place<'_>> {
     match crate::remote::location(path)? {
         Some(Location::File(path)) => Ok(Place::Path(Cow::Owned(path))),
-        Some(place) => crate::remote::open(&place, open).map(Place::Remote),
+        Some(place) => Ok(Place::Remote(place)),
         None => local(path),
     }
 }
 
 #[cfg(not(feature = "remote"))]
-fn place<'a>(path: &'a Path, _: &OpenArgs) -> Result<Place<'a>> {
+fn place(path: &Path) -> Result<Place<'_>> {
     let text = path.to_string_lossy();
     // The rest of a URL may be secret.
     if let Some((scheme @ ("s3" | "gs" | "az" | "http" | "https" | "hf" | "file"), _)) =

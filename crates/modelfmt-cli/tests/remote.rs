@@ -34,8 +34,9 @@ fn golden() -> Server {
     })
 }
 
-/// Runs the program without the environment's credentials, with S3 at the server.
+/// Runs the program without the environment's credentials and with an empty cache, with S3 at the server.
 fn run(server: &Server, args: &[&str]) -> Run {
+    let cache = tempfile::tempdir().unwrap();
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let command = &mut Command::new(program());
     for (name, _) in std::env::vars_os() {
@@ -47,7 +48,7 @@ fn run(server: &Server, args: &[&str]) -> Run {
         }
     }
     let set = command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", endpoint);
-    common::run(set.args(args))
+    common::run(set.env("XDG_CACHE_HOME", cache.path()).args(args))
 }
 
 #[test]
@@ -148,8 +149,9 @@ fn errors_name_the_file_and_no_secret() {
 
 /// Runs the program with a bucket of a real server.
 fn with_bucket(s3: &testkit::servers::S3, args: &[&str]) -> Run {
+    let cache = tempfile::tempdir().unwrap();
     let mut command = Command::new(program());
-    command.envs(s3.environment()).args(args);
+    command.envs(s3.environment()).env("XDG_CACHE_HOME", cache.path()).args(args);
     common::run(&mut command)
 }
 

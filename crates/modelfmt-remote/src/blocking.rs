@@ -67,6 +67,18 @@ impl Store {
         Ok(Self { store: store::Store::new(options), thread: Arc::new(Thread::start()?) })
     }
 
+    /// As [`crate::Store::revalidating`].
+    #[must_use]
+    pub fn revalidating(&self, ask: bool) -> Self {
+        Self { store: self.store.revalidating(ask), ..self.clone() }
+    }
+
+    /// As [`crate::Store::uncached`].
+    #[must_use]
+    pub fn uncached(&self) -> Self {
+        Self { store: self.store.uncached(), ..self.clone() }
+    }
+
     /// Opens a file, as [`crate::Store::open`].
     ///
     /// # Errors

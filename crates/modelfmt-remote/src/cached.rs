@@ -2,7 +2,7 @@
 
 use crate::answer::Version;
 use crate::cache::{CacheKey, DiskCache, Known, Pages};
-use crate::options::Options;
+use crate::store::{CacheUse, Store};
 use crate::url::Location;
 
 /// A file, as the cache tells it from others.
@@ -17,8 +17,9 @@ pub(crate) struct Cached {
 
 impl Cached {
     /// `None` without a cache.
-    pub(crate) fn new(options: &Options, place: &Location) -> Option<Self> {
-        let cache = options.cache.clone()?;
+    pub(crate) fn new(store: &Store, place: &Location) -> Option<Self> {
+        let options = store.options();
+        let cache = options.cache.clone().filter(|_| store.caches())?;
         let (prefix, query) = match place {
             Location::Bucket(at) => (at.service.variables(), String::new()),
             Location::Hf(_) => ("HF_ENDPOINT", String::new()),
@@ -30,7 +31,7 @@ impl Cached {
             |name: &str| ["ENDPOINT", "URL", "ACCOUNT_NAME"].iter().any(|word| name.contains(word));
         let server = options.environment.starting(prefix).filter(|(name, _)| is_address(name));
         let server = server.fold(query, |text, (name, value)| format!("{text}\n{name}={value}"));
-        Some(Self { cache, server, url: place.to_string(), asks: options.revalidates })
+        Some(Self { cache, server, url: place.to_string(), asks: store.cache() != CacheUse::Trusting })
     }
 
     fn key(&self) -> CacheKey {
@@ -98,12 +99,13 @@ fn plain_query(query: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
 
     #[test]
     fn what_has_no_strong_tag_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().cache(DiskCache::new(folder.path(), 1 << 20));
-        let cached = Cached::new(&options, &"https://h/m".parse().unwrap()).unwrap();
+        let cached = Cached::new(&Store::new(options), &"https://h/m".parse().unwrap()).unwrap();
         let version =
             |etag: Option<&str>| Version { size: 1, etag: etag.map(str::to_owned), ..Version::default() };
         for none in [None, Some("W/\"1\""), Some("")] {
@@ -118,14 +120,14 @@ mod tests {
     fn signatures_tell_no_files_apart_and_other_queries_do() {
         assert_eq!(plain_query("file=a&X-Amz-Signature=s&X-Amz-Expires=1&v=2&sig=x"), "file=a&v=2");
         let options = Options::new().cache(DiskCache::new("/nowhere", 0));
-        let key = |url: &str| Cached::new(&options, &url.parse().unwrap()).unwrap().key();
+        let key = |url: &str| Cached::new(&Store::new(options.clone()), &url.parse().unwrap()).unwrap().key();
         assert_eq!(key("https://h/m?X-Amz-Signature=1"), key("https://h/m?X-Amz-Signature=2"));
         assert_ne!(key("https://h/?file=a"), key("https://h/?file=b"));
         let at = |endpoint: &'static str| {
             let environment =
                 crate::Environment::of([("AWS_ENDPOINT_URL", endpoint), ("AWS_SECRET_ACCESS_KEY", "s")]);
-            let cached =
-                Cached::new(&options.clone().environment(environment), &"s3://b/k".parse().unwrap()).unwrap();
+            let store = Store::new(options.clone().environment(environment));
+            let cached = Cached::new(&store, &"s3://b/k".parse().unwrap()).unwrap();
             assert!(!cached.server.contains("SECRET"));
             cached.key()
         };

@@ -37,6 +37,7 @@ pub struct Object {
     /// The end of the file, and where it begins.
     tail: Option<(u64, AlignedBuf)>,
     cached: Option<(Cached, Pages)>,
+    was_asked: bool,
 }
 
 impl fmt::Debug for Object {
@@ -59,14 +60,15 @@ impl Store {
 impl Object {
     /// Opens a file: asks for its beginning, and for its end at the same time if the name is of a format whose index is there.
     pub(crate) async fn open(store: Store, place: Location, way: Way) -> Result<Self> {
-        let cached = Cached::new(store.options(), &place);
+        let cached = Cached::new(&store, &place);
         if let Some(cached) = &cached
             && let Some(version) = still(&store, &way, cached).await
             && let Some(pages) = cached.pages(&version)
         {
             let front = front_of(&pages, u64::from(store.options().front).min(version.size));
+            let was_asked = cached.asks();
             let cached = Some((cached.clone(), pages));
-            return Ok(Self { place, store, way, version, front, tail: None, cached });
+            return Ok(Self { place, store, way, version, front, tail: None, cached, was_asked });
         }
         let ends_with_index = place.file_name().ends_with(".apr");
         let first = first(&store, &way, Ask::Part(0..u64::from(store.options().front)));
@@ -86,7 +88,7 @@ impl Object {
             tail.iter().for_each(|(start, bytes)| pages.keep(*start, bytes));
             (cached, pages)
         });
-        Ok(Self { place, store, way, version, front, tail, cached })
+        Ok(Self { place, store, way, version, front, tail, cached, was_asked: true })
     }
 
     /// Where it is.
@@ -99,6 +101,12 @@ impl Object {
     #[must_use]
     pub const fn version(&self) -> &Version {
         &self.version
+    }
+
+    /// Whether the server was asked when the file was opened; it is not if the cache has the file and is to be trusted.
+    #[must_use]
+    pub const fn was_asked(&self) -> bool {
+        self.was_asked
     }
 
     pub(crate) const fn store(&self) -> &Store {
@@ -188,11 +196,11 @@ impl Object {
                 }
                 Look::Missing(missing) => missing,
             };
-            let _lock = pages.lock(missing.start).await;
+            let (end, _locks) = pages.lock(&missing).await;
             if pages.has(missing.start) {
                 continue; // somebody else has fetched it meanwhile
             }
-            let range = pages.bytes_of(&missing);
+            let range = pages.bytes_of(&(missing.start..end));
             let len = range.end.saturating_sub(range.start);
             let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
             let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
@@ -330,7 +338,7 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
 /// The end of a file, if the server gives ends.
 async fn first_tail(store: &Store, way: &Way) -> Option<First> {
     // The cache keeps whole pages.
-    let len = if store.options().cache.is_some() { TAIL.max(PAGE) } else { TAIL };
+    let len = if store.caches() { TAIL.max(PAGE) } else { TAIL };
     first_once(store, way, &Ask::Tail(len)).await.ok()
 }
 

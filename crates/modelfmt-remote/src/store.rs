@@ -24,7 +24,21 @@ use crate::web::Web;
 ///
 /// Its functions that fetch have to be called within a tokio runtime; [`blocking`](crate::blocking) has one of its own.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store {
+    shared: Arc<Inner>,
+    cache: CacheUse,
+}
+
+/// What is asked of the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheUse {
+    /// Nothing.
+    No,
+    /// What the server says is still the same.
+    IfSame,
+    /// What is there.
+    Trusting,
+}
 
 /// Stores by provider, name of the bucket, and number of tries.
 type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Writable>>;
@@ -51,7 +65,7 @@ pub struct Traffic {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Store").field(&self.0.options).finish()
+        f.debug_tuple("Store").field(&self.shared.options).finish()
     }
 }
 
@@ -62,19 +76,43 @@ impl Store {
         let requests = Semaphore::new(usize::from(options.requests));
         let bytes = Semaphore::new(kib(u64::from(options.in_flight)));
         let (buckets, servers) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { options, buckets, servers, requests, bytes, traffic: Default::default() }))
+        let cache = if options.revalidates { CacheUse::IfSame } else { CacheUse::Trusting };
+        let shared =
+            Arc::new(Inner { options, buckets, servers, requests, bytes, traffic: Default::default() });
+        Self { shared, cache }
+    }
+
+    /// The same store, for files whose server is asked, or is not asked, if they are still the same; see [`Options::revalidate`].
+    #[must_use]
+    pub fn revalidating(&self, ask: bool) -> Self {
+        Self { cache: if ask { CacheUse::IfSame } else { CacheUse::Trusting }, ..self.clone() }
+    }
+
+    /// The same store, for files that are read from their server whatever the cache has, and not kept.
+    #[must_use]
+    pub fn uncached(&self) -> Self {
+        Self { cache: CacheUse::No, ..self.clone() }
+    }
+
+    pub(crate) const fn cache(&self) -> CacheUse {
+        self.cache
+    }
+
+    /// Whether what is read is kept.
+    pub(crate) fn caches(&self) -> bool {
+        self.options().cache.is_some() && self.cache != CacheUse::No
     }
 
     /// How files are fetched.
     #[must_use]
     pub fn options(&self) -> &Options {
-        &self.0.options
+        &self.shared.options
     }
 
     /// How much was asked for so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        let (requests, bytes) = &self.0.traffic;
+        let (requests, bytes) = &self.shared.traffic;
         Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
@@ -111,7 +149,7 @@ impl Store {
     }
 
     fn server(&self, url: &Url) -> Client {
-        let mut servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.shared.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let made =
             || Client::new(Guard::new(url.host_str(), self.options().private_redirects), self.options());
         servers.entry(origin(url)).or_insert_with(made).clone()
@@ -119,8 +157,8 @@ impl Store {
 
     /// Waits until there may be another request.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        let turn = self.0.requests.acquire().await.ok();
-        self.0.traffic.0.fetch_add(1, Ordering::Relaxed);
+        let turn = self.shared.requests.acquire().await.ok();
+        self.shared.traffic.0.fetch_add(1, Ordering::Relaxed);
         turn
     }
 
@@ -128,11 +166,11 @@ impl Store {
     pub(crate) async fn room(&self, len: u64) -> Option<SemaphorePermit<'_>> {
         let most = kib(u64::from(self.options().in_flight));
         let wanted = u32::try_from(kib(len).min(most)).unwrap_or(u32::MAX);
-        self.0.bytes.acquire_many(wanted).await.ok()
+        self.shared.bytes.acquire_many(wanted).await.ok()
     }
 
     pub(crate) fn count_bytes(&self, len: u64) {
-        self.0.traffic.1.fetch_add(len, Ordering::Relaxed);
+        self.shared.traffic.1.fetch_add(len, Ordering::Relaxed);
     }
 
     /// The most bytes of one request.
@@ -147,7 +185,7 @@ impl Store {
     /// [`Fault::NoCredentials`](crate::Fault::NoCredentials) without credentials in the environment, unless it asks for anonymous
     /// reading or the options allow those of the instance; [`Fault::Settings`](crate::Fault::Settings) if they cannot be used.
     pub fn object_store(&self, at: &Bucket) -> Result<Arc<dyn ObjectStore>> {
-        self.bucket(at, self.0.options.retries)
+        self.bucket(at, self.shared.options.retries)
     }
 
     pub(crate) fn bucket(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn ObjectStore>> {
@@ -156,16 +194,16 @@ impl Store {
 
     /// As [`object_store`](Self::object_store), to write objects in parts.
     pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>> {
-        self.tried(at, self.0.options.retries)
+        self.tried(at, self.shared.options.retries)
     }
 
     fn tried(&self, at: &Bucket, retries: u32) -> Result<Arc<dyn buckets::Writable>> {
-        let mut buckets = self.0.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.shared.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (at.service, at.bucket.clone(), retries);
         if let Some(store) = buckets.get(&key) {
             return Ok(Arc::clone(store));
         }
-        let store = buckets::store(at.service, &at.bucket, &self.0.options, retries)
+        let store = buckets::store(at.service, &at.bucket, &self.shared.options, retries)
             .map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))?;
         buckets.insert(key, Arc::clone(&store));
         Ok(store)

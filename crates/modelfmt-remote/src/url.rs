@@ -149,11 +149,16 @@ impl Location {
         }
     }
 
-    /// The name of the file: the last part of its path.
+    /// The name of the file: the last part of its path, as [`sibling`](Self::sibling) takes it.
     #[must_use]
     pub fn file_name(&self) -> String {
-        let text = self.to_string();
-        text.rsplit('/').next().unwrap_or_default().to_owned()
+        let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        match self {
+            Self::Bucket(at) => last(&at.key),
+            Self::Hf(at) => last(&at.file),
+            Self::File(at) => at.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Self::Web(url) => percent_decode_str(&last(url.path())).decode_utf8_lossy().into_owned(),
+        }
     }
 }
 
@@ -357,6 +362,20 @@ mod tests {
         assert!(
             matches!(at.sibling("a ?#%41"), Location::Web(url) if url.as_str() == "https://h/a/a%20%3F%23%2541")
         );
+    }
+
+    #[test]
+    fn a_name_is_that_of_its_own_sibling() {
+        for (text, name) in [
+            ("s3://b/a/m%20.aero", "m%20.aero"),
+            ("https://h/a/m%20%C3%A9.aero?sig=1", "m é.aero"),
+            ("hf://o/r/a/m.aero@v1/2", "m.aero"),
+            ("file:///a/m.aero", "m.aero"),
+        ] {
+            let at: Location = text.parse().unwrap();
+            assert_eq!(at.file_name(), name);
+            assert_eq!(at.sibling(name).to_string(), at.to_string());
+        }
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub(crate) fn path_of_outboard(file: &Path) -> std::path::PathBuf {
 
 /// The outboard of a file that has others beside it, if it is one of them.
 pub(crate) fn outboard_among(files: &SharedFiles, name: &str) -> Result<Option<BoxSource>> {
-    let name = format!("{name}{ENDING}");
+    // A URL is named whole.
+    let name = format!("{}{ENDING}", name.rsplit('/').next().unwrap_or(name));
     match files.open(&name) {
         Ok(source) => Ok(Some(source)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

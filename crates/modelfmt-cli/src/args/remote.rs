@@ -13,4 +13,8 @@ pub(crate) struct RemoteArgs {
     #[cfg(feature = "remote")]
     #[arg(long)]
     pub(crate) allow_private_redirects: bool,
+    /// Keep nothing of what is read from URLs in the cache ($XDG_CACHE_HOME/modelfmt, at most 10 GiB), and read nothing from there
+    #[cfg(feature = "remote")]
+    #[arg(long)]
+    pub(crate) no_cache: bool,
 }

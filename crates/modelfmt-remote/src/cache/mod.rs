@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! FOLDER/v1/pages/KEY/NUMBER.page   256 KiB of an object, behind their hash
-//!                    /NUMBER.lock   while somebody fetches pages from that one on
+//!                    /NUMBER.lock   while somebody fetches it
 //!          /known/KEY               the entity tag and the length that an object had last
 //! ```
 //!
@@ -112,14 +112,29 @@ impl DiskCache {
         let _ = fs::remove_file(page::path(&self.pages(), key, number));
     }
 
-    /// Waits until nobody else, in any process, fetches pages of the object from that one on, and keeps others waiting as long as
-    /// the result lives. `None` where there can be no lock: then the same pages may be fetched twice.
+    /// Waits until nobody else, in any process, fetches a page, and keeps others waiting as long as the result lives. `None` where
+    /// there can be no lock: then the same page may be fetched twice.
     #[must_use]
     pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
+        self.locked(key, number, |file| file.lock().ok())
+    }
+
+    /// As [`lock`](Self::lock), if nobody else has it.
+    #[must_use]
+    pub(crate) fn try_lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
+        self.locked(key, number, |file| file.try_lock().ok())
+    }
+
+    fn locked(
+        &self,
+        key: &CacheKey,
+        number: u64,
+        lock: impl FnOnce(&File) -> Option<()>,
+    ) -> Option<PageLock> {
         let path = page::path(&self.pages(), key, number).with_extension("lock");
         let file =
             page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
-        file.lock().ok()?;
+        lock(&file)?;
         Some(PageLock { path, _file: file })
     }
 
@@ -164,7 +179,7 @@ impl DiskCache {
     }
 }
 
-/// Somebody fetches pages.
+/// Somebody fetches a page.
 #[derive(Debug)]
 #[must_use = "others fetch the same as soon as this is dropped"]
 pub(crate) struct PageLock {

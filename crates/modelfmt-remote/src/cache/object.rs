@@ -93,10 +93,21 @@ impl Pages {
         }
     }
 
-    /// Waits until nobody else fetches pages from that one on.
-    pub(crate) async fn lock(&self, number: u64) -> Option<PageLock> {
-        let (cache, key) = (self.cache.clone(), self.key);
-        tokio::task::spawn_blocking(move || cache.lock(&key, number)).await.ok().flatten()
+    /// Waits until nobody else fetches the first of these pages, and takes as many of the next as nobody fetches or has fetched.
+    /// Says where they end. Nobody waits who keeps others waiting.
+    pub(crate) async fn lock(&self, missing: &Range<u64>) -> (u64, Vec<PageLock>) {
+        let (cache, key, all) = (self.cache.clone(), self.key, missing.clone());
+        let taken = tokio::task::spawn_blocking(move || {
+            let mut locks = vec![cache.lock(&key, all.start)?];
+            for number in all.start + 1..all.end {
+                let Some(lock) = cache.try_lock(&key, number).filter(|_| !cache.has(&key, number)) else {
+                    return Some((number, locks));
+                };
+                locks.push(lock);
+            }
+            Some((all.end, locks))
+        });
+        taken.await.ok().flatten().unwrap_or_else(|| (missing.end, Vec::new()))
     }
 }
 
