@@ -6,7 +6,9 @@ use std::path::Path;
 
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{NewFiles, NewSet, Output, TensorData, TensorSpec};
+use modelfmt_core::write::{
+    NewFiles, NewSet, Output, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts, write_part,
+};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, Part, TensorTable, author::NewTensor};
@@ -137,18 +139,10 @@ impl SetPlan {
     where
         N: NewFiles,
     {
-        let path = |name: &str| format!("{}{name}", self.prefix);
-        let names = self.file_names().map(|name| path(&name));
+        let names = self.file_names().map(|name| format!("{}{name}", self.prefix));
         let mut set = NewSet::begin(files, &self.index_name, names)?;
         let (parts, hashes) = self.write_parts(data, &mut set, work)?;
-        let hashes = self.options.tensor_hashes.then_some(hashes);
-        let name = self.global_name();
-        let global = set.create_to_read_back(&path(&name))?;
-        let written = self.global(hashes.as_deref())?.run(&[[0u8; 0]; 0], &global, work)?;
-        let sha256 = sha256(&global, written.file_len, work)?;
-        set.done(&path(&name), global)?;
-        let listed = Listed { path: name, len: written.file_len, sha256 };
-        set.commit(self.index_text(&parts, &listed)?.as_bytes())
+        self.complete(set, &parts, hashes, work)
     }
 
     /// Writes the set into a folder, which must exist.
@@ -164,6 +158,89 @@ impl SetPlan {
         work: &Execution<'_>,
     ) -> Result<(), WriteError> {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
+    }
+
+    /// The parts, each of which can be written by itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
+        self.parts.iter().enumerate().map(|(number, shards)| {
+            let shards = self.shards.get(shards.clone()).unwrap_or_default();
+            let first = shards.first().map_or(0, |shard| shard.tensors.start);
+            let end = shards.last().map_or(first, |shard| shard.tensors.end);
+            SetPart { path: format!("{}{}", self.prefix, self.part_name(number)), tensors: first..end }
+        })
+    }
+
+    /// Writes one part, which appears when it is complete; without an index it belongs to no set. Of one plan with one identity it
+    /// has the same bytes as [`write`](Self::write) gives it, whoever writes it, and however often.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if there is no part of that number.
+    pub fn write_part<N: NewFiles>(
+        &self,
+        number: usize,
+        data: &dyn TensorData,
+        files: &N,
+        work: &Execution<'_>,
+    ) -> Result<WrittenPart, WriteError> {
+        let part = self.parts().nth(number).ok_or_else(|| no_part(&self.index_name, number))?;
+        write_part(files, &part.path, true, |output| {
+            let Written { file_len, hashes } = self.part(number)?.run(data, output, work)?;
+            let mut digests = sha256(output, file_len, work)?.to_vec();
+            if self.options.tensor_hashes {
+                digests.extend_from_slice(hashes.as_flattened());
+            }
+            Ok(WrittenPart { nbytes: file_len, digests })
+        })
+    }
+
+    /// Writes what is left when all parts are there: the file that lists all tensors, and the index. `parts` is what
+    /// [`write_part`](Self::write_part) returned, in order; the files themselves are not looked at.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    pub fn finish<N: NewFiles>(
+        &self,
+        parts: &[WrittenPart],
+        files: &N,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let unfit = || unfit_parts(&self.index_name, self.parts.len());
+        if parts.len() != self.parts.len() {
+            return Err(unfit());
+        }
+        let (mut listed, mut hashes) = (Vec::new(), Vec::new());
+        for ((number, part), planned) in parts.iter().enumerate().zip(self.parts()) {
+            let (sha256, own) = part.digests.split_first_chunk::<32>().ok_or_else(unfit)?;
+            let (own, rest) = own.as_chunks::<32>();
+            let count = if self.options.tensor_hashes { planned.tensors.len() } else { 0 };
+            if own.len() != count || !rest.is_empty() {
+                return Err(unfit());
+            }
+            hashes.extend_from_slice(own);
+            listed.push(Listed { path: self.part_name(number), len: part.nbytes, sha256: *sha256 });
+        }
+        let name = [format!("{}{}", self.prefix, self.global_name())];
+        let set = NewSet::begin(files, &self.index_name, &name)?;
+        self.complete(set, &listed, hashes, work)
+    }
+
+    /// Writes the file that lists all tensors, and the index.
+    fn complete<N: NewFiles>(
+        &self,
+        mut set: NewSet<'_, N>,
+        parts: &[Listed],
+        hashes: Vec<[u8; 32]>,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let hashes = self.options.tensor_hashes.then_some(hashes);
+        let name = self.global_name();
+        let path = format!("{}{name}", self.prefix);
+        let global = set.create_to_read_back(&path)?;
+        let written = self.global(hashes.as_deref())?.run(&[[0u8; 0]; 0], &global, work)?;
+        let sha256 = sha256(&global, written.file_len, work)?;
+        set.done(&path, global)?;
+        let listed = Listed { path: name, len: written.file_len, sha256 };
+        set.commit(self.index_text(parts, &listed)?.as_bytes())
     }
 
     /// Writes every part; returns what the index says about them, and the hash of each tensor.

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+use modelfmt_core::write::{
+    DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
+    write_part,
+};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{
@@ -108,6 +111,50 @@ impl SetPlan {
             crcs.push(plan.write_whole(&DataFrom { data, first: *first }, &output, work)?);
             set.done(name, output)?;
         }
+        set.commit(self.manifest(&crcs, None)?.as_bytes())
+    }
+
+    /// The shards, each of which can be written by itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
+        self.shards.iter().map(|shard| {
+            let end = shard.first.saturating_add(shard.plan.tensors().len());
+            SetPart { path: shard.name.clone(), tensors: shard.first..end }
+        })
+    }
+
+    /// Writes one shard, which appears when it is complete; without a manifest it belongs to no set. It has the same bytes as
+    /// [`write`](Self::write) gives it, whoever writes it, and however often.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if there is no shard of that number.
+    pub fn write_part(
+        &self,
+        number: usize,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<WrittenPart, WriteError> {
+        let shard = self.shards.get(number).ok_or_else(|| no_part(&self.manifest_name, number))?;
+        write_part(files, &shard.name, false, |output| {
+            let crc = shard.plan.write_whole(&DataFrom { data, first: shard.first }, output, work)?;
+            Ok(WrittenPart { nbytes: crc.len, digests: crc.value.to_le_bytes().to_vec() })
+        })
+    }
+
+    /// Writes the manifest when all shards are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the
+    /// files themselves are not looked at.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
+        let crc = |part: &WrittenPart| {
+            let value = u32::from_le_bytes(part.digests.as_slice().try_into().ok()?);
+            Some(Crc { value, len: part.nbytes })
+        };
+        let crcs: Option<Vec<Crc>> = parts.iter().map(crc).collect();
+        let crcs = crcs.filter(|crcs| crcs.len() == self.shards.len());
+        let crcs = crcs.ok_or_else(|| unfit_parts(&self.manifest_name, self.shards.len()))?;
+        let set = NewSet::begin(files, &self.manifest_name, [""; 0])?;
         set.commit(self.manifest(&crcs, None)?.as_bytes())
     }
 

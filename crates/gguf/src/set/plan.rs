@@ -4,7 +4,10 @@
 use std::path::Path;
 
 use modelfmt_core::source::check_relative;
-use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+use modelfmt_core::write::{
+    DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
+    write_part,
+};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, Part, author::NameTable};
@@ -31,6 +34,13 @@ struct Shard {
     plan: Plan,
     /// The number of its first tensor.
     first: usize,
+}
+
+impl Shard {
+    fn part(&self) -> SetPart {
+        let end = self.first.saturating_add(self.plan.tensors().len());
+        SetPart { path: self.name.clone(), tensors: self.first..end }
+    }
 }
 
 impl SetPlan {
@@ -113,6 +123,58 @@ impl SetPlan {
             plan.write(&DataFrom { data, first: *first }, &output, work)?;
             set.done(name, output)?;
         }
+        set.commit(&[])
+    }
+
+    /// The file that appears last, and stands for the set: the first.
+    #[must_use]
+    pub fn head(&self) -> SetPart {
+        self.shards.first().map_or_else(|| SetPart { path: String::new(), tensors: 0..0 }, Shard::part)
+    }
+
+    /// The files after the first, each of which can be written by itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
+        self.shards.iter().skip(1).map(Shard::part)
+    }
+
+    /// Writes one file after the first, which appears when it is complete. It has the same bytes as [`write`](Self::write) gives it,
+    /// whoever writes it, and however often.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if there is no part of that number.
+    pub fn write_part(
+        &self,
+        number: usize,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<WrittenPart, WriteError> {
+        let shard = self.shards.get(1..).and_then(|others| others.get(number));
+        let Shard { name, plan, first } = shard.ok_or_else(|| no_part(&self.head().path, number))?;
+        write_part(files, name, false, |output| {
+            plan.write(&DataFrom { data, first: *first }, output, work)?;
+            Ok(WrittenPart { nbytes: plan.file_len(), digests: Vec::new() })
+        })
+    }
+
+    /// Writes the first file when all others are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the
+    /// files themselves are not looked at.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    pub fn finish(
+        &self,
+        parts: &[WrittenPart],
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<(), WriteError> {
+        let Some((head, others)) = self.shards.split_first() else { return Ok(()) }; // there is always one
+        if !others.iter().map(|shard| shard.plan.file_len()).eq(parts.iter().map(|part| part.nbytes)) {
+            return Err(unfit_parts(&head.name, others.len()));
+        }
+        let set = NewSet::begin(files, &head.name, [""; 0])?;
+        head.plan.write(data, set.index(), work)?;
         set.commit(&[])
     }
 

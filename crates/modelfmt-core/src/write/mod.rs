@@ -14,6 +14,7 @@ mod fill;
 mod identity;
 #[cfg(not(target_arch = "wasm32"))]
 mod partial;
+mod parts;
 #[cfg(not(target_arch = "wasm32"))]
 mod pending;
 mod save;
@@ -37,6 +38,7 @@ pub use identity::InputFiles;
 pub(crate) use partial::folder_of;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
+pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use set::NewSet;

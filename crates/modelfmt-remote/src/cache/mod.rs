@@ -125,17 +125,20 @@ impl DiskCache {
         self.locked(key, number, |file| file.try_lock().ok())
     }
 
-    fn locked(
-        &self,
-        key: &CacheKey,
-        number: u64,
-        lock: impl FnOnce(&File) -> Option<()>,
-    ) -> Option<PageLock> {
+    fn locked(&self, key: &CacheKey, number: u64, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
+        /// Nobody is so unlucky so often.
+        const TRIES: usize = 1000;
         let path = page::path(&self.pages(), key, number).with_extension("lock");
-        let file =
-            page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
-        lock(&file)?;
-        Some(PageLock { path, _file: file })
+        for _ in 0..TRIES {
+            let file =
+                page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
+            lock(&file)?;
+            // It may have been removed while this waited, and then another one be in its place.
+            if is_at(&file, &path) {
+                return Some(PageLock { path, _file: file });
+            }
+        }
+        None
     }
 
     /// What is known of the object at a URL.
@@ -179,6 +182,20 @@ impl DiskCache {
     }
 }
 
+/// Whether an open file is still what a path leads to.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    fs::metadata(path).ok().map(identity) == file.metadata().ok().map(identity)
+}
+
+/// Elsewhere a file that is open keeps its name.
+#[cfg(not(unix))]
+const fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
 /// Somebody fetches a page.
 #[derive(Debug)]
 #[must_use = "others fetch the same as soon as this is dropped"]
@@ -189,7 +206,7 @@ pub(crate) struct PageLock {
 
 impl Drop for PageLock {
     fn drop(&mut self) {
-        // Whoever waits has the file open, and looks for the page when it has the lock.
+        // Whoever waits has the file open, and looks again when it has the lock.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -114,6 +114,30 @@ fn one_fetches_and_the_others_wait() {
 }
 
 #[test]
+fn a_lock_is_held_by_one_at_a_time() {
+    const TURNS: u64 = 300;
+    let (_folder, cache, key) = cache(1 << 20);
+    let (holders, turns) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let (cache, key, holders, turns) = (&cache, &key, &holders, &turns);
+            scope.spawn(move || {
+                for _ in 0..TURNS {
+                    let lock = if number % 2 == 0 { cache.lock(key, 1) } else { cache.try_lock(key, 1) };
+                    let Some(lock) = lock else { continue };
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                    turns.fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    drop(lock);
+                }
+            });
+        }
+    });
+    assert!(turns.into_inner() >= 3 * TURNS);
+}
+
+#[test]
 fn urls_are_known_by_what_they_had_last() {
     let (_folder, cache, _) = cache(1 << 20);
     let url = CacheKey::url("", "https://h/x");

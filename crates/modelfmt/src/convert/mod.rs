@@ -72,9 +72,11 @@ mod metadata;
 mod names;
 pub(crate) mod options;
 mod output;
+mod parts;
 mod plain;
 mod quantize;
 mod quants;
+mod receipt;
 pub(crate) mod rename;
 pub(crate) mod reserved;
 mod rules;
@@ -95,6 +97,7 @@ pub(crate) mod transform;
 mod typed_lists;
 mod write;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -111,6 +114,8 @@ pub use options::{
     TypeRule, UnknownQuantization,
 };
 pub use output::WrittenFile;
+pub use parts::{Part, PartPlan, PlannedPart};
+pub use receipt::{Receipt, UnknownReceipt};
 pub use rename::RenameRule;
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::{Saving, save, save_as};
@@ -169,7 +174,7 @@ pub fn convert_to_sink(
 pub struct Conversion<'a> {
     model: &'a Model,
     target: Format,
-    options: &'a ConvertOptions,
+    options: Cow<'a, ConvertOptions>,
     tensors: Tensors,
     /// By the number of a tensor, that of the one whose bytes it shares in the target too.
     tied: BTreeMap<usize, usize>,
@@ -234,6 +239,7 @@ impl<'a> Conversion<'a> {
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe).collect();
         let tied = tied.kept;
+        let options = Cow::Borrowed(options);
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }
 
@@ -247,13 +253,8 @@ impl<'a> Conversion<'a> {
     /// counted once where the target can keep that.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        let nbytes = |spec: TensorSpec<'_>| match spec.dtype.nbytes(&spec.shape) {
-            _ if !spec.has_data => 0,
-            Some(nbytes) => nbytes,
-            None => spec.packed_nbytes,
-        };
         let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
-        own.map(|(_, spec)| nbytes(spec)).fold(0, u64::saturating_add)
+        own.map(|(_, spec)| nbytes_of(&spec)).fold(0, u64::saturating_add)
     }
 
     /// Writes the file `out`, or the set whose index it is. No file of the input is replaced, under whatever name, and none of another
@@ -466,9 +467,18 @@ impl<'a> Conversion<'a> {
             source: Some(self.model.opened()),
             tensors: &self.tensors,
             metadata: &self.metadata,
-            options: self.options,
+            options: &self.options,
             tied: &self.tied,
         }
+    }
+}
+
+/// The bytes of the values of a tensor as it is written.
+fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
+    match spec.dtype.nbytes(&spec.shape) {
+        _ if !spec.has_data => 0,
+        Some(nbytes) => nbytes,
+        None => spec.packed_nbytes,
     }
 }
 

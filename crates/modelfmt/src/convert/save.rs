@@ -171,11 +171,12 @@ impl<'p> Saving<'p> {
                 write(&job, data, &file, work).map_err(|error| self.failed(error))?;
                 file.commit().map_err(failed)
             }
-            (Some(Write::Set(write)), Some(name)) => {
+            (Some(Write::Set(plan)), Some(name)) => {
                 let files = guard.files();
                 let nothing_else = || Ok(());
                 let recorded = Recorded::new(&files, name, &nothing_else);
-                write(&job, data, name, &recorded, work).map_err(|error| self.failed(error))?;
+                let plan = plan(&job, name).map_err(|error| self.failed(error))?;
+                plan.write(data, &&recorded, work).map_err(|error| self.failed(JobError::Write(error)))?;
                 guard.remove_stale(&recorded.into_files());
                 Ok(())
             }

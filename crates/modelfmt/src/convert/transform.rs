@@ -29,15 +29,27 @@ pub(crate) struct Values<'a> {
 impl<'a> Values<'a> {
     /// Checked while they are read, if `verify` says so.
     pub(crate) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
+        Self::of(model, tensors, &(0..tensors.items.len()), verify)
+    }
+
+    /// As [`new`](Self::new), of tensors of which only some are read.
+    pub(crate) fn of(
+        model: &'a Model,
+        tensors: &'a Tensors,
+        numbers: &Range<usize>,
+        verify: bool,
+    ) -> Result<Self> {
         let Tensors { items, scalings, .. } = tensors;
+        let read = items.get(numbers.clone()).unwrap_or_default();
         let position = |item: &Item| match item.origin {
             Origin::Model(position) => Some(position),
             _ => None,
         };
-        let positions = items.iter().filter_map(position);
+        let positions = read.iter().filter_map(position);
         let has_data = |&position: &usize| model.container().info(position).is_some_and(|info| info.has_data);
         let mut positions: Vec<usize> = positions.filter(has_data).collect();
-        let scale_tensors = scalings.iter().filter_map(|scales| match scales {
+        let used = read.iter().filter_map(|item| scalings.get(item.scaling?));
+        let scale_tensors = used.filter_map(|scales| match scales {
             Scales::Tensor(scaling) => Some(scaling.position),
             Scales::Quant(_) => None,
         });

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Capabilities;
 use crate::formats::entry::{Job, JobError, Write};
+use crate::formats::set_plan::SetPlan;
 use crate::model::Model;
 
 /// Writes a model of one file.
@@ -37,7 +38,17 @@ pub(super) fn set(
     work: &Execution<'_>,
 ) -> Result<(), JobError> {
     match writer(conversion.target) {
-        Some(Write::Set(write)) => write(&conversion.job(), data, name, files, work),
+        Some(Write::Set(plan)) => {
+            Ok(plan(&conversion.job(), name)?.write(data, files, work).map_err(JobError::Write)?)
+        }
+        _ => Err(not_here(conversion.target)),
+    }
+}
+
+/// What is planned of a model of several files.
+pub(super) fn plan(conversion: &Conversion<'_>, name: &str) -> Result<Box<dyn SetPlan>, JobError> {
+    match writer(conversion.target) {
+        Some(Write::Set(plan)) => plan(&conversion.job(), name),
         _ => Err(not_here(conversion.target)),
     }
 }

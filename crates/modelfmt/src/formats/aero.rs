@@ -43,7 +43,7 @@ pub(super) static AEROSET: Entry = Entry {
     driver: driver!(
         "aero",
         on::open_set,
-        write: super::entry::Write::Set(on::write_set),
+        write: super::entry::Write::Set(on::plan_set),
         losses: Some(on::losses),
         unreadable: Some(on::unreadable),
         proves_files: true
@@ -98,6 +98,7 @@ mod on {
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
     use crate::formats::merged::readers;
+    use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
 
     /// Opens one file.
@@ -163,13 +164,16 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    pub(super) fn write_set(
-        job: &Job<'_>,
-        data: &dyn TensorData,
-        name: &str,
-        files: &dyn AnyNewFiles,
-        work: &Execution<'_>,
-    ) -> Result<(), JobError> {
+    set_plan!(
+        SetPlan,
+        |plan| plan.index_name().to_owned(),
+        |plan: &SetPlan, parts: &[_], _: &dyn TensorData, files: &dyn AnyNewFiles, work: &Execution<'_>| {
+            plan.finish(parts, &files, work)
+        }
+    );
+
+    /// The plan of a set whose index has that name.
+    pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let mut options = carry(job, options(job))?;
         if let Some(nbytes) = job.options.shard_size {
             options = options.part_size(nbytes);
@@ -177,8 +181,7 @@ mod on {
         if let Some(set) = job.source.and_then(set) {
             options = options.delivery(set.index().base_url(), set.index().cache().cloned());
         }
-        let plan = SetPlan::new(name, job.specs(), &job.metadata.keys, &options);
-        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
+        Ok(Box::new(SetPlan::new(name, job.specs(), &job.metadata.keys, &options)?))
     }
 
     /// The index of a source that is AERO too.

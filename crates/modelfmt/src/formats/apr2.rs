@@ -34,7 +34,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     versions: VERSIONS,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
     choices: CHOICES,
-    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::write_set)),
+    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::plan_set)),
 };
 
 pub(super) static APR1: Entry = Entry {
@@ -91,12 +91,15 @@ mod on {
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
+    #[cfg(feature = "seal")]
+    use modelfmt_core::write::{AnyWriteError, SetPart, WrittenPart, no_part};
     use modelfmt_core::{AnyError, Execution};
 
     use crate::convert::options::Compression;
     use crate::convert::options::ConvertOptions;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::set_plan::{self, set_plan};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -122,13 +125,63 @@ mod on {
         Ok(plan.write(data, sink, work)?)
     }
 
-    pub(super) fn write_set(
-        job: &Job<'_>,
-        data: &dyn TensorData,
-        name: &str,
-        files: &dyn AnyNewFiles,
-        work: &Execution<'_>,
-    ) -> Result<(), JobError> {
+    set_plan!(
+        SetPlan,
+        |plan| plan.manifest_name().to_owned(),
+        |plan: &SetPlan, parts: &[_], _: &dyn TensorData, files: &dyn AnyNewFiles, _: &Execution<'_>| {
+            plan.finish(parts, &files)
+        }
+    );
+
+    /// A set that is sealed. Its parts share a key that is made while it is written, so it has none that can be written alone.
+    #[cfg(feature = "seal")]
+    struct Sealed {
+        plan: SetPlan,
+        seal: apr2::seal::SealOptions,
+    }
+
+    #[cfg(feature = "seal")]
+    impl set_plan::SetPlan for Sealed {
+        fn index_name(&self) -> String {
+            self.plan.manifest_name().to_owned()
+        }
+
+        fn parts(&self) -> Vec<SetPart> {
+            Vec::new()
+        }
+
+        fn write(
+            &self,
+            data: &dyn TensorData,
+            files: &dyn AnyNewFiles,
+            work: &Execution<'_>,
+        ) -> Result<(), AnyWriteError> {
+            Ok(self.plan.write_sealed(&self.seal, data, &files, work)?)
+        }
+
+        fn write_part(
+            &self,
+            number: usize,
+            _: &dyn TensorData,
+            _: &dyn AnyNewFiles,
+            _: &Execution<'_>,
+        ) -> Result<WrittenPart, AnyWriteError> {
+            Err(no_part(self.plan.manifest_name(), number))
+        }
+
+        fn finish(
+            &self,
+            _: &[WrittenPart],
+            data: &dyn TensorData,
+            files: &dyn AnyNewFiles,
+            work: &Execution<'_>,
+        ) -> Result<(), AnyWriteError> {
+            self.write(data, files, work)
+        }
+    }
+
+    /// The plan of a set whose index has that name.
+    pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job);
         let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
@@ -137,9 +190,9 @@ mod on {
         let plan = SetPlan::new(name, job.specs(), &metadata(job), &options)?;
         #[cfg(feature = "seal")]
         if let Some(seal) = &job.options.seal {
-            return Ok(plan.write_sealed(seal, data, &files, work)?);
+            return Ok(Box::new(Sealed { plan, seal: seal.clone() }));
         }
-        Ok(plan.write(data, &files, work)?)
+        Ok(Box::new(plan))
     }
 
     fn metadata(job: &Job<'_>) -> Metadata {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
-use modelfmt_core::write::{AnyNewFiles, AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
+use modelfmt_core::write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use modelfmt_core::{
     AnyError, Container, Execution, Fault, Reader, SetReader,
     author::{FileIndex, FormatReader, ShardMap},
@@ -15,6 +15,7 @@ use modelfmt_core::{
 use super::Format;
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
+use super::set_plan::SetPlan;
 use crate::choice::Choice;
 use crate::convert::chosen::Tensors;
 use crate::convert::fit::Unsupported;
@@ -190,11 +191,11 @@ pub(crate) enum Write {
     /// As one file.
     File(WriteFile),
     /// As several, whose index has a name.
-    Set(WriteSet),
+    Set(PlanSet),
 }
 
 type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), JobError>;
-type WriteSet = fn(&Job<'_>, &dyn TensorData, &str, &dyn AnyNewFiles, &Execution<'_>) -> Result<(), JobError>;
+type PlanSet = fn(&Job<'_>, &str) -> Result<Box<dyn SetPlan>, JobError>;
 
 /// The driver, if its feature is on: how the format is opened, and what there is beyond reading.
 macro_rules! driver {

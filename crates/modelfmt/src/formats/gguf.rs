@@ -31,7 +31,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::write_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value)),
+    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -68,6 +68,7 @@ mod on {
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::set_plan::{self, set_plan};
 
     /// Opens one file; if it is one of a split, the split.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -111,16 +112,22 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    pub(super) fn write_set(
-        job: &Job<'_>,
-        data: &dyn TensorData,
-        first: &str,
-        files: &dyn AnyNewFiles,
-        work: &Execution<'_>,
-    ) -> Result<(), JobError> {
+    set_plan!(
+        SetPlan,
+        |plan| plan.head().path,
+        |plan: &SetPlan,
+         parts: &[_],
+         data: &dyn TensorData,
+         files: &dyn AnyNewFiles,
+         work: &Execution<'_>| { plan.finish(parts, data, &files, work) },
+        last: |plan| plan.head().tensors
+    );
+
+    /// The plan of a split whose first file has that name.
+    pub(super) fn plan_set(job: &Job<'_>, first: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let split = modelfmt_gguf::SplitName::parse(first).map(|name| name.stem);
         let stem = split.unwrap_or_else(|| first.strip_suffix(".gguf").unwrap_or(first));
-        Ok(plan(job, stem)?.write(data, &files, work)?)
+        Ok(Box::new(plan(job, stem)?))
     }
 
     /// The name of the first file, which says how many there are.

@@ -17,6 +17,7 @@ mod mag;
 pub(crate) mod merged;
 mod oinf;
 mod safetensors;
+pub(crate) mod set_plan;
 pub(crate) mod versions;
 
 pub(crate) use self::detect::MAX_INDEX_JSON;

@@ -34,7 +34,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
-    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::write_set)),
+    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::plan_set)),
 };
 
 /// Every type of numbers but packed integers.
@@ -96,6 +96,7 @@ mod on {
 
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::set_plan::{self, set_plan};
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -117,21 +118,23 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    pub(super) fn write_set(
-        job: &Job<'_>,
-        data: &dyn TensorData,
-        name: &str,
-        files: &dyn AnyNewFiles,
-        work: &Execution<'_>,
-    ) -> Result<(), JobError> {
+    set_plan!(
+        SetPlan,
+        |plan| plan.index_name().to_owned(),
+        |plan: &SetPlan, parts: &[_], _: &dyn TensorData, files: &dyn AnyNewFiles, _: &Execution<'_>| {
+            plan.finish(parts, &files)
+        }
+    );
+
+    /// The plan of a set whose index has that name.
+    pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job).file_metadata(job.metadata.files.clone());
         let options = match job.options.shard_size {
             Some(nbytes) => options.shard_size(nbytes),
             None => options,
         };
         let stem = name.strip_suffix(".safetensors.index.json").unwrap_or(name);
-        let plan = SetPlan::new(stem, job.specs(), metadata(job), &options);
-        Ok(plan.and_then(|plan| plan.write(data, &files, work))?)
+        Ok(Box::new(SetPlan::new(stem, job.specs(), metadata(job), &options)?))
     }
 
     fn options(job: &Job<'_>) -> WriteOptions {

@@ -24,6 +24,7 @@ mod judged;
 mod kept;
 mod metadata;
 mod pairs;
+mod parts;
 mod presets;
 mod quants;
 mod renamed;

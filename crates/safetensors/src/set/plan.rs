@@ -5,7 +5,10 @@ use std::path::Path;
 
 use modelfmt_core::source::check_relative;
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::write::{DataFrom, NewFiles, NewSet, TensorData, TensorSpec};
+use modelfmt_core::write::{
+    DataFrom, NewFiles, NewSet, SetPart, TensorData, TensorSpec, WrittenPart, no_part, unfit_parts,
+    write_part,
+};
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{NewFolder, Overwrite};
 use modelfmt_core::{Execution, Part};
@@ -109,6 +112,46 @@ impl SetPlan {
             set.done(name, output)?;
         }
         set.commit(&self.index)
+    }
+
+    /// The files beside the index, each of which can be written by itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
+        self.shards.iter().map(|shard| {
+            let end = shard.first.saturating_add(shard.plan.tensors().len());
+            SetPart { path: shard.name.clone(), tensors: shard.first..end }
+        })
+    }
+
+    /// Writes one file, which appears when it is complete. It has the same bytes as [`write`](Self::write) gives it, whoever
+    /// writes it, and however often.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if there is no part of that number.
+    pub fn write_part(
+        &self,
+        number: usize,
+        data: &dyn TensorData,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<WrittenPart, WriteError> {
+        let shard = self.shards.get(number).ok_or_else(|| no_part(&self.index_name, number))?;
+        write_part(files, &shard.name, false, |output| {
+            shard.plan.write(&DataFrom { data, first: shard.first }, output, work)?;
+            Ok(WrittenPart { nbytes: shard.plan.file_len(), digests: Vec::new() })
+        })
+    }
+
+    /// Writes the index when all files are there. `parts` is what [`write_part`](Self::write_part) returned, in order; the files
+    /// themselves are not looked at.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); if `parts` are not those of this plan.
+    pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
+        let lens = self.shards.iter().map(|shard| shard.plan.file_len());
+        if !lens.eq(parts.iter().map(|part| part.nbytes)) {
+            return Err(unfit_parts(&self.index_name, self.shards.len()));
+        }
+        NewSet::begin(files, &self.index_name, [""; 0])?.commit(&self.index)
     }
 
     /// Writes the set into a folder, which must exist.

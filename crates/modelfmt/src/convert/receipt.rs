@@ -1,0 +1,118 @@
+//! What a worker says of the part that it has written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::write::WrittenPart;
+
+/// What [`PartPlan::finish`](super::PartPlan::finish) has to know of a part that was written. As text it is a line of JSON, which can
+/// be sent to another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub(super) plan: [u8; 32],
+    pub(super) number: usize,
+    pub(super) written: WrittenPart,
+    pub(super) clipped: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Receipt {
+    /// The number of the part.
+    #[must_use]
+    pub const fn part(&self) -> usize {
+        self.number
+    }
+
+    /// The bytes of its file.
+    #[must_use]
+    pub const fn nbytes(&self) -> u64 {
+        self.written.nbytes
+    }
+}
+
+/// That a text is no receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is no receipt of a part: give the text that writing it returned")]
+pub struct UnknownReceipt;
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = |texts: &[String]| texts.iter().map(String::as_str).collect::<Value>();
+        let object = Object::from_iter([
+            ("plan", Value::from(hex(&self.plan))),
+            ("part", (self.number as u64).into()),
+            ("nbytes", self.written.nbytes.into()),
+            ("digests", hex(&self.written.digests).into()),
+            ("clipped", texts(&self.clipped)),
+            ("notes", texts(&self.notes)),
+        ]);
+        f.write_str(&json::to_string(&object).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Receipt {
+    type Err = UnknownReceipt;
+
+    fn from_str(text: &str) -> Result<Self, UnknownReceipt> {
+        let object = json::parse_object(text.as_bytes()).map_err(|_| UnknownReceipt)?;
+        parse(&object).ok_or(UnknownReceipt)
+    }
+}
+
+fn parse(object: &Object) -> Option<Receipt> {
+    let texts = |key| {
+        let texts = object.get(key)?.as_array()?;
+        texts.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    };
+    let number = |key| object.get(key)?.as_u64();
+    let bytes = |key| unhex(object.get(key)?.as_str()?);
+    Some(Receipt {
+        plan: bytes("plan")?.try_into().ok()?,
+        number: number("part")?.try_into().ok()?,
+        written: WrittenPart { nbytes: number("nbytes")?, digests: bytes("digests")? },
+        clipped: texts("clipped")?,
+        notes: texts("notes")?,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? << 4) | digit(*low)?);
+    rest.is_empty().then(|| pairs.iter().map(byte).collect::<Option<Vec<u8>>>())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_is_text_and_back() {
+        let receipt = Receipt {
+            plan: [0xa5; 32],
+            number: 3,
+            written: WrittenPart { nbytes: u64::MAX, digests: vec![0, 15, 255] },
+            clipped: vec!["tensor \"a\" …".to_owned()],
+            notes: Vec::new(),
+        };
+        let text = receipt.to_string();
+        assert_eq!(text.parse(), Ok(receipt));
+        assert!(!text.contains('\n'));
+        for wrong in [
+            "",
+            "{}",
+            "[]",
+            &text.replace("a5a5", "a5a"),
+            &text.replace("a5a5", "a5x5"),
+            &text.replace('3', "-3"),
+        ] {
+            assert_eq!(wrong.parse::<Receipt>(), Err(UnknownReceipt), "{wrong}");
+        }
+    }
+}
