@@ -174,7 +174,7 @@ impl<'a> PartPlan<'a> {
     pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
         let conversion = &self.conversion;
         let inputs = conversion.model.input_paths().chain(conversion.options.inputs.iter().cloned());
-        NewFolder::new(folder.as_ref(), overwrite).keeping(InputFiles::new(inputs))
+        NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
     }
 
     /// Looks whether the set can be written, before anybody does; the index of a set that is replaced goes. For one process alone, and
