@@ -225,7 +225,7 @@ impl WriteOptions {
     /// The tensor `tensor` has the bytes of the tensor `of`, which comes before it and is as long. They are stored once: both
     /// entries of the index say the same shard, offset and length, and only the values of `of` are asked for.
     ///
-    /// Of a set each tensor is stored by itself, whatever is said here: its bytes must be in a file that lists it.
+    /// In a set each tensor is stored separately, whatever is set here: its bytes must be in a file that lists it.
     #[must_use]
     pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());

@@ -1,4 +1,4 @@
-//! Checks that opening does not make. The check names are those of `modelfmt verify`.
+//! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

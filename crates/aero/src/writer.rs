@@ -25,7 +25,7 @@ impl Plan {
     /// buffer of 4 MiB for each thread.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
     pub fn write(
         &self,
         data: &dyn TensorData,

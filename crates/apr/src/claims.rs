@@ -16,7 +16,7 @@ pub(crate) async fn stated(footer: Extent, source: &impl Fetch) -> Result<u32> {
     Ok(Cursor::new(&bytes, at).u32("crc32")?)
 }
 
-/// The error of a CRC that is not that of the bytes before `footer`.
+/// The error of a CRC that does not match the bytes before `footer`.
 pub(crate) fn differs(footer: Extent, found: u32, stated: u32) -> Error {
     let part = Part::new("footer").with_field("crc32");
     malformed(part, footer.offset(), Fault::Crc { found, stated })

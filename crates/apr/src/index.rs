@@ -109,7 +109,7 @@ impl Index {
         &self.metadata
     }
 
-    /// The tensors in the order of the index, which is that of their names.
+    /// The tensors in the order of the index, which sorts them by name.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors.table

@@ -33,7 +33,7 @@ impl WriteOptions {
         self
     }
 
-    /// Sets those of these flags that say something of the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
+    /// Sets those of the given flags that describe the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
     /// `HAS_MODEL_CARD`, `STREAMING`, `HAS_VOCAB`. Others are not set: nothing is compressed, encrypted or signed.
     #[must_use]
     pub const fn flags(mut self, flags: Flags) -> Self {

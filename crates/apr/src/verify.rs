@@ -1,4 +1,4 @@
-//! Checks a file and reports every finding. The check names are those of `modelfmt verify`.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 
 use std::ops::Range;
 

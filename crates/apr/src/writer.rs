@@ -14,7 +14,7 @@ impl Plan {
     /// descriptions were given. Memory does not depend on the model's size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`]; what has
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`]; what has
     /// been written by then is for the sink's owner to discard.
     pub fn write(
         &self,

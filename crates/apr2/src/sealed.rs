@@ -1,4 +1,4 @@
-//! Values of sealed files: read as those of any other file, from bytes that are checked and decrypted first.
+//! Values of sealed files: read as in any other file, but from bytes that are checked and decrypted first.
 
 use std::ops::Range;
 

@@ -85,7 +85,7 @@ pub(crate) async fn report(
     report
 }
 
-/// Who has signed, which says something only of keys that the caller has named: opening has checked these.
+/// The signers. They prove something only for keys that the caller has named, which opening has checked.
 fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     #[cfg(feature = "sign")]
     if let Some(section) = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED)) {

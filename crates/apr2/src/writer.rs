@@ -21,7 +21,8 @@ impl Plan {
     /// descriptions were given. The bytes are the same however many threads `work` allows.
     ///
     /// # Errors
-    /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be had, [`WriteError::Write`](crate::WriteError::Write) if the sink refuses bytes,
+    /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be read,
+    /// [`WriteError::Write`](crate::WriteError::Write) if the sink refuses bytes,
     /// [`WriteError::Cancelled`](crate::WriteError::Cancelled); what has been written by then is for the sink's owner to discard.
     pub fn write(
         &self,

@@ -181,7 +181,7 @@ impl Tensors {
     /// Writes a file of them.
     ///
     /// # Errors
-    /// If values cannot be had, or the sink refuses them.
+    /// If values cannot be read, or the sink refuses them.
     pub fn write(&self, form: Form, data: &dyn TensorData, sink: &dyn Sink) -> Result {
         let work = Execution::default();
         match form {

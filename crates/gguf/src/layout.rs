@@ -22,7 +22,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays a file of version 3 out: tensors and metadata in the order given. Without an alignment among the options, that of
+    /// Lays out a file of version 3: tensors and metadata in the order given. Without an alignment among the options, that of
     /// `general.alignment` in the metadata holds, else 32 (docs/formats/gguf.md#what-we-write).
     ///
     /// # Errors

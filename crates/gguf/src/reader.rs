@@ -26,7 +26,7 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
-    /// The limits that apply unless others are given: those of modelfmt-core, but at most 4 dimensions, as in ggml.
+    /// The default limits: those of modelfmt-core, but at most 4 dimensions, as in ggml.
     fn default_limits() -> Limits {
         let mut limits = Limits::default();
         limits.rank = crate::wire::MAX_RANK;

@@ -10,7 +10,7 @@ impl Plan {
     /// Writes the file, pulling each tensor's values once, in pieces. Memory does not depend on the model's size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
     pub fn write(
         &self,
         data: &dyn TensorData,

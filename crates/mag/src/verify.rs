@@ -1,4 +1,4 @@
-//! Checks that opening does not make. The check names are those of `modelfmt verify`.
+//! Checks that opening does not make. The check names are the same as in `modelfmt verify`.
 
 use modelfmt_core::{
     Fetch, Part, Report, VerifyLevel,

@@ -22,7 +22,7 @@ pub trait Container {
     /// The version that the file states, such as `0.1`; `None` for formats without.
     fn version(&self) -> Option<String>;
 
-    /// The size in bytes; of a set, that of all its files.
+    /// The size in bytes; for a set, the size of all its files together.
     fn file_size(&self) -> u64;
 
     /// The number of tensors.

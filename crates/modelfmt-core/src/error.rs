@@ -23,7 +23,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// A part of which there is one.
+    /// A part that occurs only once.
     #[must_use]
     pub const fn new(what: &'static str) -> Self {
         Self { what, entry: None, name: None, field: None }
@@ -134,7 +134,7 @@ pub enum CommonFault {
     /// An edit cannot change this of a file whose values stay as they are.
     #[error("{0}, which cannot be edited; convert the model instead")]
     Unchangeable(&'static str),
-    /// The tensor cannot be had without a copy.
+    /// The tensor cannot be borrowed without a copy.
     #[error("{0}; read it with `tensor` instead")]
     NotBorrowed(&'static str),
     /// A file of a set has another size than the index of the set says.
@@ -385,7 +385,7 @@ impl AnyError {
 }
 
 impl<F: From<CommonFault> + fmt::Display> Error<F> {
-    /// The same error as one of a set, of which `file` is the part that it speaks of.
+    /// The same error for a file of a set; `file` is the part that it is about.
     #[must_use]
     pub fn in_file(self, file: &Part) -> Self {
         let within = |part, at, fault: String| {
@@ -536,7 +536,7 @@ impl AnyFault {
         Self(Box::new(fault))
     }
 
-    /// The fault of a format; where it is that of another one, its text.
+    /// The fault of a format, or the text of another format's fault.
     fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
         let fault: Box<dyn Any> = self.0;

@@ -33,7 +33,7 @@ pub trait FileIndex: Sized {
     where
         Self: 'a;
 
-    /// The limits that apply unless others are given.
+    /// The default limits.
     #[must_use]
     fn default_limits() -> Limits {
         Limits::default()

@@ -56,7 +56,7 @@ impl OpenOptions {
         Arc::clone(self.own.as_ref()?).downcast().ok()
     }
 
-    /// How many files the set has of which one is opened; 0 for a file by itself.
+    /// How many files the set of the opened file has; 0 for a single file.
     #[must_use]
     pub const fn set_files(&self) -> u64 {
         self.set_files

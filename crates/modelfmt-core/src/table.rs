@@ -111,7 +111,7 @@ pub struct NewTensor<'a> {
     pub dtype: DType,
     /// Where its values begin; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The length of a [`DType::Packed`] tensor; that of others follows from dtype and shape.
+    /// The length of a [`DType::Packed`] tensor; for other types it follows from dtype and shape.
     pub packed_nbytes: u64,
 }
 

@@ -21,7 +21,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Caps on what the file may make the reader do, instead of those of its format.
+    /// Limits on the memory and work that the file may cause, instead of the defaults of its format.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);

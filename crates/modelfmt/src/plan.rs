@@ -150,7 +150,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// As [`load_into`](Self::load_into); also if the memory cannot be had.
+    /// As [`load_into`](Self::load_into); also if the memory cannot be allocated.
     pub fn load(
         &self,
         picks: &[Pick],

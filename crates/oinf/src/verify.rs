@@ -374,7 +374,7 @@ impl<S: Fetch> File<'_, S> {
     }
 }
 
-/// Payloads over the same bytes of which one is not the values of a tensor: only those may be tied
+/// Payloads over the same bytes, one of which is not the values of a tensor: only those may be tied
 /// (docs/formats/oinf.md#overlaps).
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));

@@ -15,7 +15,8 @@ impl Plan {
     /// `data` numbers tensors as their descriptions were given to [`Plan::new`]. Memory does not depend on their size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be had, [`WriteError::Unsupported`] for values that `verify` refuses, such as a boolean of 2, [`WriteError::Write`],
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Unsupported`] for values that `verify` refuses, such as
+    /// a boolean of 2, [`WriteError::Write`],
     /// [`WriteError::Cancelled`]. What has been written by then is for the sink's owner to discard.
     pub fn write(
         &self,

@@ -26,7 +26,7 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Option<&'a Object>;
 
-    /// The limits that apply unless others are given: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
+    /// The default limits: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
     /// bytes, as in the reference implementation.
     fn default_limits() -> Limits {
         let mut limits = Limits::default();

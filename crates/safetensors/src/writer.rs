@@ -11,7 +11,7 @@ impl Plan {
     /// [`Plan::new`].
     ///
     /// # Errors
-    /// If values cannot be had, the sink refuses bytes, or the progress callback stops the work.
+    /// If values cannot be read, the sink refuses bytes, or the progress callback stops the work.
     pub fn write(
         &self,
         data: &dyn TensorData,

@@ -23,7 +23,7 @@ impl AlignedBuf {
     /// A buffer of `len` zero bytes.
     ///
     /// # Errors
-    /// An [`io::ErrorKind::OutOfMemory`] error if the memory cannot be had.
+    /// An [`io::ErrorKind::OutOfMemory`] error if the memory cannot be allocated.
     pub fn zeroed(len: usize) -> io::Result<Self> {
         let lines = bytemuck::allocation::try_zeroed_vec(len.div_ceil(ALIGNMENT)).map_err(|()| {
             io::Error::new(io::ErrorKind::OutOfMemory, format!("cannot allocate {len} bytes"))
@@ -44,7 +44,7 @@ impl AlignedBuf {
     /// Makes the buffer `len` bytes long; bytes that it had before keep whatever they held.
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If the memory cannot be allocated.
     pub fn resize(&mut self, len: usize) -> Result<(), TryReserveError> {
         let lines = len.div_ceil(ALIGNMENT);
         self.lines.try_reserve(lines.saturating_sub(self.lines.len()))?;

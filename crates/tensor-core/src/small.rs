@@ -221,7 +221,7 @@ impl fmt::Debug for SmallType {
     }
 }
 
-/// The numbers of all codes; those of a type with fewer repeat.
+/// The numbers of all codes; a type with fewer codes repeats them.
 #[expect(clippy::cast_possible_truncation, reason = "codes are smaller than 256")]
 #[expect(clippy::indexing_slicing, reason = "codes are smaller than 256")]
 const fn values(bits: u32, codes: Codes) -> [f32; 256] {

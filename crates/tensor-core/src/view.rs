@@ -65,7 +65,7 @@ pub enum ViewError {
     },
     /// The values are little-endian and this machine is not. Copying (`to_vec`) works.
     Endianness,
-    /// The bytes are not those of that dtype and shape.
+    /// The number of bytes does not fit the dtype and shape.
     Length {
         /// The bytes there are.
         found: u64,

@@ -242,7 +242,7 @@ pub fn stats_of_bytes(dtype: DType, bytes: &[u8]) -> Result<Stats, Error> {
 ///
 /// # Errors
 ///
-/// As [`stats`]; of several failures to read, that of the lowest range that was tried.
+/// As [`stats`]; if several reads fail, the error of the lowest range that was tried.
 #[cfg(feature = "parallel")]
 pub fn stats_parallel<E: Send>(
     dtype: DType,

@@ -1,4 +1,4 @@
-//! The readers of sets: those of every format, with what only AEROSET has.
+//! The readers of sets: the shared ones, with what only AEROSET has.
 
 use modelfmt_core::source::Files;
 use modelfmt_core::value::Object;
@@ -15,7 +15,7 @@ modelfmt_core::set_reader! {
     /// folder that they are in.
     pub struct SetReader<F>;
 
-    /// An open AEROSET whose files may have to be waited for, such as those of an object store.
+    /// An open AEROSET whose files arrive later, such as from an object store.
     pub struct AsyncSetReader<F>;
 }
 

@@ -26,7 +26,7 @@ modelfmt_core::set_reader! {
     /// An open sharded model: its [`SetIndex`] and its shards.
     pub struct SetReader<F>;
 
-    /// An open sharded model whose files may have to be waited for, such as those of an object store.
+    /// An open sharded model whose files arrive later, such as from an object store.
     pub struct AsyncSetReader<F>;
 }
 
@@ -130,7 +130,7 @@ impl ShardMap for SetIndex {
         set.metadata_of(0).await
     }
 
-    /// Metadata, flags and alignment are those of the first shard.
+    /// Metadata, flags and alignment come from the first shard.
     fn described_by(&self) -> Option<usize> {
         Some(0)
     }

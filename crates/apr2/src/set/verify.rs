@@ -95,7 +95,7 @@ impl Found {
     }
 }
 
-/// Who has signed, which says something only of keys that the caller has named: opening has checked these.
+/// The signers. They prove something only for keys that the caller has named, which opening has checked.
 fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, report: &mut Report) {
     #[cfg(feature = "sign")]
     if let Some((signers, is_checked)) = manifest.signers() {

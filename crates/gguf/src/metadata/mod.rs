@@ -350,7 +350,7 @@ fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Turns the numbers of a value around: those of one type, the length of a text, or the head of an array.
+/// Reverses the byte order of the numbers of a value: numbers of one type, the length of a text, or the head of an array.
 fn swap(kind: ValueType, bytes: &mut [u8]) {
     match (kind, kind.size().and_then(|size| usize::try_from(size).ok())) {
         (ValueType::Array, _) => {

@@ -120,7 +120,7 @@ impl SetIndex {
         &self.names
     }
 
-    /// The metadata of the model: that of the first file, without what it says about itself as a file.
+    /// The metadata of the model: the metadata of the first file, without its keys about the split.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata

@@ -107,7 +107,7 @@ impl SetPlan {
     /// tensors, numbered as they were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
     ///
     /// # Errors
-    /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
+    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work; no file appears then,
     /// unless it is the last step that fails.
     pub fn write(
         &self,

@@ -20,7 +20,7 @@ modelfmt_core::set_reader! {
     /// An open split model: its [`SetIndex`] and its files. Any file of the split stands for all of them.
     pub struct SetReader<F>;
 
-    /// An open split model whose files may have to be waited for, such as those of an object store.
+    /// An open split model whose files arrive later, such as from an object store.
     pub struct AsyncSetReader<F>;
 }
 

@@ -40,7 +40,7 @@ pub trait DigestKind: 'static {
     /// What is known of `bytes`, which begin `at` bytes into a range of `total` bytes.
     fn hash(total: u64, at: u64, bytes: &[u8]) -> Self::Run;
 
-    /// What is known of two runs, the second of which begins where the first one ends.
+    /// Joins two runs; the second begins where the first one ends.
     fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
 
     /// The digest, once a run has all bytes of the range.
@@ -58,7 +58,7 @@ pub struct Claim<D, W> {
     pub what: W,
 }
 
-/// A tensor of which values are going to be read.
+/// A tensor whose values are to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Its position.

@@ -30,7 +30,7 @@ pub fn is_interrupted(path: &Path) -> bool {
     std::fs::symlink_metadata(journal_path(path)).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Undoes an edit of a file that was interrupted, if there was one. Whoever opens a file to change it does this first.
+/// Undoes an edit of a file that was interrupted, if there was one. Call this before you open a file to change it.
 ///
 /// # Errors
 /// If the file or its journal cannot be read or written, another process is changing the file, or the file is not the one that the

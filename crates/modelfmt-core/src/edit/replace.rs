@@ -48,7 +48,7 @@ pub fn replace(
     file.commit()
 }
 
-/// So often progress is told, and asked whether to go on.
+/// How often progress is reported, and the callback asked whether to go on.
 const PIECE: u64 = 64 << 20;
 
 fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {

@@ -63,7 +63,7 @@ impl<T, E, F: FnMut(T) -> Result<(), E>> Order<T, E, F> {
         self.moved.notify_all();
     }
 
-    /// While it lives, a panic of its thread sends the others home, who would wait for its piece forever.
+    /// While it lives, a panic of its thread stops the other threads, which would otherwise wait for its piece forever.
     pub(super) const fn stop_on_panic(&self) -> StopOnPanic<'_, T, E, F> {
         StopOnPanic(self)
     }

@@ -1,4 +1,4 @@
-//! Files of which no byte is served that has not been checked.
+//! Files whose every byte is checked before it is returned.
 //!
 //! A [`Proof`] says for each place in a file which bytes around it can be checked, and by what. [`VerifiedSource`] is a source over
 //! another one that checks what it reads, so every reader over it is given checked bytes and nothing else: the index

@@ -180,7 +180,7 @@ pub trait ShardMap: Sized {
         set: &OpenSet<Self, F>,
     ) -> impl Future<Output = Result<Self::Metadata<'_>, MapError<Self>>>;
 
-    /// The file whose metadata and details are those of the model; without it, [`metadata_tree`](Self::metadata_tree) has
+    /// The file whose metadata and details are also the model's; without it, [`metadata_tree`](Self::metadata_tree) has
     /// them.
     fn described_by(&self) -> Option<usize> {
         None
@@ -191,7 +191,7 @@ pub trait ShardMap: Sized {
         Value::Null
     }
 
-    /// The flat metadata of the model, of that of the file or text which describes it.
+    /// The flat metadata of the model, made from the metadata of the file or text that describes it.
     fn flatten(&self, keys: Object) -> Object {
         keys
     }

@@ -47,7 +47,7 @@ impl FileSource {
     /// Wraps an open regular file.
     ///
     /// # Errors
-    /// If its length cannot be had, or it is a folder, pipe or device.
+    /// If its length is unknown, or it is a folder, pipe or device.
     pub fn new(file: File) -> io::Result<Self> {
         Self::named(file, None)
     }

@@ -95,7 +95,7 @@ pub trait Source {
         self.read_into(offset, out)
     }
 
-    /// Asks a cache of the system to forget the bytes. A wish: nobody says whether it does.
+    /// Asks the system's cache to forget the bytes. This is only a hint, without an answer.
     fn drop_cached(&self) {}
 
     /// Whether there are no bytes.

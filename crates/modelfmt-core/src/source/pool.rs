@@ -1,4 +1,4 @@
-//! Files of which only some are open at a time: a set may have more parts than a process may have open files.
+//! Files, only some of which are open at a time: a set may have more parts than a process may have open files.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};

@@ -18,7 +18,7 @@ pub struct TensorSpec<'a> {
     pub shape: Cow<'a, [u64]>,
     /// Whether it has values. Only OINF can hold a tensor without.
     pub has_data: bool,
-    /// The length in bytes of a [`DType::Packed`] tensor; that of others follows from dtype and shape.
+    /// The length in bytes of a [`DType::Packed`] tensor; for other types it follows from dtype and shape.
     pub packed_nbytes: u64,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Res
 #[must_use = "what is to be done whole is so only as long as this is kept"]
 pub struct CommitGuard(());
 
-/// Begins what is to be done whole even where a signal comes: all of a set's files get their names, and those of the set
+/// Starts something that a signal must not stop halfway: all of a set's files get their names, and those of the set
 /// that it replaces go. It has to be short.
 pub fn commit_guard() -> CommitGuard {
     state().appearing += 1;

@@ -18,7 +18,7 @@ pub struct NewSet<'a, N: NewFiles> {
 }
 
 impl<'a, N: NewFiles> NewSet<'a, N> {
-    /// Looks at all names, those of the set's files and that of its index, before any work is done.
+    /// Checks all names, of the set's files and its index, before any work is done.
     ///
     /// # Errors
     /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
@@ -56,7 +56,7 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
         self.files.create_to_read_back(name).map_err(failed(name))
     }
 
-    /// Takes a file of which all has been written.
+    /// Takes a file that is completely written.
     ///
     /// # Errors
     /// [`WriteError::Write`] if its bytes do not reach their place.

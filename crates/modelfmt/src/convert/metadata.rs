@@ -1,4 +1,4 @@
-//! The metadata of the target, made from that of the source.
+//! The metadata of the target, made from the metadata of the source.
 
 use std::collections::{BTreeMap, HashSet};
 

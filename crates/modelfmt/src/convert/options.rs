@@ -13,7 +13,7 @@ use crate::presets::{PRESETS, Preset, UnknownPreset};
 
 /// How a model is converted. The default changes no value, drops nothing, and replaces no file.
 ///
-/// The options are those of the program; an option that the target has no use for is an error, as it is there.
+/// The options are the same as in the program; an option that the target cannot use is an error, as in the program.
 ///
 /// ```
 /// let mut options = modelfmt::ConvertOptions::default();

@@ -1,4 +1,4 @@
-//! What is told of the tensors that were chosen.
+//! Notes about the chosen tensors.
 
 use modelfmt_core::DType;
 

@@ -357,7 +357,7 @@ impl Fault {
     }
 }
 
-/// Why values cannot be had, or not in the type that was asked for.
+/// Why values cannot be read, or not in the requested type.
 #[derive(Debug, thiserror::Error)]
 enum ValueError {
     #[error("element {element} is a NaN, and {dtype} has none")]

@@ -267,7 +267,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The types that a file must have for it: its own, and that of its elements.
+    /// The types that a file must support for it: its own type, and the type of its elements.
     pub fn types(&self) -> impl Iterator<Item = ValueType> {
         let elements =
             if let Self::Ndarray(array) = self { ValueType::from_dtype(array.dtype) } else { None };
@@ -491,7 +491,7 @@ impl<'a> NdArray<'a> {
         &self.bytes
     }
 
-    /// Its values as those of a tensor without a name, to be read as numbers or slices.
+    /// Its values as a tensor without a name, to read them as numbers or slices.
     ///
     /// # Errors
     /// None that an array which exists can have.

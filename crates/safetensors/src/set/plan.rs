@@ -96,7 +96,7 @@ impl SetPlan {
     /// given to [`SetPlan::new`].
     ///
     /// # Errors
-    /// If values cannot be had, a file refuses bytes, or the progress callback stops the work; no file appears then,
+    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work; no file appears then,
     /// unless it is the last step that fails.
     pub fn write(
         &self,

@@ -1,4 +1,4 @@
-//! What `verify` looks at in a set: every file opens, and the index and the files agree on who has what.
+//! What `verify` looks at in a set: every file opens, and the index and the files agree on which file has which tensor.
 
 use modelfmt_core::{
     FetchFiles, Part, Report, VerifyLevel,
