@@ -133,7 +133,7 @@ fn names(entry: &Capabilities) -> String {
 
 const fn metadata(entry: &Capabilities) -> &'static str {
     match entry.metadata {
-        Metadata::Json => "JSON: everything, and what brings other formats back as they were",
+        Metadata::Json => "JSON: everything, also what restores other formats on the way back",
         Metadata::Numbers => "i64 and f64 by key",
         Metadata::Object => "values of any kind by key",
         Metadata::Typed => "typed values by key, size variables",
