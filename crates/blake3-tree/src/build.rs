@@ -14,7 +14,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// That of the bytes from `at` on; `None` if they are no subtree. Cut a file into pieces of the same length, a power of two
+    /// The branch of the bytes from `at` on; `None` if they are not a subtree. Cut a file into pieces of the same length, a power of two
     /// and no less than a [group](Shape::group), of which the last may be shorter: each is one.
     #[must_use]
     pub fn new(shape: Shape, at: u64, bytes: &[u8]) -> Option<Self> {
@@ -143,7 +143,7 @@ pub fn outboard(bytes: &[u8]) -> ([u8; 32], Vec<u8>) {
     (root, parents)
 }
 
-/// The hash of the file that an outboard is of, if it is of one: what its first parent makes.
+/// The hash of the file of an outboard, made from the outboard's first parent.
 ///
 /// ```
 /// let (hash, outboard) = blake3_tree::outboard(&[7; 100_000]);

@@ -1,5 +1,5 @@
-//! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent one of the values of both its halves, and the one at the top is
-//! the hash that `b3sum` prints. If you keep the parents, you can prove a part of a file without the rest of it.
+//! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent has a value made from its two children, and the value at
+//! the top is the hash that `b3sum` prints. If you keep the parents, you can prove a part of a file without the rest of it.
 //!
 //! This crate makes and checks **outboards**, files that hold the parents of another file: `FILE.obao4` beside `FILE`, which
 //! stays as it is. It has no I/O of its own: it says which bytes it needs.
@@ -16,12 +16,12 @@
 //!    0 1 2 3 …                   parents within a group are left out: a group is hashed whole
 //! ```
 //!
-//! This is the layout of the crate `bao-tree` with a block size of 2^4 chunks, which its users publish under this suffix.
-//! An outboard needs no trust: the hash comes from you, and with a wrong outboard nothing passes.
+//! This is the layout of the crate `bao-tree` with a block size of 2^4 chunks, and the suffix that its users use. You need
+//! not trust an outboard: the hash comes from you, and with a wrong outboard nothing passes.
 //!
 //! # Making one
 //!
-//! [`outboard`] does it for bytes in memory. A [`Builder`] joins the [`Branch`]es of pieces, which threads can make of a
+//! [`outboard`] makes one for bytes in memory. A [`Builder`] joins the [`Branch`]es of pieces, which threads can make of a
 //! large file in any order.
 //!
 //! # Proving a range
@@ -50,8 +50,8 @@
 //!
 //! # Hashing in any order
 //!
-//! A [`Run`] is what is known of neighbouring bytes of an input. Runs are joined to the hash of the whole, so that several
-//! threads can hash one input, or one pass over bytes many inputs that lie over them.
+//! A [`Run`] is the hash state of a contiguous part of an input. Runs are joined until they cover the whole input. So
+//! several threads can hash one input, and one pass over some bytes can hash many overlapping inputs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod build;

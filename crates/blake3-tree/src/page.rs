@@ -11,7 +11,7 @@ use crate::shape::{Node, PARENT, Shape, split};
 /// enough that the bytes are still in a near cache, large enough for all lanes of a processor.
 const BLOCK: u64 = 256 << 10;
 
-/// What does not fit.
+/// What does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
@@ -31,11 +31,11 @@ pub enum Mismatch {
         /// How many these are.
         len: u64,
     },
-    /// The outboard is not as long as one of such a file is.
+    /// The outboard does not have the length for such a file.
     OutboardLen {
         /// Its length in bytes.
         found: u64,
-        /// That of an outboard of such a file.
+        /// The length of an outboard for such a file.
         expected: u64,
     },
     /// The caller's mistake: these are not whole groups of this part of the file.

@@ -18,7 +18,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of an outboard as other tools write it: groups of [`GROUP`] bytes.
+    /// The shape of an outboard as other tools write it: groups of [`GROUP`] bytes.
     #[must_use]
     pub const fn new(len: u64) -> Self {
         Self { len, group: GROUP }

@@ -18,7 +18,7 @@ const PAGES: usize = 16;
 /// Parents above pages that are kept: those of a terabyte, which take about 8 MiB.
 const TOP: usize = 1 << 16;
 
-/// Proves ranges of a file of which the hash and the length are known, by an outboard that need not be trusted.
+/// Proves ranges of a file whose hash and length are known, by an outboard that need not be trusted.
 ///
 /// It asks for parts of the outboard, from the top down, and keeps a bounded number of those that it has checked. It reads
 /// nothing itself: for a range of the file, take a [`walk`](Self::walk) to each [`Page`] that holds bytes of it, and have

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a public key is called where it is not shown whole: 32 bytes, printed as 64 hex digits.
+/// The id of a public key: 32 bytes, printed as 64 hex digits.
 ///
 /// An id is the hash by which the formats that take a key name it, so that an id in a file can be compared with it:
 ///

@@ -1,4 +1,4 @@
-//! The keys with which model files are signed and sealed: read from PEM, written as PEM, used, and forgotten.
+//! Keys that sign and seal model files. They are read from PEM, written as PEM, and wiped after use.
 //!
 //! | type | for | signature |
 //! | --- | --- | --- |

@@ -1,19 +1,19 @@
 //! Model files in buckets and on web servers, read by ranges.
 //!
 //! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A [`Store`] holds what
-//! all files share: [`Options`], connections, and how much may be under way at once.
+//! all files share: [`Options`], connections, and how many requests may run at the same time.
 //!
-//! [`Store::open`] gives an [`Object`], which the asynchronous readers of `modelfmt-core` and of the format crates take as their
-//! `Fetch`, and [`Beside`] the files of a set. [`blocking`] has the same for code that waits, with `Source`s for
+//! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
+//! format crates. [`Beside`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
 //! `modelfmt::OpenOptions::open_source`.
 //!
-//! A file is pinned to the state in which it was opened, by the version or the ETag that the server gives; if it changes
-//! later, reading it is [`Fault::Changed`]. What breaks off goes on at the byte where it did.
+//! A file is pinned to the version that was opened, by the version id or the ETag of the server; if it changes later,
+//! reading it is [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.
 //!
-//! Credentials and endpoints come from the environment, under the names that the providers' own tools read. The metadata address
-//! of a cloud, where a machine can ask for credentials, is asked only if [`Options::instance_credentials`] says so.
+//! Credentials and endpoints come from the environment, under the names that the providers' own tools read. The metadata
+//! address of a cloud, where a machine can ask for credentials, is used only if [`Options::instance_credentials`] allows it.
 //!
-//! Nothing that is printed holds credentials or a query string: a presigned URL's is one.
+//! Nothing that is printed contains credentials or a query string, because the query string of a presigned URL is a credential.
 
 mod answer;
 pub mod blocking;

@@ -1,4 +1,4 @@
-//! What all files share: connections, stores of buckets, and how much may be under way at once.
+//! What all files share: connections, stores of buckets, and how many requests may run at the same time.
 
 use std::collections::BTreeMap;
 use std::fmt;

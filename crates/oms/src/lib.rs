@@ -1,5 +1,6 @@
-//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model says who
-//! vouches for every byte of it. The Python tool `model_signing` verifies what this crate signs, and the other way round.
+//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model
+//! says who vouches for every byte of it. The Python tool `model_signing` verifies what this crate signs, and this crate
+//! verifies what the tool signs.
 //!
 //! ```text
 //! FOLDER/                    model.sig: a Sigstore bundle, JSON
@@ -37,12 +38,12 @@
 //!
 //! # What is trusted
 //!
-//! The keys that the caller names, and nothing else. A bundle holds no key that counts. The statement is parsed only after its signature has held.
-//! No name in it is ever opened: what is hashed are the files that are there, and then their names are compared.
+//! Only the keys that the caller names are trusted, never a key in a bundle. The statement is parsed only after its
+//! signature was verified. No name in it is ever opened: the files that are there are hashed, and then names are compared.
 //!
-//! Bundles that were signed with a certificate or through Sigstore are recognised, and refused with a word about what they are.
+//! Bundles that were signed with a certificate or through Sigstore are recognised and refused, and the error says what they are.
 //!
-//! wasm32 has no files to replace, so signing is left out there.
+//! wasm32 has no files, so signing is left out there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "what only signing needs"))]
 
