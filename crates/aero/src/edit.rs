@@ -102,7 +102,7 @@ impl Index {
         let first = chunks.map(|chunk| chunk.offset).min().unwrap_or(u64::MAX);
         start
             .filter(|&start| start <= first)
-            .ok_or_else(|| unchangeable("its table of contents does not stand before its chunks"))
+            .ok_or_else(|| unchangeable("its table of contents is not before its chunks"))
     }
 
     /// The stored form of the chunk at a position with other content.

@@ -171,7 +171,7 @@ pub enum Fault {
     NoModelKey,
     /// MJSN must not say that shapes are in ggml's order.
     #[error(
-        "is \"gguf\", by which readers know files whose shapes stand in ggml's order, and shapes are written in the usual one: leave it out"
+        "is \"gguf\", which marks files with shapes in ggml's order, and shapes are written in the usual order: leave it out"
     )]
     SourceFormat,
     /// A file identity is needed and cannot be made here.

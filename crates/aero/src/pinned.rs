@@ -127,8 +127,7 @@ impl HeadProof {
         let parts = IndexParser::new(file_len, limits.clone()).head(&first)?;
         let unpinnable = |why: &'static str| malformed(Part::new("header"), 0, Fault::Unpinnable(why));
         let end = parts.header.payloads_start(file_len);
-        let end =
-            end.ok_or_else(|| unpinnable("header and TOC do not stand before the names of the chunks"))?;
+        let end = end.ok_or_else(|| unpinnable("header and TOC are not before the names of the chunks"))?;
         Limits::check("the length of the head", end, limits.index_len)?;
         let bytes = read(source, 0..end).await?;
         let root: Arc<str> = format!("aero:{}", hex(&hash)).into();

@@ -99,7 +99,9 @@ fn end(index: &Index, found: &mut Vec<String>) {
     }
     let what = match len.checked_sub(end) {
         Some(more) => format!("{more} bytes follow the padding of the last tensor, and a footer has 4"),
-        None => format!("the padding of the last tensor ends at byte {end}, behind the end: it is cut short"),
+        None => {
+            format!("the padding of the last tensor ends at byte {end}, after the end: the file is cut short")
+        }
     };
     found.push(finding(&Part::new("file"), len.min(end), what));
 }

@@ -239,7 +239,7 @@ fn what_is_for_verify_opens_and_is_reported() {
         ("misaligned", b(|e| e.offset = 65), "the offset is not a multiple of 64"),
         ("overlap", b(|e| e.offset = 3), "overlaps a part of tensor \"a\""),
         ("appended", [&good[..], b"x"].concat(), "5 bytes follow the padding of the last tensor"),
-        ("cut in the padding", good[..len - 5].to_vec(), "it is cut short"),
+        ("cut in the padding", good[..len - 5].to_vec(), "the file is cut short"),
         ("cut in the footer", good[..len - 1].to_vec(), "3 bytes follow the padding"),
     ];
     for (name, file, expected) in &rows {

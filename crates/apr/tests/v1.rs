@@ -181,7 +181,7 @@ fn what_is_for_verify_opens_and_is_reported() {
             changed(|f| f.metadata = map(&[("aprender_version", &[1])])),
             "aprender_version",
         ),
-        ("bytes behind", changed(|f| f.behind = vec![0; 5]), "5 bytes stand before the footer"),
+        ("bytes behind", changed(|f| f.behind = vec![0; 5]), "5 bytes before the footer"),
         ("a payload byte", patched(&good, 120, &[good[120] ^ 1]), "footer, crc32"),
         ("the footer", patched(&good, good.len() - 1, &[good[good.len() - 1] ^ 1]), "footer, crc32"),
     ];

@@ -104,7 +104,7 @@ pub enum Fault {
     #[error("the list is of another type")]
     MixedArray,
     /// Lists in lists, deeper than is read.
-    #[error("lists stand in each other more than 126 levels deep")]
+    #[error("lists are nested more than 126 levels deep")]
     ArrayDepth,
     /// `general.alignment` is not a u32.
     #[error("general.alignment must be a u32")]

@@ -139,7 +139,7 @@ impl<'a> Layout<'a> {
         // Readers of 0.3 allow for padding after the last tensor.
         let allowed = if self.index.version() == Version::V0_3 { PAGE } else { 1 };
         (more >= allowed)
-            .then(|| format!("values at byte {end}: {more} bytes behind the last tensor belong to none"))
+            .then(|| format!("values at byte {end}: {more} bytes after the last tensor belong to no tensor"))
     }
 
     /// What is between parts is zero.
@@ -158,7 +158,7 @@ impl<'a> Layout<'a> {
                 .map(|gap| (self.part(gap.before).with_field("padding before it"), gap.begin, gap.end)),
         );
         if self.trailing().is_none() && self.index.version() == Version::V0_3 {
-            places.push((Part::new("padding behind the values"), self.end(), index.data.end()));
+            places.push((Part::new("padding after the values"), self.end(), index.data.end()));
         }
         for (part, begin, end) in places {
             if begin >= end {

@@ -69,13 +69,7 @@ fn the_rules_of_the_header_are_kept_at_open() {
     let out = |offset, len| CommonFault::OutOfBounds { offset, len, end }.into();
     let rows: Vec<(&str, usize, u64, u64, Fault)> = vec![
         ("an unknown bit", 8, 2 | 44 << 32, 8, Fault::Reserved(2)),
-        (
-            "a manifest over the header",
-            12,
-            43,
-            12,
-            place(43, "the manifest is behind the header of 44 bytes"),
-        ),
+        ("a manifest over the header", 12, 43, 12, place(43, "the manifest is after the header of 44 bytes")),
         ("a manifest behind the file", 20, 1 << 40, 20, out(44, 1 << 40)),
         ("a manifest that wraps", 12, u64::MAX, 20, out(u64::MAX, manifest().len() as u64)),
         ("values over the manifest", 28, 0, 28, place(0, BEHIND)),
@@ -91,7 +85,7 @@ fn the_rules_of_the_header_are_kept_at_open() {
     }
 }
 
-const BEHIND: &str = "values begin behind the manifest, at a multiple of 4,096";
+const BEHIND: &str = "values begin after the manifest, at a multiple of 4,096";
 
 fn place(found: u64, rule: &'static str) -> Fault {
     Fault::Place { found, rule }
@@ -222,7 +216,7 @@ fn what_is_for_verify_opens_and_is_reported() {
     let found = findings(&misaligned);
     assert_eq!(found[0], "tensor \"b\" at byte 8176: the offset is not a multiple of 4096");
     assert!(
-        found.iter().all(|finding| !finding.contains("behind the last")),
+        found.iter().all(|finding| !finding.contains("after the last")),
         "16 bytes may be padding: {found:?}"
     );
     let overlap = findings(&file(&manifest().replace("\"offset\":4096", "\"offset\":8")));
@@ -230,15 +224,18 @@ fn what_is_for_verify_opens_and_is_reported() {
         overlap.contains(&"tensor \"b\" at byte 4104: shares some of its bytes with tensor \"a\"".to_owned())
     );
     assert!(
-        overlap.iter().any(|finding| finding.contains("4072 bytes behind")) || overlap.len() == 3,
+        overlap.iter().any(|finding| finding.contains("4072 bytes after")) || overlap.len() == 3,
         "{overlap:?}"
     );
     let gap = file(&format!(r#"{{{FRONT},"tensor_map":{{{B}}}}}"#));
     assert_eq!(findings(&gap), ["tensor \"b\" at byte 8192: 4096 bytes before it belong to no tensor"]);
     let mut behind = with_manifest(format!(r#"{{{FRONT},"tensor_map":{{{A}}}}}"#).as_bytes(), 24 + 4096);
-    assert_eq!(findings(&behind), ["values at byte 4120: 4096 bytes behind the last tensor belong to none"]);
+    assert_eq!(
+        findings(&behind),
+        ["values at byte 4120: 4096 bytes after the last tensor belong to no tensor"]
+    );
     behind = with_manifest(format!(r#"{{{FRONT},"tensor_map":{{{A}}}}}"#).as_bytes(), 25);
-    assert_eq!(findings(&behind), ["padding behind the values at byte 4120: is 0x18 and not zero"]);
+    assert_eq!(findings(&behind), ["padding after the values at byte 4120: is 0x18 and not zero"]);
     let tied = file(&manifest().replace(B, &A.replacen("\"a\"", "\"b\"", 1)));
     assert_eq!(findings(&tied).len(), 1, "only what no tensor covers: {:?}", findings(&tied));
 }

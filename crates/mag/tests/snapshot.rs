@@ -149,7 +149,10 @@ fn every_length_of_a_file_that_was_cut_is_an_error() {
         assert!(open(&file).unwrap().verify(VerifyLevel::Full).is_ok());
         let longer = [file.as_slice(), &[0]].concat();
         let report = open(&longer).unwrap().verify(VerifyLevel::Full);
-        assert!(report.errors[0].ends_with("1 bytes behind the last tensor belong to none"), "{report:?}");
+        assert!(
+            report.errors[0].ends_with("1 bytes after the last tensor belong to no tensor"),
+            "{report:?}"
+        );
     }
 }
 

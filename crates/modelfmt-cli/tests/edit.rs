@@ -86,7 +86,7 @@ fn names_are_changed_and_tensors_go() {
 fn errors_say_what_to_do() {
     let folder = folder(&["reference/trained.mag", "apr2/apr1.apr", "reference/one-shard.aero"]);
     for (args, expected) in [
-        ("edit trained.mag --unset nothing", "have no key \"nothing\""),
+        ("edit trained.mag --unset nothing", "has no key \"nothing\""),
         ("edit trained.mag --rename nothing=x", "--rename nothing: no tensor has such a name"),
         ("edit trained.mag --drop nothing*", "--drop nothing*: no tensor has such a name"),
         ("edit apr1.apr --set a=1", "only read"),

@@ -173,7 +173,7 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         }
         match now(self.index.read(&self.source, position, None))? {
             Bytes::Borrowed(bytes) => Ok(bytes),
-            Bytes::Owned(_) => Err(refused("the values stand in the file in another form")),
+            Bytes::Owned(_) => Err(refused("the file stores the values in another form")),
         }
     }
 

@@ -210,7 +210,7 @@ pub enum Error {
         pattern: String,
     },
     /// The metadata have no such key.
-    #[error("{}: the metadata have no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
+    #[error("{}: the metadata has no key {:?}{}", path.display(), Shortened(key), suggestion(nearest.as_deref()))]
     NoSuchKey {
         /// The file.
         path: PathBuf,

@@ -91,7 +91,7 @@ pub(crate) fn of_before(file: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     fs::symlink_metadata(&path).ok()?;
     Some(format!(
-        "{name} is the outboard of another file, or of what this one was before; make it anew or remove it"
+        "{name} is the outboard of another file, or of an older version of this one; make it again or remove it"
     ))
 }
 

@@ -59,7 +59,7 @@ impl Index {
         let first = blobs.map(Extent::offset).min().unwrap_or(self.file_len());
         let last = self.entries.values.iter().map(|entry| entry.extent.end()).max().unwrap_or(0);
         if first < last.max(self.header.data) {
-            let fault = CommonFault::Unchangeable("values of its tensors stand before its metadata");
+            let fault = CommonFault::Unchangeable("values of its tensors are before its metadata");
             return Err(unfit(Part::new("data section"), fault));
         }
         Ok(first)

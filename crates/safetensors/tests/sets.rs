@@ -43,12 +43,12 @@ fn an_index_that_breaks_a_rule_is_refused() {
         (
             "a way out",
             r#"{"weight_map":{"a":"../x"}}"#,
-            "tensor 0 \"a\" at byte 25: the path has a component `..`; files of a set stand in its own folder",
+            "tensor 0 \"a\" at byte 25: the path has a component `..`; files of a set must be in its folder",
         ),
         (
             "a root",
             r#"{"weight_map":{"a":"/x"}}"#,
-            "tensor 0 \"a\" at byte 23: the path is absolute; files of a set stand in its own folder",
+            "tensor 0 \"a\" at byte 23: the path is absolute; files of a set must be in its folder",
         ),
         (
             "a file spelt in two ways",

@@ -28,7 +28,7 @@ pub(super) async fn report(
     if index.flags().contains(Flags::SIGNED) {
         report.add_absent(
             "signature",
-            "it is not checked: the key stands beside it, and proves nothing about who signed",
+            "it is not checked: the key is beside it, and proves nothing about who signed",
         );
     }
     if index.flags().contains(Flags::ENCRYPTED) {
@@ -70,7 +70,7 @@ fn structure(index: &Index) -> Vec<String> {
     keys(index, &mut found);
     let (end, footer) = (index.sections.end(), index.sections.footer.offset());
     if end != footer {
-        let what = format!("{} bytes stand before the footer that belong to nothing", footer - end);
+        let what = format!("{} bytes before the footer belong to nothing", footer - end);
         found.push(finding(&Part::new("file"), end, what));
     }
     found

@@ -198,7 +198,7 @@ impl Body {
             return Err(structure("the body is not as long as its tensors and its index need"));
         }
         if seal_offset != trailer.seal_offset {
-            return Err(structure("the body says that it stands elsewhere"));
+            return Err(structure("the body says that it is elsewhere"));
         }
         let clear_is_empty = is_encrypted || (segment_log2 == 0 && commitment == [0; 32]);
         if is_index_sealed && !is_encrypted || (sealed_index_size > 0) != is_index_sealed || !clear_is_empty {

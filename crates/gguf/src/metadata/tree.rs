@@ -26,7 +26,7 @@ pub enum ValueError {
     #[error("a list of GGUF has members of one type, and none holds both {0} and {1}")]
     Range(Integer, Integer),
     /// Lists in lists, deeper than is read.
-    #[error("lists stand in each other more than 126 levels deep")]
+    #[error("lists are nested more than 126 levels deep")]
     Depth,
     /// A value that the named type does not hold.
     #[error("the type {0} does not hold {1}")]

@@ -232,7 +232,7 @@ fn short(text: &str) -> String {
 fn metadata<E: serde::de::Error>(state: &mut State<'_>, raw: &RawValue) -> Result<std::ops::Range<usize>, E> {
     let text = raw.get();
     let Some(begin) = state.offset(text) else {
-        return Err(E::custom("the metadata are not a part of the text"));
+        return Err(E::custom("the metadata is not a part of the text"));
     };
     state.check("the length of the metadata", text.len(), state.limits.metadata_len)?;
     let at = state.at.saturating_add(begin as u64);

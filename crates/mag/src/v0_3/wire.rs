@@ -41,14 +41,14 @@ impl Header {
             return Err(malformed("aux", AUX_AT, Fault::Reserved(aux)));
         }
         if manifest_offset < HEADER_LEN {
-            let rule = "the manifest is behind the header of 44 bytes";
+            let rule = "the manifest is after the header of 44 bytes";
             return Err(place("manifest offset", MANIFEST_AT, manifest_offset, rule));
         }
         let manifest = Extent::new(manifest_offset, manifest_len, file_len)
             .map_err(|fault| malformed("manifest bytes", MANIFEST_LEN_AT, fault.into()))?;
         Limits::check("the length of the manifest", manifest_len, limits.index_len)?;
         if !values_offset.is_multiple_of(PAGE) || values_offset < manifest.end() {
-            let rule = "values begin behind the manifest, at a multiple of 4,096";
+            let rule = "values begin after the manifest, at a multiple of 4,096";
             return Err(place("values offset", VALUES_AT, values_offset, rule));
         }
         if values_len == 0 || i64::try_from(values_len).is_err() {

@@ -167,7 +167,7 @@ pub enum ProofError {
     },
     /// The outboard.
     #[error(
-        "{name} is not the outboard of a file with {root}: {mismatch}; make it anew, from a file that is good"
+        "{name} is not the outboard of a file with {root}: {mismatch}; make it again, from an intact file"
     )]
     Outboard {
         /// What it is called.

@@ -76,10 +76,10 @@ pub enum PathFault {
     #[error("the path is empty or has an empty component")]
     Empty,
     /// It begins at a root.
-    #[error("the path is absolute; files of a set stand in its own folder")]
+    #[error("the path is absolute; files of a set must be in its folder")]
     Absolute,
     /// It has a `..`.
-    #[error("the path has a component `..`; files of a set stand in its own folder")]
+    #[error("the path has a component `..`; files of a set must be in its folder")]
     Parent,
     /// It has a character that means something else on some system.
     #[error(

@@ -153,7 +153,7 @@ impl Mapper<'_> {
         let asked = family(self.target.format).map_or(&[][..], |(_, asked)| asked);
         let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
         if is_turned {
-            let why = "says that shapes stand in ggml's order, and they have been turned";
+            let why = "says that shapes are in ggml's order, and they have been reversed";
             listed.push(("source_format".to_owned(), why.to_owned()));
         }
         for (key, why) in listed.into_iter().filter(|(key, _)| !asked.contains(&key.as_str())) {

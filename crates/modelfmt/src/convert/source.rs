@@ -200,7 +200,7 @@ impl Content {
                 "name" => "model_name",
                 "architecture" => "architecture",
                 _ => {
-                    let why = "it is made anew, with name and architecture";
+                    let why = "it is made again, with name and architecture";
                     self.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                     continue;
                 }
@@ -209,7 +209,7 @@ impl Content {
                 None => _ = self.keys.insert(key, value.clone()),
                 Some(known) if known == value || known.as_str().is_none() => {}
                 Some(_) => {
-                    let why = "the JSON metadata says something else, of which it is made anew";
+                    let why = "the JSON metadata says something else, and the manifest is made from that";
                     self.losses.push(Unsupported::loss(kind, &format!("model.{inner}"), why));
                 }
             }

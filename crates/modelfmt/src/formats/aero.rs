@@ -270,7 +270,7 @@ mod on {
 
     /// The key by which readers would turn the shapes round.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
-        let why = "says that shapes stand in ggml's order, and they are written in the usual one";
+        let why = "says that shapes are in ggml's order, and they are written in the usual order";
         aero::is_from_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
     }
 
@@ -297,7 +297,7 @@ mod on {
         if let Some(set) = set(source) {
             for number in 0..set.index().parts().len() {
                 let part = set.part(number)?;
-                let why = "it is in a part of the set, and parts are made anew";
+                let why = "it is in a part of the set, and parts are made again";
                 losses.extend(own_chunks(part.index()).map(|(_, chunk, _)| chunk_loss(&chunk, why)));
             }
         }

@@ -97,7 +97,7 @@ mod on {
         let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
         let set = reader_of::<SetReader<SharedFiles>>(opened).map(|reader| reader.metadata()).transpose()?;
         let keys = file.or(set).into_iter().flat_map(Metadata::replaced_text);
-        let why = "has text that is not UTF-8, in which U+FFFD stands for what is not";
+        let why = "has text that is not UTF-8, where U+FFFD replaces invalid bytes";
         lost.extend(keys.map(|key| Unsupported::loss("metadata key", key, why)));
         Ok(())
     }
