@@ -168,7 +168,7 @@ impl Plan {
                 at = after(at, nbytes)?;
             }
             // Version 2: a tensor's quant payload follows its values, and bytes are in the order of their offsets
-            // (docs/formats/oinf.md#payloads-that-stand-elsewhere).
+            // (docs/formats/oinf.md#payloads-in-another-place).
             let Ok(number) = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor) else {
                 continue;
             };

@@ -190,7 +190,7 @@ pub(crate) struct Place {
     /// What the file says.
     pub(crate) extent: Extent,
     /// Where OpenInfer's writer stores the payload, which is elsewhere as soon as a tensor follows one with a payload
-    /// (docs/formats/oinf.md#payloads-that-stand-elsewhere).
+    /// (docs/formats/oinf.md#payloads-in-another-place).
     pub(crate) written_at: u64,
 }
 
