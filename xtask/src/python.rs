@@ -33,7 +33,7 @@ const PYRIGHT: &str = "pyright@1.1.414";
 /// The tests of safetensors itself, which only its source package has.
 const SAFETENSORS: &str = "safetensors==0.8.0";
 
-/// The table of what [`bench`] measures.
+/// The table of what [`bench()`] measures.
 const TABLE: Part = Part {
     file: "docs/PERFORMANCE.md",
     begin: "<!-- made by `cargo xtask bench --python --write` -->",
