@@ -224,6 +224,8 @@ pub mod seal;
 #[cfg(feature = "sign")]
 mod sealed;
 #[cfg(feature = "encrypt")]
+mod sealed_edit;
+#[cfg(feature = "encrypt")]
 mod sealed_writer;
 mod set;
 mod stored;

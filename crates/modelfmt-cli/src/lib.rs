@@ -4,9 +4,11 @@
 //! what the program prints is the interface.
 
 mod args;
+mod beside;
 #[cfg(feature = "remote")]
 mod bucket;
 mod commands;
+mod dash;
 mod failure;
 mod flags;
 mod formats;

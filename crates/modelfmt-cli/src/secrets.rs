@@ -12,39 +12,41 @@ use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
 use crate::args::{ConvertOptionArgs, OpenArgs, SealingArgs};
+use crate::dash::{self, is_dash};
 use crate::failure::{Failure, Result};
 use crate::keys;
-use crate::streams::is_dash;
 
 /// No key or passphrase is longer.
 const LONGEST: u64 = 64 << 10;
 
 /// What is demanded of a sealed file and what opens it, if anything was given.
 pub(crate) fn access(args: &OpenArgs) -> Result<Option<Access>> {
-    one_from_stdin(args.identity.iter().chain(&args.passphrase_file).chain(&args.key_file))?;
-    let mut access = Access::new();
-    for path in &args.key {
+    one_from_stdin(
+        args.unlock.identity.iter().chain(&args.unlock.passphrase_file).chain(&args.unlock.key_file),
+    )?;
+    let mut access = Access::new().may_be_clear(args.may_be_clear);
+    for path in &args.signers.key {
         access = access.trust(verifying_key(path)?);
     }
-    for path in &args.identity {
+    for path in &args.unlock.identity {
         access = access.open_with(identity(path)?);
     }
-    for path in &args.passphrase_file {
+    for path in &args.unlock.passphrase_file {
         access = access.open_with(passphrase(path)?);
     }
-    for path in &args.key_file {
+    for path in &args.unlock.key_file {
         access = access.open_with(raw_key(path)?);
     }
-    if let Some(threshold) = args.threshold {
+    if let Some(threshold) = args.signers.threshold {
         access = access.threshold(threshold.into());
     }
-    if let Some(revision) = args.min_revision {
+    if let Some(revision) = args.signers.min_revision {
         access = access.min_revision(revision);
     }
-    let is_given = !(args.key.is_empty()
-        && args.identity.is_empty()
-        && args.passphrase_file.is_empty()
-        && args.key_file.is_empty());
+    let is_given = !(args.signers.key.is_empty()
+        && args.unlock.identity.is_empty()
+        && args.unlock.passphrase_file.is_empty()
+        && args.unlock.key_file.is_empty());
     Ok(is_given.then_some(access))
 }
 
@@ -67,7 +69,10 @@ pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<Sea
         if sealing.sign.is_empty() && sealing.revision.is_none() {
             return Ok(None);
         }
-    } else if sealing.to_recipient.is_empty() && open.passphrase_file.is_empty() && open.key_file.is_empty() {
+    } else if sealing.to_recipient.is_empty()
+        && open.unlock.passphrase_file.is_empty()
+        && open.unlock.key_file.is_empty()
+    {
         let why = "nobody could open OUT: give --to-recipient, --passphrase-file or --key-file; to sign without encrypting, \
                    use `modelfmt convert --sign`";
         return Err(Failure::Usage(why.to_owned()));
@@ -92,10 +97,10 @@ fn openers(mut options: SealOptions, sealing: &SealingArgs, open: &OpenArgs) -> 
     for path in &sealing.to_recipient {
         options = options.recipient(recipient(path)?);
     }
-    for path in &open.passphrase_file {
+    for path in &open.unlock.passphrase_file {
         options = options.passphrase(passphrase(path)?);
     }
-    let (keys, ids) = (&open.key_file, &sealing.key_id);
+    let (keys, ids) = (&open.unlock.key_file, &sealing.key_id);
     if !ids.is_empty() && ids.len() != keys.len() {
         let why = format!("{} for {} --key-file; give one for each, in their order", ids.len(), keys.len());
         return Err(Failure::Usage(format!("--key-id: {why}")));
@@ -115,10 +120,10 @@ pub(crate) fn files(how: &ConvertOptionArgs) -> Vec<PathBuf> {
         &sealing.sign,
         &sealing.old_passphrase_file,
         &sealing.old_key_file,
-        &open.identity,
-        &open.passphrase_file,
-        &open.key_file,
-        &open.key,
+        &open.unlock.identity,
+        &open.unlock.passphrase_file,
+        &open.unlock.key_file,
+        &open.signers.key,
     ];
     lists.into_iter().flatten().cloned().collect()
 }
@@ -216,6 +221,7 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(bytes) = kept.as_ref() {
         return Ok(bytes.clone());
     }
+    dash::has_secret();
     let bytes = read(Ok(io::stdin().lock()), path)?;
     *kept = Some(bytes.clone());
     Ok(bytes)
@@ -223,11 +229,6 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
 
 /// The secret that came from standard input.
 static STDIN: Mutex<Option<Zeroizing<Vec<u8>>>> = Mutex::new(None);
-
-/// Whether standard input had a secret, and so no model.
-pub(crate) fn is_stdin_taken() -> bool {
-    STDIN.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-}
 
 fn read(file: io::Result<impl Read>, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     // Room for all of it, so that no copy is left behind when it grows.

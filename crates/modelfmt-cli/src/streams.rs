@@ -10,32 +10,30 @@ use modelfmt::keys::PublicKey;
 use modelfmt::modelfmt_core::source::FileSource;
 use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::oms::VerifyOptions;
-use modelfmt::{Execution, FileReport, Format, Model, OpenOptions, VerifyLevel};
+use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
 use modelfmt_remote::Location;
 
 use crate::args::OpenArgs;
+pub(crate) use crate::dash::is_dash;
 use crate::failure::{Failure, Result};
 #[cfg(feature = "remote")]
 use crate::remote::{Cache, Remote};
-use crate::{secrets, stop};
+use crate::{beside, dash, stop};
 
 /// Bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
-/// Whether a path stands for standard input or output.
-pub(crate) fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 /// Opens a model: a path, a URL, or `-`.
 pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
+    let open = &*beside::verified(path, open)?;
     open_with(path, open, &open.options()?)
 }
 
 /// Opens a model whose values are to be written again. A file that its own checksum refuses opens with `no_verify`, and
 /// the error says so where that would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
+    let open = &*beside::verified(path, open)?;
     let options = open.options()?;
     let ignoring = options.clone().ignore_checksum(true);
     if no_verify {
@@ -119,13 +117,6 @@ pub(crate) fn verify(
     })
 }
 
-/// Whether the signature of a file or folder is looked for beside it, and not within: only APR2 files hold their own. What is no
-/// path cannot have one beside it.
-pub(crate) fn is_signed_beside(path: &Path) -> bool {
-    let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
-    path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
-}
-
 /// Verifies a model as [`verify`], and the signature beside it.
 pub(crate) fn verify_signed(
     path: &Path,
@@ -184,7 +175,7 @@ fn stream(path: &Path) -> Result<Option<FileSource>> {
         if io::stdin().is_terminal() {
             return Err(Failure::Usage("-: standard input is a terminal; send a model into it".to_owned()));
         }
-        if secrets::is_stdin_taken() {
+        if dash::had_secret() {
             let why = "-: standard input had a key or a passphrase, and is read once; name the model's file";
             return Err(Failure::Usage(why.to_owned()));
         }

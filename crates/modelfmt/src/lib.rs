@@ -212,6 +212,9 @@ mod printable;
 mod quant;
 mod quantized;
 mod readers;
+#[cfg(all(feature = "seal", not(target_arch = "wasm32")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+pub mod seal;
 #[cfg(feature = "seal")]
 mod sealed;
 #[cfg(not(target_arch = "wasm32"))]

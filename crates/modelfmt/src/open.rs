@@ -47,6 +47,14 @@ impl OpenOptions {
         self
     }
 
+    /// What is demanded of a sealed file, a pin included.
+    #[cfg(feature = "seal")]
+    pub(crate) fn demanded(&self) -> Option<std::sync::Arc<apr2::seal::Access>> {
+        let Some(Pin::Seal(statement)) = self.pin else { return self.access.clone() };
+        let access = self.access.as_deref().cloned().unwrap_or_default();
+        Some(std::sync::Arc::new(access.statement(statement)))
+    }
+
     /// Opens a MAG file whose checksum does not match, to look at what is left of it.
     #[must_use]
     pub fn ignore_checksum(mut self, ignore: bool) -> Self {

@@ -24,6 +24,9 @@ pub enum Pin {
     /// The BLAKE3 of the bytes of an AERO file before its first payload, as they are: header, table of contents and names. The
     /// hashes in it fix everything else.
     Aero([u8; 32]),
+    /// The statement of a sealed APR2 file, or of a set that is sealed as one: what its signatures are of. It fixes names, shapes, metadata
+    /// and values, whoever has signed and whoever can open the file.
+    Seal([u8; 32]),
 }
 
 impl Pin {
@@ -31,6 +34,7 @@ impl Pin {
         match self {
             Self::B3(hash) => ("b3", hash),
             Self::Aero(hash) => ("aero", hash),
+            Self::Seal(hash) => ("seal", hash),
         }
     }
 }
@@ -46,7 +50,8 @@ impl fmt::Display for Pin {
 /// A text is no pin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{why}; a pin is b3:HEX (the BLAKE3 of the whole file) or aero:HEX (of an AERO's bytes before its payloads), with 64 hex digits"
+    "{why}; a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of a sealed \
+     APR2), with 64 hex digits"
 )]
 pub struct UnknownPin {
     why: String,
@@ -62,6 +67,7 @@ impl FromStr for Pin {
         let make = match kind {
             "b3" => Self::B3,
             "aero" => Self::Aero,
+            "seal" => Self::Seal,
             _ => return Err(unknown("there is no such kind of pin")),
         };
         let hash = hash(digits).ok_or_else(|| unknown("what follows the colon is not 64 hex digits"))?;
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn pins_are_read_as_they_are_printed() {
-        for kind in ["b3", "aero"] {
+        for kind in ["b3", "aero", "seal"] {
             let text = format!("{kind}:{}", "0a".repeat(32));
             assert_eq!(text.parse::<Pin>().unwrap().to_string(), text);
             assert_eq!(text.replace("0a", "0A").parse(), text.parse::<Pin>());

@@ -87,6 +87,12 @@ pub(crate) fn check(path: &Path, format: Format, pin: Pin) -> Result<()> {
         Pin::Aero(_) if format != Format::Aero => {
             format!("it is of the format {format}, and such a pin is of an AERO file")
         }
+        Pin::Seal(_) if !matches!(format, Format::Apr2 | Format::Apr2Sharded) => {
+            format!("it is of the format {format}, and such a pin is of a sealed APR2 file")
+        }
+        Pin::Seal(_) if !cfg!(feature = "seal") => {
+            "this build has the feature `seal` of modelfmt switched off, without which no such pin is checked".to_owned()
+        }
         Pin::B3(_) if format.is_set() && !format.driver().is_some_and(|driver| driver.proves_files) => {
             "its index has no hashes of the files that it names, so that a pin of it proves none of their bytes; \
              pin a file by itself, or convert the model to one file or to an AEROSET"

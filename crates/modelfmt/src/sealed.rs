@@ -16,23 +16,23 @@ impl OpenOptions {
     /// A caller that demands a signature or brings a key is not given a file that can have neither.
     pub(crate) fn check_sealable(&self, path: &Path, format: Format) -> Result<()> {
         let is_apr2 = matches!(format, Format::Apr2 | Format::Apr2Sharded | Format::Apr1);
-        if self.access.is_none() || is_apr2 {
+        if is_apr2 || !self.access.as_ref().is_some_and(|access| access.demands()) {
             return Ok(());
         }
-        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these";
+        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these inside";
         let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
         Err(Error::file(path.to_owned(), AnyError::from(error)))
     }
 }
 
 impl Model {
-    /// Whether its values are encrypted in its file, which may have been opened with a key. Only APR2 files are. Of a set, its first
-    /// file says so.
+    /// Whether its values are encrypted in its file, which may have been opened with a key; of several models, whether those of any are.
+    /// Only APR2 files are. Of a set, its first file says so.
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.members()
-            .all(|model| model.container().details().is_ok_and(|details| details.get("encryption").is_some()))
+            .any(|model| model.container().details().is_ok_and(|details| details.get("encryption").is_some()))
     }
 
     /// Refuses a file that hides the names of its tensors from everybody without a key.

@@ -28,6 +28,7 @@ pub struct Access {
     pub(crate) statement: Option<[u8; 32]>,
     pub(crate) openers: Vec<Opener>,
     pub(crate) argon2: Argon2Caps,
+    pub(crate) may_be_clear: bool,
 }
 
 impl Access {
@@ -74,6 +75,16 @@ impl Access {
         self
     }
 
+    /// Takes a file that is not encrypted too, whatever is brought to open one: for a caller that opens several, of which some are
+    /// encrypted. Without it such a file is refused, because somebody might have put it in the place of the encrypted one.
+    #[cfg(feature = "encrypt")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
+    #[must_use]
+    pub const fn may_be_clear(mut self, may: bool) -> Self {
+        self.may_be_clear = may;
+        self
+    }
+
     /// What a passphrase may cost at most.
     #[cfg(feature = "encrypt")]
     #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
@@ -83,10 +94,11 @@ impl Access {
         self
     }
 
-    /// Whether anything is demanded, so that a file that cannot be checked is refused.
-    pub(crate) fn demands(&self) -> bool {
+    /// Whether anything is demanded, so that a file that is not sealed is refused.
+    #[must_use]
+    pub fn demands(&self) -> bool {
         !self.signers.is_empty()
-            || !self.openers.is_empty()
+            || (!self.openers.is_empty() && !self.may_be_clear)
             || self.threshold > 0
             || self.min_revision.is_some()
             || self.statement.is_some()
@@ -104,7 +116,7 @@ impl Access {
         if (!self.signers.is_empty() || self.threshold > 0) && !is_signed {
             return Err(SealFault::Missing("a signature is demanded, and the file has none"));
         }
-        if !self.openers.is_empty() && !is_encrypted {
+        if !self.openers.is_empty() && !is_encrypted && !self.may_be_clear {
             return Err(SealFault::Missing("a key to decrypt the file was given, and it is not encrypted"));
         }
         if self.demands() && !is_signed && !is_encrypted {
@@ -122,6 +134,7 @@ impl Access {
             statement: Some(statement),
             openers: self.openers.clone(),
             argon2: self.argon2,
+            may_be_clear: self.may_be_clear,
         }
     }
 }

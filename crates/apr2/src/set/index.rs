@@ -161,11 +161,24 @@ impl SetIndex {
         if self.names().is_empty() {
             return Err(SealFault::Limit("a set whose shards hide their names is not read".to_owned()));
         }
+        seal.check(self.shards().map(|shard| shard.path), &self.shard_map(), access)
+    }
+
+    /// What a signature of the set vouches for, by which a caller can demand this very set; `None` if it is not sealed.
+    #[cfg(feature = "sign")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    #[must_use]
+    pub fn statement(&self) -> Option<[u8; 32]> {
+        let shards = self.shards().map(|shard| shard.path);
+        self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
+    }
+
+    /// The tensors, and the number of the shard of each.
+    #[cfg(feature = "sign")]
+    pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {
         let shard = |position| self.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
         let names = self.names().iter().enumerate();
-        let map: Vec<(&str, u32)> =
-            names.filter_map(|(position, name)| Some((name, shard(position)?))).collect();
-        seal.check(self.shards().map(|shard| shard.path), &map, access)
+        names.filter_map(|(position, name)| Some((name, shard(position)?))).collect()
     }
 
     /// The length of the manifest's text in bytes.

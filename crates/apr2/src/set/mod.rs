@@ -5,6 +5,8 @@ mod plan;
 mod reader;
 #[cfg(feature = "sign")]
 mod seal;
+#[cfg(feature = "encrypt")]
+mod sign;
 mod verify;
 
 pub use index::{SetIndex, Shard};

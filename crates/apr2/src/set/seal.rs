@@ -124,8 +124,34 @@ impl SetSeal {
         Ok(seal)
     }
 
+    /// The same with another revision, as long as nobody has signed.
+    #[cfg(feature = "encrypt")]
+    pub(super) fn revised(&self, revision: Option<u64>) -> Option<Self> {
+        let revision = revision.unwrap_or(self.revision);
+        let holds = revision == self.revision || self.signatures.is_empty();
+        holds.then(|| Self { revision, ..self.clone() })
+    }
+
+    /// The records of these keys.
+    #[cfg(feature = "encrypt")]
+    pub(super) fn signed_by<'a>(
+        &self,
+        keys: &[crate::seal::SigningKey],
+        shards: impl ExactSizeIterator<Item = &'a str>,
+        map: &[(&str, u32)],
+    ) -> Result<Vec<Object>, SealFault> {
+        let statement = self.statement(shards, map)?;
+        let signed = keys.iter().filter_map(|key| key.sign(Purpose::Set, &statement).signed);
+        Ok(signed.map(|signed| record(&signed)).collect())
+    }
+
+    #[cfg(feature = "encrypt")]
+    pub(super) const fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The hash of all that a signature of the set vouches for.
-    fn statement<'a>(
+    pub(super) fn statement<'a>(
         &self,
         shards: impl ExactSizeIterator<Item = &'a str>,
         map: &[(&str, u32)],
@@ -157,20 +183,23 @@ impl SetSeal {
 
     #[cfg(feature = "encrypt")]
     pub(super) fn to_object(&self) -> Object {
-        let signature = |signed: &Signed| {
-            Object::from_iter([
-                ("alg", Value::from("ed25519")),
-                ("key_id", Value::from(hex(&signed.key_id))),
-                ("signature", Value::from(hex(&signed.signature))),
-            ])
-        };
         let mut object = Object::new();
         object.insert("version", 1u64);
         object.insert("set_uuid", hex(&self.uuid));
         object.insert("revision", self.revision);
         object
             .insert("statements", self.statements.iter().map(|statement| hex(statement)).collect::<Value>());
-        object.insert("signatures", self.signatures.iter().map(signature).collect::<Value>());
+        object.insert("signatures", self.signatures.iter().map(record).collect::<Value>());
         object
     }
+}
+
+/// A signature as the manifest has it.
+#[cfg(feature = "encrypt")]
+fn record(signed: &Signed) -> Object {
+    Object::from_iter([
+        ("alg", Value::from("ed25519")),
+        ("key_id", Value::from(hex(&signed.key_id))),
+        ("signature", Value::from(hex(&signed.signature))),
+    ])
 }

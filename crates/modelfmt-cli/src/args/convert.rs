@@ -52,7 +52,7 @@ pub(crate) struct Convert {
 }
 
 /// What `seal` and `unseal` take too.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct ConvertOptionArgs {
     /// Replace OUT if it exists
     #[arg(long)]
@@ -172,6 +172,14 @@ pub(crate) struct ConvertOptionArgs {
     pub(crate) sealing: SealingArgs,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
+}
+
+impl ConvertOptionArgs {
+    /// Has the options open IN that do where something is sealed, in place of those that are for OUT.
+    pub(crate) fn open_in(&mut self) {
+        self.open.unlock.passphrase_file = std::mem::take(&mut self.sealing.old_passphrase_file);
+        self.open.unlock.key_file = std::mem::take(&mut self.sealing.old_key_file);
+    }
 }
 
 /// The help of options that open IN, unless they are for OUT.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use modelfmt::Pin;
 
-use super::RemoteArgs;
+use super::{RemoteArgs, SignerArgs, UnlockArgs};
 
 /// Compare two models: same tensors, same bytes, same metadata? Exits with 1 if they differ
 #[derive(Debug, Args)]
@@ -15,7 +15,9 @@ use super::RemoteArgs;
   modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
 
 The formats may differ. A line begins with `-` for what only A has, with `+` for
-what only B has, with `~` for what differs, with `>` for a renamed tensor.")]
+what only B has, with `~` for what differs, with `>` for a renamed tensor.
+Keys that open encrypted files are tried on each of the two that is encrypted.
+With --key, both must be signed.")]
 pub(crate) struct Diff {
     /// The first model
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
@@ -37,11 +39,15 @@ pub(crate) struct Diff {
     #[arg(long)]
     pub(crate) ignore_metadata: bool,
     /// The hash that A must have, and given again, the hash that B must have: b3:HEX, the BLAKE3 of the whole file;
-    /// aero:HEX, the BLAKE3 of an AERO's bytes before its payloads
-    #[arg(long, value_name = "b3:HEX|aero:HEX")]
+    /// aero:HEX, the BLAKE3 of an AERO's bytes before its payloads; seal:HEX, the statement of a sealed APR2
+    #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Vec<Pin>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) signers: SignerArgs,
+    #[command(flatten)]
+    pub(crate) unlock: UnlockArgs,
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {

@@ -32,7 +32,7 @@ pub(crate) use edit::Edit;
 pub(crate) use extract::Extract;
 pub(crate) use inspect::Inspect;
 pub(crate) use keygen::Keygen;
-pub(crate) use open::OpenArgs;
+pub(crate) use open::{OpenArgs, SignerArgs, UnlockArgs};
 pub(crate) use outboard::Outboard;
 pub(crate) use plan::Plan;
 pub(crate) use remote::RemoteArgs;

@@ -11,35 +11,22 @@ use crate::failure::{Failure, Result};
 use crate::{keys, secrets};
 
 /// How a model is opened, for every command that reads one.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct OpenArgs {
-    /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, or the
-    /// BLAKE3 of an AERO's bytes before its payloads (aero:HEX). Every byte that is read is checked against it
-    #[arg(long, value_name = "b3:HEX|aero:HEX")]
+    /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, the
+    /// BLAKE3 of an AERO's bytes before its payloads (aero:HEX), or the statement of a sealed APR2, which its signatures are of
+    /// (seal:HEX). Every byte that is read is checked against it
+    #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Option<Pin>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// The public key (PEM) of a signer that you trust; may be repeated. Without a good signature of one of these keys the file is refused. In APR2
-    /// files signatures are of Ed25519. verify and inspect also read FILE.sig and FOLDER/model.sig (OpenSSF Model Signing), of P-256, P-384 or
-    /// P-521, which cover every file
-    #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
-    pub(crate) key: Vec<PathBuf>,
-    /// How many of the keys must have signed
-    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key",
-          value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threshold: Option<u16>,
-    /// Refuse a signed file whose revision is lower
-    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key")]
-    pub(crate) min_revision: Option<u64>,
-    /// A private key that opens an encrypted file (X25519, PEM); may be repeated, like the next two
-    #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
-    pub(crate) identity: Vec<PathBuf>,
-    /// A file with a passphrase that opens an encrypted file; a newline at its end is left out; - is standard input
-    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
-    pub(crate) passphrase_file: Vec<PathBuf>,
-    /// A file with a key that opens an encrypted file: 32 bytes, or 64 hex digits; - is standard input
-    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
-    pub(crate) key_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) signers: SignerArgs,
+    #[command(flatten)]
+    pub(crate) unlock: UnlockArgs,
+    /// Whether keys may be given for a file that is not encrypted, because others are
+    #[arg(skip)]
+    pub(crate) may_be_clear: bool,
 }
 
 impl OpenArgs {
@@ -54,15 +41,50 @@ impl OpenArgs {
 
     /// The keys that must have signed, for a signature beside the file; what only a sealed file has is refused.
     pub(crate) fn keys_beside(&self) -> Result<Vec<PublicKey>> {
-        if self.threshold.is_some() || self.min_revision.is_some() {
+        if self.signers.threshold.is_some() || self.signers.min_revision.is_some() {
             let why = "a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
             return Err(Failure::Input(format!("--threshold, --min-revision: {why}")));
         }
-        self.key.iter().map(|path| PublicKey::read(path).map_err(|error| keys::failed(&error))).collect()
+        self.signers
+            .key
+            .iter()
+            .map(|path| PublicKey::read(path).map_err(|error| keys::failed(&error)))
+            .collect()
     }
 
     /// The same, for a file whose signature has been looked at elsewhere.
     pub(crate) fn without_signers(&self) -> Self {
-        Self { key: Vec::new(), threshold: None, min_revision: None, ..self.clone() }
+        Self { signers: SignerArgs::default(), ..self.clone() }
     }
+}
+
+/// Who must have signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct SignerArgs {
+    /// The public key (PEM) of a signer that you trust; may be repeated. Without a good signature of one of these keys the file is refused. In APR2
+    /// files signatures are of Ed25519. For all others FILE.sig or FOLDER/model.sig is verified (OpenSSF Model Signing), of P-256, P-384 or
+    /// P-521: every file that it covers is hashed first
+    #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) key: Vec<PathBuf>,
+    /// How many of the keys must have signed
+    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threshold: Option<u16>,
+    /// Refuse a signed file whose revision is lower
+    #[arg(long, value_name = "N", help_heading = "Sealed files", requires = "key")]
+    pub(crate) min_revision: Option<u64>,
+}
+
+/// What opens an encrypted file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct UnlockArgs {
+    /// A private key that opens an encrypted file (X25519, PEM); may be repeated, like the next two
+    #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) identity: Vec<PathBuf>,
+    /// A file with a passphrase that opens an encrypted file; a newline at its end is left out; - is standard input
+    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) passphrase_file: Vec<PathBuf>,
+    /// A file with a key that opens an encrypted file: 32 bytes, or 64 hex digits; - is standard input
+    #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
+    pub(crate) key_file: Vec<PathBuf>,
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 /// What requests for the files of URLs may do.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct RemoteArgs {
     /// Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none
     #[cfg(feature = "remote")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 /// Who can open what is written, and who signs it.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct SealingArgs {
     /// Somebody who can open OUT, by their public key (X25519, PEM); may be repeated, as the other ways to open it
     #[arg(long, value_name = "KEY.pub", help_heading = "Sealing", value_hint = ValueHint::FilePath)]

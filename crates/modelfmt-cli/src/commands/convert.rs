@@ -9,7 +9,7 @@ use modelfmt::convert::{Compression, Declared, MagChecksum};
 use modelfmt::{ConvertOptions, Format, Model, Overwrite, json};
 
 use super::converted::{Done, convert, notes};
-use crate::args::Convert;
+use crate::args::{Convert, OpenArgs, UnlockArgs};
 use crate::failure::{Failure, Result};
 use crate::formats;
 use crate::progress::Progress;
@@ -38,9 +38,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     let target = target(&args)?;
     let options = options(&args)?;
     if args.seal {
-        // Those were for OUT.
-        args.how.open.passphrase_file = std::mem::take(&mut args.how.sealing.old_passphrase_file);
-        args.how.open.key_file = std::mem::take(&mut args.how.sealing.old_key_file);
+        args.how.open_in();
     }
     let args = &args;
     if args.recursive && streams::is_dash(&args.output) {
@@ -92,9 +90,16 @@ fn open(args: &Convert) -> Result<Model> {
         let why = "is what one file must be, and there are several; convert a pinned one alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
-    let models =
-        args.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &args.how.open));
-    Ok(Model::merged(models.collect::<Result<Vec<_>>>()?)?)
+    // A key opens those that are encrypted; for one file it says that this must be.
+    let is_merged = args.inputs.len() > 1;
+    let open = OpenArgs { may_be_clear: is_merged, ..args.how.open.clone() };
+    let models = args.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &open));
+    let model = Model::merged(models.collect::<Result<Vec<_>>>()?)?;
+    if is_merged && open.unlock != UnlockArgs::default() && !model.is_encrypted() {
+        let why = "a key was given that opens encrypted files, and none of these is encrypted";
+        return Err(Failure::Input(why.to_owned()));
+    }
+    Ok(model)
 }
 
 fn target(args: &Convert) -> Result<Format> {

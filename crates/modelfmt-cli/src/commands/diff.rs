@@ -4,7 +4,7 @@ use std::io::Write;
 
 use modelfmt::{Changed, Diff as Differences, DiffOptions, Printable};
 
-use crate::args::{Diff, OpenArgs};
+use crate::args::{Diff, OpenArgs, UnlockArgs};
 use crate::failure::{Failure, Result, is_reader_gone};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
@@ -14,12 +14,18 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
     let open = |number: usize| OpenArgs {
         pin: args.pin.get(number).copied(),
         remote: args.remote,
-        ..OpenArgs::default()
+        signers: args.signers.clone(),
+        unlock: args.unlock.clone(),
+        may_be_clear: true,
     };
     if args.pin.len() > 2 {
         return Err(Failure::Usage("--pin: one for A and one for B at most".to_owned()));
     }
     let (a, b) = (streams::open(&args.a, &open(0))?, streams::open(&args.b, &open(1))?);
+    if args.unlock != UnlockArgs::default() && !a.is_encrypted() && !b.is_encrypted() {
+        let why = "--identity, --passphrase-file, --key-file: neither of the two is encrypted";
+        return Err(Failure::Input(why.to_owned()));
+    }
     let bar = Progress::new("comparing", a.container().file_size(), quiet);
     let mut options = DiffOptions::default();
     (options.norms, options.tolerance) = (args.norms, args.tolerance);

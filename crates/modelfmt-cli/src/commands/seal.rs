@@ -1,16 +1,55 @@
-//! `modelfmt seal`: a conversion into an encrypted APR2 file.
+//! `modelfmt seal`: a conversion into an encrypted APR2 file, and who can open one.
+
+use std::time::Instant;
 
 use modelfmt::{Format, Target};
 
-use super::convert;
-use crate::args::{Convert, Seal};
+use super::{convert, sign};
+use crate::args::{Convert, ConvertOptionArgs, Seal};
 use crate::failure::{Failure, Result};
+use crate::{secrets, streams};
 
 pub(crate) fn run(args: Seal, quiet: bool) -> Result {
-    let Seal { files: mut inputs, how } = args;
+    if args.rekey {
+        return rekey(args, quiet);
+    }
+    let Seal { files: mut inputs, how, .. } = args;
     let output = inputs.pop().filter(|_| !inputs.is_empty());
     let output =
         output.ok_or_else(|| Failure::Usage("give the model to read, and the file to write".to_owned()))?;
     let to = Some(Target { format: Format::Apr2, version: None });
     convert::run(Convert { inputs, output, to, recursive: false, seal: true, how }, quiet)
+}
+
+/// Writes other slots into a sealed file.
+fn rekey(args: Seal, quiet: bool) -> Result {
+    let begun = Instant::now();
+    let Seal { files, mut how, .. } = args;
+    let [file] = &files[..] else {
+        return Err(Failure::Usage("--rekey: it changes one sealed file; name that alone".to_owned()));
+    };
+    if streams::is_dash(file) {
+        let why = "-: a file is changed where it is, and a stream has no place; name a file";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    if !how.sealing.sign.is_empty() || how.sealing.hide_index {
+        let why =
+            "--sign, --hide-index: --rekey changes only who can open the file; `modelfmt sign` signs it";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let (open, sealing) = (how.open.clone(), how.sealing.clone());
+    if how != (ConvertOptionArgs { open, sealing, ..ConvertOptionArgs::default() }) {
+        let why =
+            "--rekey: it converts nothing, and takes only what says who can open the file, now and before";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let Some(to) = secrets::seal(true, &how)? else {
+        return Ok(()); // sealing without anybody who can open the file has been refused
+    };
+    how.open_in();
+    let changed = modelfmt::seal::rekey(file, &to, &how.open.options()?)?;
+    if !quiet {
+        sign::say_changed(&changed, "rekeyed", begun);
+    }
+    Ok(())
 }

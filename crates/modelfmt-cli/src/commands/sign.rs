@@ -2,31 +2,32 @@
 
 use std::time::Instant;
 
+use modelfmt::edit::EditMethod;
 use modelfmt::keys::PrivateKey;
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions};
+use modelfmt::seal::Resealed;
 use modelfmt::{Format, Overwrite, Printable};
 
-use crate::args::Sign;
+use crate::args::{OpenArgs, Sign, UnlockArgs};
 use crate::failure::{Failure, Result, say};
-use crate::keys;
+use crate::flags::Flags;
 use crate::progress::Progress;
-use crate::streams;
 use crate::units::{count, seconds, size};
+use crate::{keys, secrets, streams};
 
 pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     if streams::is_dash(&args.model) {
         let why = "-: a signature is written beside its file, and standard input has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let keys: Result<Vec<_>> =
-        args.keys.iter().map(|path| PrivateKey::read(path).map_err(|error| keys::failed(&error))).collect();
     match format(args) {
+        Some(Format::Apr2 | Format::Apr2Sharded) => inside(args, quiet),
         Some(format) if format.is_set() => Err(Failure::Input(format!(
             "{}: names other files, which a signature of this one would not cover; sign the folder",
             args.model.display()
         ))),
-        _ => beside(args, &keys?, quiet),
+        _ => beside(args, quiet),
     }
 }
 
@@ -35,10 +36,50 @@ fn format(args: &Sign) -> Option<Format> {
     if args.model.is_dir() { None } else { modelfmt::probe(&args.model).ok()?.format }
 }
 
-/// A signature in a file of its own: OpenSSF Model Signing.
-fn beside(args: &Sign, keys: &[PrivateKey], quiet: bool) -> Result {
+/// A signature in the file itself.
+fn inside(args: &Sign, quiet: bool) -> Result {
     let begun = Instant::now();
-    let [key] = keys else {
+    if args.trust_mtime || args.allow_symlinks || !args.ignore.is_empty() {
+        let why = "--trust-mtime, --allow-symlinks, --ignore: they are for signatures beside files, and this one is inside";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let keys = args.keys.iter().map(|path| secrets::signing_key(path)).collect::<Result<Vec<_>>>()?;
+    let open = OpenArgs { unlock: args.unlock.clone(), ..OpenArgs::default() };
+    let total = std::fs::metadata(&args.model).map_or(0, |file| file.len());
+    let bar = Progress::new("verifying", total, quiet);
+    let options = open.options()?;
+    let signed = bar.run(|work| modelfmt::seal::sign(&args.model, &keys, args.revision, &options, work))?;
+    if !quiet {
+        say_changed(&signed, "signed", begun);
+    }
+    Ok(())
+}
+
+/// The line of a command that changed what stands behind the tensors of a file.
+pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
+    for note in &changed.notes {
+        say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
+    }
+    let path = changed.path.display().to_string();
+    if changed.method == EditMethod::Unchanged {
+        return say(format_args!("{} is {what} so already; nothing was written", Printable(&path)));
+    }
+    let (nbytes, time) = (size(changed.changed_nbytes), seconds(begun.elapsed()));
+    say(format_args!("{what} {}: {nbytes} written in {time}", Printable(&path)));
+}
+
+/// A signature in a file of its own: OpenSSF Model Signing.
+fn beside(args: &Sign, quiet: bool) -> Result {
+    let begun = Instant::now();
+    let UnlockArgs { identity, passphrase_file, key_file } = &args.unlock;
+    let is_for_apr2 = identity.iter().chain(passphrase_file).chain(key_file).count() > 0;
+    if is_for_apr2 || args.revision.is_some() {
+        let why = "--revision, --identity, --passphrase-file, --key-file: they are for APR2 files, and this is none";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let keys: Result<Vec<_>> =
+        args.keys.iter().map(|path| PrivateKey::read(path).map_err(|error| keys::failed(&error))).collect();
+    let [key] = &keys?[..] else {
         let why = "--key: a signature beside a file is by one key; for more, sign copies of their own";
         return Err(Failure::Usage(why.to_owned()));
     };

@@ -41,6 +41,8 @@ use modelfmt_core::write::Overwrite;
 use modelfmt_core::{AnyError, Execution};
 
 pub use crate::formats::change::NewValue;
+#[cfg(feature = "seal")]
+pub(crate) use plan::failed;
 
 use crate::convert::RenameRule;
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::source::FileSource;
-use modelfmt_core::value::Object;
+use modelfmt_core::value::{List, Object, Value};
 
 use super::{Edit, EditMethod, EditOptions, check};
 use crate::choice::Choice;
@@ -31,8 +31,11 @@ impl Edit {
             notes.push("an edit that was interrupted has been undone".to_owned().into());
         }
         let model = Model::open(&path)?;
-        model.expect_tensors()?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
+        if is_sealed(&model) {
+            return Err(not_editable(SEALED.to_owned()));
+        }
+        model.expect_tensors()?;
         let format = model.format();
         if format.is_set() {
             let why = format!(
@@ -83,6 +86,18 @@ impl Edit {
             path,
         })
     }
+}
+
+/// Why a sealed file is not edited.
+const SEALED: &str = "it is signed or encrypted, and what vouches for it covers names and metadata; convert it with other ones into a \
+                      new file, and have that signed or sealed";
+
+/// Whether a file says that it is signed or encrypted inside.
+fn is_sealed(model: &Model) -> bool {
+    let is_apr2 = model.format() == crate::Format::Apr2;
+    let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
+    let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
+    flags.iter().any(|flag| matches!(*flag, "SIGNED" | "ENCRYPTED"))
 }
 
 /// Tensors that go.
@@ -205,7 +220,7 @@ impl Given {
     }
 }
 
-fn failed(path: &Path, fault: EditFault) -> Error {
+pub(crate) fn failed(path: &Path, fault: EditFault) -> Error {
     let path: PathBuf = path.to_owned();
     match fault {
         EditFault::Read(error) => Error::file(path, error),

@@ -17,7 +17,7 @@ pub(super) static APR2: Entry = Entry {
     versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same)),
+    driver: driver!("apr2", on::open, write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -34,7 +34,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     versions: VERSIONS,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
     choices: CHOICES,
-    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::plan_set)),
+    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::plan_set), pin: Some(on::pin)),
 };
 
 pub(super) static APR1: Entry = Entry {
@@ -90,6 +90,8 @@ mod on {
     use apr2::{Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
+    #[cfg(feature = "seal")]
+    use modelfmt_core::source::SharedFiles;
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     #[cfg(feature = "seal")]
     use modelfmt_core::write::{AnyWriteError, SetPart, WrittenPart, no_part};
@@ -100,6 +102,7 @@ mod on {
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
     use crate::formats::set_plan::{self, set_plan};
+    use crate::pin::Pin;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -227,6 +230,22 @@ mod on {
         let index = reader.index();
         let metadata = change.apply(index.metadata().object(), NewValue::to_value)?.map(Metadata::from);
         Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
+    }
+
+    /// The statement of a sealed file or set.
+    pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
+        #[cfg(feature = "seal")]
+        {
+            let of_file = reader_of::<apr2::Reader<BoxSource>>(opened);
+            let of_file = of_file.and_then(|reader| reader.index().seal()).map(|seal| seal.statement());
+            let of_set = || reader_of::<apr2::SetReader<SharedFiles>>(opened)?.index().statement();
+            Ok(of_file.or_else(of_set).map(Pin::Seal))
+        }
+        #[cfg(not(feature = "seal"))]
+        {
+            let _ = opened;
+            Ok(None)
+        }
     }
 
     /// What makes a conversion of a file into its own format alike.

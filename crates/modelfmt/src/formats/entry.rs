@@ -259,8 +259,8 @@ pub(super) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core:
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     let own = modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum);
     #[cfg(feature = "seal")]
-    if let Some(access) = &options.access {
-        return own.with_extension(std::sync::Arc::clone(access));
+    if let Some(access) = options.demanded() {
+        return own.with_extension(access);
     }
     own
 }

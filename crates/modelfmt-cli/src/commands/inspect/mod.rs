@@ -14,9 +14,9 @@ use crate::failure::{Failure, Result};
 use crate::json::EscapedJson;
 use crate::progress::Progress;
 use crate::stop;
-use crate::streams;
 use crate::units::{count, size};
 use crate::width::fits;
+use crate::{beside, streams};
 
 /// Characters of a name or a shape that are printed: the longest makes every row of its table as wide.
 const LONGEST: usize = 200;
@@ -61,7 +61,7 @@ fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
 
 /// `before` is printed before the text.
 fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, before: &str) -> Result {
-    let is_beside = !args.open.key.is_empty() && streams::is_signed_beside(path);
+    let is_beside = !args.open.signers.key.is_empty() && beside::is_signed_beside(path);
     let model = match is_beside {
         false => streams::open(path, &args.open)?,
         true => streams::open(path, &args.open.without_signers())?,
@@ -98,6 +98,10 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     writeln!(out, "{}: {format}{version}, {bytes}", Printable(&path))?;
     if let Some(signature) = &inspection.signature {
         writeln!(out, "{}", signature::line(signature))?;
+    }
+    // Of a set, what is known is of its first file.
+    for line in signature::inside(&inspection.details).iter().filter(|_| !format.is_set()) {
+        writeln!(out, "{line}")?;
     }
     if !args.summary {
         metadata::tree("metadata", &inspection.metadata, out)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use modelfmt::{DetachedSignature, Format, Printable, detached_signature};
+use modelfmt::{DetachedSignature, Format, Printable, Value, detached_signature};
 
 use super::LONGEST;
 use crate::args::Inspect;
@@ -42,4 +42,40 @@ pub(super) fn line(signature: &DetachedSignature) -> String {
         (None, _) => format!("says that it is by {key}; not checked, because no --key was named"),
     };
     format!("signature  {}: {verdict}", Printable(&path))
+}
+
+/// What a sealed file says inside: who has signed, who can open it, and what it can be pinned by.
+pub(super) fn inside(details: &Value) -> Vec<String> {
+    let Some(statement) = details.get("statement").and_then(Value::as_str) else { return Vec::new() };
+    let items = |value: Option<&Value>| -> Vec<Value> {
+        value.and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
+    };
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let key = |value: &Value| text(value, "key_id").unwrap_or_else(|| "of an unknown algorithm".to_owned());
+    let is = |value: &Value, key: &str| value.get(key).and_then(Value::as_bool) == Some(true);
+    let signatures = items(details.get("signatures"));
+    let is_checked = signatures.iter().any(|signature| is(signature, "is_named"));
+    let by = |signature: &Value| match (is(signature, "is_named"), is_checked) {
+        (true, _) => format!("by the key {}, which was named", key(signature)),
+        (false, true) => format!("says that it is by the key {}, which was not named", key(signature)),
+        (false, false) => format!("says that it is by the key {}", key(signature)),
+    };
+    let signed: Vec<String> = signatures.iter().map(by).collect();
+    let covers = if is_checked {
+        "; covers metadata, names, shapes and every value, which is checked when it is read"
+    } else {
+        "; not checked, because no --key was named"
+    };
+    let signed = if signed.is_empty() { "by nobody".to_owned() } else { signed.join("; ") + covers };
+    let mut lines = vec![format!("signature  inside: {signed}"), format!("pin        seal:{statement}")];
+    if let Some(encryption) = details.get("encryption") {
+        let recipient = |recipient: &Value| {
+            let kind = text(recipient, "type").unwrap_or_default();
+            text(recipient, "key_id").map_or(kind.clone(), |id| format!("{kind} {}", Printable(&id).cut(64)))
+        };
+        let recipients: Vec<String> = items(encryption.get("recipients")).iter().map(recipient).collect();
+        let open = if is(encryption, "is_open") { "opened" } else { "not opened, because no key was given" };
+        lines.push(format!("encryption aes-256-gcm for {}; {open}", recipients.join(", ")));
+    }
+    lines
 }
