@@ -8,7 +8,9 @@ use modelfmt::convert::Saving;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::write::TensorSpec;
 use modelfmt::oms::VerifyOptions;
-use modelfmt::{Bytes, Conversion, DType, DiffOptions, Error, Format, Object, TensorInfo, TensorView};
+use modelfmt::{
+    Bytes, Conversion, Converted, DType, DiffOptions, Error, Format, Object, TensorInfo, TensorView,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -61,13 +63,23 @@ pub(crate) fn convert<'py>(
     })?;
     let converted = converted.map_err(|error| raise(py, &error))?;
     progress.finish()?;
+    answer(py, &converted, &place)
+}
+
+/// What became of a conversion.
+pub(crate) fn answer<'py>(
+    py: Python<'py>,
+    converted: &Converted,
+    place: &Place,
+) -> PyResult<Bound<'py, PyDict>> {
+    let result = PyDict::new(py);
     result.set_item("format", converted.format.name())?;
     result.set_item("tensors", converted.tensors)?;
     let files = converted.files.iter().map(|file| (place.written(file.path.as_ref()), file.nbytes));
     result.set_item("files", files.collect::<Vec<_>>())?;
     let notes: Vec<String> = converted.notes.iter().map(|note| note.in_words(&Keywords)).collect();
     result.set_item("notes", notes)?;
-    result.set_item("clipped", converted.clipped)?;
+    result.set_item("clipped", &converted.clipped)?;
     let dropped: Vec<String> = converted.dropped.iter().map(|item| item.in_words(&Keywords)).collect();
     result.set_item("dropped", dropped)?;
     Ok(result)

@@ -7,6 +7,7 @@
 //! errors   errors of the library as exceptions of the package
 //! opening  keywords of opening: pins, keys
 //! remote   models at URLs
+//! sealing  keywords of sealing: who signs, who can open
 //! signed   signatures beside files, and keys
 //! model    an open model
 //! options  keywords as options of the library
@@ -25,6 +26,7 @@ mod opening;
 mod options;
 mod raw;
 mod remote;
+mod sealing;
 mod signed;
 mod work;
 

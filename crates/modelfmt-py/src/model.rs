@@ -142,6 +142,12 @@ impl Model {
         self.model.path().as_os_str().to_owned()
     }
 
+    /// Whether its values are encrypted in its file.
+    #[getter]
+    fn is_encrypted(&self) -> bool {
+        self.model.is_encrypted()
+    }
+
     /// What the file can be pinned by.
     fn pins(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.ask(py, |model| Ok(model.pins()?.iter().map(ToString::to_string).collect()))

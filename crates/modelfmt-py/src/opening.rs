@@ -55,13 +55,7 @@ impl Opening {
             "threshold" => self.threshold = Some(value.extract()?),
             "min_revision" => self.min_revision = Some(value.extract()?),
             "identity" => self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?,
-            "passphrase" => {
-                let text = match value.cast::<PyBytes>() {
-                    Ok(bytes) => bytes.as_bytes().to_vec(),
-                    Err(_) => value.extract::<String>()?.into_bytes(),
-                };
-                self.passphrase = Some(Passphrase::from_bytes(&text).map_err(|error| usage(&error))?);
-            }
+            "passphrase" => self.passphrase = Some(passphrase(value)?),
             "raw_key" => {
                 let bytes: &[u8] = value.extract()?;
                 let bytes = bytes.try_into().map_err(|_| usage(&"a key is 32 bytes"))?;
@@ -113,8 +107,18 @@ impl Opening {
     }
 }
 
+/// A passphrase: text, or its bytes.
+pub(crate) fn passphrase(value: &Bound<'_, PyAny>) -> PyResult<Passphrase> {
+    let text = match value.cast::<PyBytes>() {
+        Ok(bytes) => bytes.as_bytes().to_vec(),
+        Err(_) => value.extract::<String>()?.into_bytes(),
+    };
+    Passphrase::from_bytes(&text)
+        .map_err(|error| refuse(value.py(), "usage", &format!("passphrase: {error}")))
+}
+
 /// One value, or those of a list.
-fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+pub(crate) fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let is_one = value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok();
     if is_one { Ok(vec![value.clone()]) } else { value.try_iter()?.collect() }
 }

@@ -1,6 +1,6 @@
 //! Keywords as options of the library.
 
-use modelfmt::convert::{Compression, Declared, MagChecksum};
+use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule};
 use modelfmt::{ConvertOptions, Object, Overwrite, Target, json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -30,6 +30,12 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
         "dequantize" => options.dequantize = rules(value, &usage)?,
         "quantize" => options.quantize = rules(value, &usage)?,
         "scales" => options.scales = rules(value, &usage)?,
+        "rename" => options.rename = renames(value, &usage)?,
+        "dedupe" => options.dedupe = value.extract()?,
+        "stringify" => options.stringify = value.extract()?,
+        "allow_extended_types" => options.allow_extended_types = value.extract()?,
+        "reserve" => options.reserve = Some(value.extract()?),
+        "outboard" => options.outboard = value.extract()?,
         "allow_ties" => options.allow_ties = value.extract()?,
         "verify" => options.no_verify = !value.extract::<bool>()?,
         "lossy" => options.lossy = value.extract()?,
@@ -50,6 +56,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
         "compress" => options.compress = Some(compression(&value.extract::<String>()?, &usage)?),
         "align" => options.align = Some(value.extract()?),
         "checksum" => options.checksum = Some(checksum(&value.extract::<String>()?, &usage)?),
+        "seal" => options.seal = Some(crate::sealing::seal(value.cast::<PyDict>()?)?),
         "overwrite" if value.extract()? => options.overwrite = Overwrite::Replace,
         "overwrite" => options.overwrite = Overwrite::Refuse,
         other => return Err(PyTypeError::new_err(format!("there is no option {other:?}"))),
@@ -73,6 +80,14 @@ pub(crate) fn object(value: &Bound<'_, PyAny>) -> PyResult<Object> {
     let text: String = value.extract()?;
     json::parse_object(text.as_bytes())
         .map_err(|error| PyValueError::new_err(format!("metadata has to be a JSON object: {error}")))
+}
+
+fn renames(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<RenameRule>> {
+    let given: Vec<(String, String)> = value.extract()?;
+    given
+        .into_iter()
+        .map(|(old, new)| RenameRule::new(old, new).map_err(|why| usage(why.to_owned())))
+        .collect()
 }
 
 fn declared(value: &Bound<'_, PyAny>, usage: Usage<'_>) -> PyResult<Vec<Declared>> {

@@ -126,9 +126,7 @@ impl Place {
             let text = "it is a file of the input, which no output replaces; choose another name";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        let refused = |error: RemoteError| failed(io::Error::other(error.fault().clone()));
-        let files = NewObjects::new(store.inner().clone(), at, overwrite).map_err(refused)?;
-        let files = files.expecting(conversion.nbytes());
+        let files = new_objects(at, store, overwrite)?.expecting(conversion.nbytes());
         let name = files.file_name().to_owned();
         let named = |error| named(at, error);
         if conversion.target().is_set() {
@@ -151,6 +149,14 @@ impl Place {
             Self::Url { at, .. } => at.sibling(&file.to_string_lossy()).to_string(),
         }
     }
+}
+
+/// New objects beside a URL.
+pub(crate) fn new_objects(at: &Location, store: &Store, overwrite: Overwrite) -> Result<NewObjects, Error> {
+    NewObjects::new(store.inner().clone(), at, overwrite).map_err(|error| {
+        let source = io::Error::other(error.fault().clone());
+        Error::Write { path: at.to_string().into(), source }
+    })
 }
 
 fn opened(at: &Location, store: &Store, pin: Option<Pin>) -> Result<modelfmt_remote::blocking::File, Error> {
@@ -188,7 +194,7 @@ fn opening(at: &Location, fault: &Fault) -> Error {
 }
 
 /// An error whose file is named as a URL, once.
-fn named(at: &Location, error: Error) -> Error {
+pub(crate) fn named(at: &Location, error: Error) -> Error {
     let url = |path: &Path| match path.to_str() {
         Some(name) if !Location::is_url(name) => at.sibling(name).to_string().into(),
         _ => path.to_owned(),

@@ -60,3 +60,17 @@ def test_options_of_diff(tmp_path):
     assert not modelfmt.diff(a, b, tolerance=1e-5, ignore_metadata=True)["same"]
     with pytest.raises(modelfmt.UsageError, match="tolerance"):
         modelfmt.diff(a, b, tolerance=-1)
+
+
+def test_options_of_convert(tmp_path, saved):
+    path = tmp_path / "m.aero"
+    modelfmt.convert(saved, path, rename={"b.*": "c.*"}, exclude="mask", reserve=1000, dedupe=True, outboard=True)
+    assert "c.ids" in modelfmt.open(path) and path.with_name("m.aero.obao4").exists()
+    assert len(modelfmt.open(path, verify=True)) == 5
+    modelfmt.save({"w": np.ones(2)}, tmp_path / "n.aero", metadata={"n": 3, "model_name": "m", "architecture": "a"})
+    with pytest.raises(modelfmt.UnsupportedError):
+        modelfmt.convert(tmp_path / "n.aero", tmp_path / "n.safetensors")
+    modelfmt.convert(tmp_path / "n.aero", tmp_path / "n.safetensors", stringify=True)
+    assert modelfmt.open(tmp_path / "n.safetensors").metadata["n"] == "3"
+    with pytest.raises(modelfmt.UsageError, match="rename"):
+        modelfmt.convert(saved, tmp_path / "x.aero", rename={"a": "b*"})

@@ -149,3 +149,44 @@ def test_pins_of_local_files(tmp_path, arrays):
     with pytest.raises(modelfmt.ModelfmtError):
         modelfmt.open(path, pin="b3:" + "0" * 64)
     assert again.pins == [pin]
+
+
+def test_a_model_is_sealed_and_unsealed(tmp_path, saved, arrays):
+    path, carol = tmp_path / "m.apr", public("x25519", "carol")
+    own = {name: array for name, array in arrays.items() if name in ("a", "b.weight", "b.ids")}
+    modelfmt.save(own, saved)
+    modelfmt.seal(saved, path, recipients=carol, passphrase="open sesame", sign=private("sign", "alice"), revision=7)
+    alice = public("sign", "alice")
+    for given in ({"identity": private("x25519", "carol")}, {"passphrase": "open sesame"}):
+        model = modelfmt.open(path, keys=alice, min_revision=7, **given)
+        assert model.is_encrypted
+        np.testing.assert_array_equal(model["a"], own["a"])
+        modelfmt.unseal(path, tmp_path / "clear.safetensors", overwrite=True, **given)
+        np.testing.assert_array_equal(modelfmt.open(tmp_path / "clear.safetensors")["b.ids"], own["b.ids"])
+    assert own["a"].tobytes() not in path.read_bytes()
+    with pytest.raises(modelfmt.FormatError):
+        modelfmt.open(path, keys=alice, min_revision=8, passphrase="open sesame")
+    again = tmp_path / "again.apr"
+    modelfmt.seal(modelfmt.open(path, passphrase="open sesame"), again, raw_key=b"k" * 32, key_id="kms/7", hide_index=True)
+    assert b"b.weight" in path.read_bytes() and b"b.weight" not in again.read_bytes()
+    assert modelfmt.load(again, raw_key=b"k" * 32).keys() == own.keys()
+    with pytest.raises(modelfmt.UsageError, match="not encrypted"):
+        modelfmt.unseal(saved, tmp_path / "x.safetensors")
+    with pytest.raises(modelfmt.UsageError, match="nobody"):
+        modelfmt.seal(saved, tmp_path / "x.apr")
+    with pytest.raises(modelfmt.UsageError, match="X25519"):
+        modelfmt.seal(saved, tmp_path / "x.apr", recipients=alice)
+    with pytest.raises(modelfmt.UsageError, match="Ed25519"):
+        modelfmt.convert(saved, tmp_path / "x.apr", sign=private("x25519", "carol"))
+    with pytest.raises(modelfmt.ModelfmtError, match="sign"):
+        modelfmt.convert(saved, tmp_path / "x.aero", sign=private("sign", "alice"))
+    assert not (tmp_path / "x.apr").exists()
+    assert "open sesame" not in repr(modelfmt.Seal(passphrase="open sesame"))
+
+
+def test_a_conversion_signs(tmp_path, saved):
+    path = tmp_path / "m.apr"
+    modelfmt.convert(saved, path, sign=[private("sign", "alice"), private("sign", "bob")], include=["a", "b.*"])
+    keys = [public("sign", "alice"), public("sign", "bob")]
+    model = modelfmt.open(path, keys=keys, threshold=2)
+    assert list(model) and not model.is_encrypted

@@ -25,6 +25,8 @@ from ._load import load
 from ._model import Model, TensorInfo, open
 from ._modelfmt import __version__
 from ._opening import Opening
+from ._seal import seal, unseal
+from ._sealing import Seal
 from ._tensor import Tensor
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Model",
     "ModelfmtError",
     "Opening",
+    "Seal",
     "Signed",
     "Tensor",
     "TensorInfo",
@@ -54,8 +57,10 @@ __all__ = [
     "load",
     "open",
     "save",
+    "seal",
     "show",
     "sign",
     "stats",
+    "unseal",
     "verify",
 ]

@@ -14,8 +14,9 @@ from typing import IO, Any, Unpack, cast
 from . import _given, _modelfmt, _opening
 from ._errors import usage
 from ._model import Level, Model, opened
-from ._opening import Content, Opening, Path
+from ._opening import Content, Key, Opening, Path
 from ._progress import Progress, callback
+from ._sealing import Seal, sealing
 
 Rules = str | Mapping[str, str] | Sequence[str]
 
@@ -50,8 +51,11 @@ def convert(
     scales: Mapping[str, str] | None = None,
     include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
     allow_ties: bool = False,
+    dedupe: bool = False,
     lossy: bool = False,
+    stringify: bool = False,
     metadata: Mapping[str, Any] | None = None,
     model_name: str | None = None,
     architecture: str | None = None,
@@ -67,6 +71,12 @@ def convert(
     compress: str | None = None,
     align: int | None = None,
     checksum: str | None = None,
+    allow_extended_types: bool = False,
+    reserve: int | None = None,
+    outboard: bool = False,
+    sign: Key | Sequence[Key] | None = None,
+    revision: int | None = None,
+    seal: Seal | None = None,
     verify: bool = True,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -80,33 +90,55 @@ def convert(
     The format is that of ``path``'s ending, or ``format``, which may name a version: ``"mag@0.3"``. What does not fit raises an
     :class:`UnsupportedError` whose ``remedies`` are keywords of this function.
 
-    ``cast``, ``dequantize`` and ``quantize`` take a type for all tensors, or a mapping of patterns to types:
+    ``rename`` maps old names of tensors to new ones; ``*`` stands for any text. ``cast``, ``dequantize`` and ``quantize`` take a type for all tensors, or a mapping of patterns to types:
     ``cast={"*.weight": "f16"}``. Values are checked by what their own file says of them, unless ``verify`` is false.
+
+    An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest, and
+    encrypted for those whom ``seal`` names.
     """
-    given = {
-        "widen": widen,
-        "cast": _rules(cast),
-        "dequantize": _rules(dequantize),
-        "quantize": _rules(quantize),
-        "scales": [f"{weight}={scale}" for weight, scale in (scales or {}).items()],
-        "include": _list(include),
-        "exclude": _list(exclude),
-        "allow_ties": allow_ties,
-        "lossy": lossy,
-        "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in (declare or {}).items()],
-        "metadata": None if metadata is None else dumps(metadata),
-        "verify": verify,
-        **_layout(locals()),
-    }
+    given = conversion(locals())
     model = opened(source, opening, verify=verify)
     told = callback(progress, "converting")
-    name = _format(format, path)
-    requests = {key: value for key, value in _opening.given(opening).items() if key.startswith("allow_")}
+    name = format_of(format, path)
+    requests = _opening.requests(opening)
     done = _modelfmt.convert(model.native(), path, name, given, requests, dry_run, threads, told)
     if dry_run:
         return Converted(done["format"], len(model), [], [], [], [], done["nbytes"])
     return Converted(**done)
 
+
+def conversion(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a conversion, of all that were given, as the library takes them."""
+
+    def of(name: str, empty: Any) -> Any:
+        value = given.get(name)
+        return empty if value is None else value
+
+    metadata = given.get("metadata")
+    return {
+        **{name: given.get(name) for name in _PLAIN},
+        **{name: _rules(of(name, ())) for name in ("cast", "dequantize", "quantize")},
+        **{name: _list(of(name, ())) for name in ("include", "exclude")},
+        "scales": [f"{weight}={scale}" for weight, scale in of("scales", {}).items()],
+        "rename": list(of("rename", {}).items()),
+        "declare": [(name, dtype, list(shape)) for name, (dtype, shape) in of("declare", {}).items()],
+        "metadata": None if metadata is None else dumps(metadata),
+        "seal": sealing(given.get("seal"), given.get("sign"), given.get("revision")),
+        **_layout(given),
+    }
+
+
+_PLAIN = (
+    "widen",
+    "allow_ties",
+    "dedupe",
+    "lossy",
+    "stringify",
+    "allow_extended_types",
+    "reserve",
+    "outboard",
+    "verify",
+)
 
 _LAYOUT = (
     "model_name",
@@ -128,8 +160,8 @@ _LAYOUT = (
 def _layout(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the file that is written, of all that were given."""
     return {
-        **{name: given[name] for name in _LAYOUT},
-        "sizevars": list((given["sizevars"] or {}).items()),
+        **{name: given.get(name) for name in _LAYOUT},
+        "sizevars": list((given.get("sizevars") or {}).items()),
     }
 
 
@@ -173,7 +205,7 @@ def save(
         _save_to_object(tensors, path, format, text, given, threads, told)
         return
     path = os.fspath(path)
-    name = _format(format, path)
+    name = format_of(format, path)
     pairs: Any
     if isinstance(tensors, Model):
         pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
@@ -283,7 +315,7 @@ def formats() -> dict[str, str | None]:
     return {name: ending for name, ending, is_written in _modelfmt.formats() if is_written}
 
 
-def _format(format: str | None, path: Path) -> str:
+def format_of(format: str | None, path: Path) -> str:
     if format is not None:
         return format
     path = os.fspath(path)

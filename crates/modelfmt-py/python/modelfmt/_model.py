@@ -127,6 +127,11 @@ class Model(Mapping[str, Array]):
         return self._native.path
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether the values are encrypted in the file."""
+        return self.native().is_encrypted
+
+    @property
     def pins(self) -> list[str]:
         """What the file can be pinned by (``pin=``), as far as that is known without reading values."""
         return self.native().pins()

@@ -50,6 +50,11 @@ def given(opening: Opening) -> dict[str, Any]:
     return {name: value for name, value in opening.items() if value is not None and value is not False}
 
 
+def requests(opening: Opening) -> dict[str, Any]:
+    """The keywords that are about requests, which count for what is written too."""
+    return {name: value for name, value in given(opening).items() if name.startswith("allow_")}
+
+
 def picklable(opening: Opening) -> Opening:
     """The keywords, unless they are secrets and not paths to them."""
     for name in _SECRETS:

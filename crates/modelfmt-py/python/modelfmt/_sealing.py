@@ -1,0 +1,39 @@
+"""Who can open a file that is written, and who signs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._errors import usage
+from ._opening import Key
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Who can open an encrypted APR2 file. Each way that is given opens it by itself."""
+
+    #: The public keys of people who can open it (X25519).
+    recipients: Key | Sequence[Key] = ()
+    #: A passphrase that opens it.
+    passphrase: str | bytes | None = field(default=None, repr=False)
+    #: A key of 32 bytes that opens it, and what the file shows of it, such as its name in a key service.
+    raw_key: bytes | None = field(default=None, repr=False)
+    key_id: str | None = None
+    #: Encrypt names, shapes and metadata too. The number of tensors and their sizes stay visible.
+    hide_index: bool = False
+
+
+def sealing(seal: Seal | None, sign: Key | Sequence[Key] | None, revision: int | None) -> dict[str, Any] | None:
+    """The same, for the library."""
+    if revision is not None and sign is None:
+        raise usage("revision is what a signer vouches for: give sign= too")
+    given: dict[str, Any] = {"sign": sign, "revision": revision}
+    if seal is not None:
+        if not seal.recipients and seal.passphrase is None and seal.raw_key is None:
+            raise usage("nobody could open the file: give recipients=, passphrase= or raw_key=")
+        if seal.key_id is not None and seal.raw_key is None:
+            raise usage("key_id is shown of a raw_key: give that too")
+        given |= {name: getattr(seal, name) for name in seal.__dataclass_fields__}
+    return given if seal is not None or sign is not None else None
