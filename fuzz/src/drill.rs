@@ -257,6 +257,11 @@ fn values<'a>(
     Ok(Values(whole))
 }
 
+/// A table of pages that was changed is looked at for parts of a tensor, not for the whole.
+fn is_of_pages(error: &str) -> bool {
+    error.contains("SealPages")
+}
+
 /// Reading in pieces of odd lengths gives the same bytes, and fails only if reading the whole does.
 fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, whole: Result<&[u8], &String>) {
     let read = |offset: u64, len: usize| -> Result<Vec<u8>, AnyError> {
@@ -274,7 +279,10 @@ fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, who
     for range in
         [0..third, third..whole.len(), whole.len() / 2..whole.len() / 2 + third / 2, whole.len()..whole.len()]
     {
-        let part = read(range.start as u64, range.len()).expect("a part of what was read");
+        let part = match read(range.start as u64, range.len()) {
+            Err(error) if is_of_pages(&error.to_string()) => continue,
+            part => part.expect("a part of what was read"),
+        };
         assert!(part == whole[range.clone()], "{range:?} of {info:?}");
     }
 }
@@ -295,6 +303,9 @@ fn both_statistics(container: &dyn Container, number: usize, info: TensorInfo<'_
     let of_ranges = stats(info.dtype, info.elements(), |first, out| {
         container.read_into(number, first / elements * nbytes, out)
     });
+    if of_ranges.as_ref().is_err_and(|error| is_of_pages(&error.to_string())) {
+        return;
+    }
     // NaN is not equal to itself, but its text is.
     assert_eq!(format!("{of_bytes:?}"), format!("{:?}", of_ranges.map_err(|e| e.to_string())), "{info:?}");
 }

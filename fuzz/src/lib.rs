@@ -15,6 +15,7 @@ mod quant;
 mod readers;
 mod roundtrips;
 mod samples;
+mod seals;
 mod sets;
 mod values;
 mod writers;
@@ -47,6 +48,7 @@ pub mod targets {
         aero as aero_roundtrip, apr as apr_roundtrip, apr2 as apr2_roundtrip, gguf as gguf_roundtrip,
         mag as mag_roundtrip, oinf as oinf_roundtrip, safetensors as safetensors_roundtrip,
     };
+    pub use super::seals::{section as seal_section, segments as seal_segments, slots as seal_slots};
     pub use super::sets::{aeroset_index, apr2_manifest, gguf_split, safetensors_index};
     pub use super::values::{list as value_list, text as user_text};
 }
@@ -88,6 +90,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("safetensors_mutate", targets::safetensors_mutate),
     ("safetensors_parse", targets::safetensors_parse),
     ("safetensors_roundtrip", targets::safetensors_roundtrip),
+    ("seal_section", targets::seal_section),
+    ("seal_segments", targets::seal_segments),
+    ("seal_slots", targets::seal_slots),
     ("user_text", targets::user_text),
     ("value_list", targets::value_list),
 ];

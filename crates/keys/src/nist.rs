@@ -31,7 +31,7 @@ macro_rules! curve {
 
             pub(crate) fn unwrap(wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
                 let key = SecretKey::from_sec1_der(wrapped).map_err(|_| MALFORMED)?;
-                Ok(Zeroizing::new(key.to_bytes().to_vec()))
+                Ok(Zeroizing::new(Zeroizing::new(key.to_bytes()).to_vec()))
             }
 
             pub(crate) fn sign(secret: &[u8], message: &[u8]) -> Result<Vec<u8>> {

@@ -50,7 +50,8 @@ impl Bundle {
         }
         let parsed: Parsed = members(bytes)?;
         known("the bundle's type", parsed.media_type, MEDIA_TYPE)?;
-        let material = parsed.material.unwrap_or_default();
+        let material =
+            parsed.material.ok_or_else(|| Fault::Json("there is no verificationMaterial".to_owned()))?;
         if material.has_certificate {
             return Err(Fault::Certificate);
         }

@@ -212,8 +212,10 @@ impl SealOptions {
     /// Fresh keys for a file that is about to be written: none is ever used for a second one.
     pub(crate) fn fresh_keys(&self) -> Result<FileKeys, SealFault> {
         let uuid = self.random.array()?;
-        let file_key: Secret =
-            zeroize::Zeroizing::new(if self.encrypts() { self.random.array()? } else { [0; 32] });
+        let mut file_key = Secret::new([0; 32]); // filled in place: a copy would not be wiped
+        if self.encrypts() {
+            self.random.fill(&mut *file_key)?;
+        }
         Ok(FileKeys::new(file_key, uuid))
     }
 }
