@@ -46,6 +46,7 @@ fn run(command: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
         .current_dir(folder);
     if let Some(bucket) = bucket {
         shell.env("AWS_ENDPOINT_URL", bucket.endpoint()).env("AWS_SKIP_SIGNATURE", "true");
+        shell.env("XDG_CACHE_HOME", folder.join(".cache")); // not the cache of the user who runs the tests
     }
     let output = shell.output().unwrap();
     steady(&String::from_utf8(output.stdout).unwrap())
