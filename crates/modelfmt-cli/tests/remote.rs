@@ -18,7 +18,12 @@ use server::{Reply, Server};
 
 /// A server with the golden files, by their paths; other names are not found.
 fn golden() -> Server {
-    let testdata = common::testdata("").display().to_string();
+    files_of(&common::testdata(""))
+}
+
+/// A server with the files of a folder.
+fn files_of(folder: &std::path::Path) -> Server {
+    let testdata = folder.display().to_string();
     Server::start(move |request| {
         let path = request
             .target
@@ -82,6 +87,30 @@ fn what_is_read_from_a_url_is_what_is_in_the_file() {
             assert_eq!(one, other, "{url}");
             let verified = run(&server, &["verify", "--json", &url]).json();
             assert_eq!((&verified["ok"], &verified["path"]), (&true.into(), &url.into()));
+        }
+    }
+}
+
+#[test]
+fn any_file_of_a_split_stands_for_it_at_a_url_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = common::testdata("safetensors/dtypes.safetensors");
+    let first = folder.path().join("m.gguf");
+    let [local, first] = [&local, &first].map(|path| path.to_str().unwrap());
+    let include = ["--include", "f32.x", "--include", "f16.x", "--include", "bf16.x"];
+    let args = [&["convert", local, first, "--shard-size", "300"][..], &include].concat();
+    common::modelfmt(args).ok();
+    let names = || std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names().map(|name| name.into_string().unwrap()).collect();
+    assert!(names.len() > 1, "{names:?}");
+    let server = files_of(folder.path());
+    for name in names {
+        let path = folder.path().join(&name).display().to_string();
+        for url in [format!("http://127.0.0.1:{}/{name}", server.port), format!("s3://bucket/{name}")] {
+            let [one, other] = [&path, &url].map(|file| run(&server, &["show", file]).ok());
+            assert_eq!(one, other, "{url}");
+            let verified = run(&server, &["verify", "--json", &url]).json();
+            assert_eq!(verified["ok"], true, "{url}");
         }
     }
 }
@@ -200,6 +229,89 @@ fn a_model_is_converted_into_a_bucket_and_read_from_there() {
         let refused = convert(&[], out);
         assert!(refused.status == status && refused.stderr.contains(says), "{out}: {}", refused.stderr);
     }
+    let dry = convert(&["--dry-run"], "s3://models/dry.aero").ok();
+    assert!(dry.starts_with("would write s3://models/dry.aero: 3 tensors"), "{dry}");
+    let dry = convert(&["--dry-run", "--shard-size", "64"], "s3://models/dry.aeroset.json").ok();
+    assert!(dry.contains("would write s3://models/dry.aeroset.json with dry."), "{dry}");
+    assert!(s3.keys("models").iter().all(|key| !key.starts_with("dry")));
+    for (extra, out) in [(&[][..], out), (&["--shard-size", "64"][..], set)] {
+        let refused = convert(&[&["--dry-run"], extra].concat(), out);
+        assert!(refused.status == 1 && refused.stderr.contains("exists"), "{out}: {}", refused.stderr);
+    }
     let same = with_bucket(&s3, &["convert", out, out, "--force"]);
     assert!(same.status == 1 && same.stderr.contains("file of the input"), "{}", same.stderr);
+}
+
+#[test]
+fn what_a_set_in_a_bucket_leaves_behind_is_removed() {
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("bucket");
+    let local = common::testdata("safetensors/dtypes.safetensors");
+    let set = "s3://bucket/x/m.safetensors.index.json";
+    let convert = |size: &str| {
+        let args = ["convert", local.to_str().unwrap(), set, "--force", "--shard-size", size];
+        let run = with_bucket(&s3, &args);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        run.stderr
+    };
+    s3.put("bucket", "x/m-notes.txt", b"mine");
+    s3.put("bucket", "x/m-00001-of-00099.safetensors", b"named by no index");
+    convert("64");
+    let many = s3.keys("bucket").len();
+    let notes = convert("1MiB");
+    assert!(
+        notes.contains("is removed: it belonged to what \"m.safetensors.index.json\" was before"),
+        "{notes}"
+    );
+    let kept = [
+        "x/m-00001-of-00001.safetensors",
+        "x/m-00001-of-00099.safetensors",
+        "x/m-notes.txt",
+        "x/m.safetensors.index.json",
+    ];
+    assert!(many > kept.len() + 2);
+    assert_eq!(s3.keys("bucket"), kept);
+    with_bucket(&s3, &["diff", local.to_str().unwrap(), set]).ok();
+}
+
+/// A signal in the middle of an upload.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_conversion_into_a_bucket_that_is_stopped_leaves_nothing() {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+    const LEN: u64 = 64 << 30;
+    let s3 = testkit::servers::S3::start();
+    s3.make_bucket("bucket");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.safetensors");
+    let header = format!(r#"{{"t":{{"dtype":"I8","shape":[{LEN}],"data_offsets":[0,{LEN}]}}}}"#);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes.len() as u64 + LEN).unwrap();
+    for (out, signal, status) in
+        [("s3://bucket/m.gguf", "INT", 130), ("s3://bucket/m.safetensors", "TERM", 143)]
+    {
+        let mut command = Command::new(program());
+        command.envs(s3.environment()).env("XDG_CACHE_HOME", folder.path());
+        command.args(["convert", path.to_str().unwrap(), out]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while s3.unfinished_uploads("bucket").is_empty() {
+            let has_ended = child.try_wait().unwrap().is_some();
+            assert!(!has_ended && begun.elapsed() < Duration::from_secs(30), "nothing is sent");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let asked = Instant::now();
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(
+            (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
+            (Some(status), String::new())
+        );
+        assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+        assert!(s3.unfinished_uploads("bucket").is_empty() && s3.keys("bucket").is_empty(), "{out}");
+    }
 }

@@ -15,6 +15,7 @@ use crate::crypto::Crypto;
 use crate::error::Fault;
 use crate::guard::Guard;
 use crate::options::{Environment, Options};
+use crate::profile;
 use crate::url::Service;
 
 /// A bucket that takes objects in parts.
@@ -31,8 +32,11 @@ pub(crate) fn store(
 ) -> Result<Arc<dyn Writable>, Fault> {
     let guard = Guard::new(None, true).with_metadata(options.instance_credentials);
     let common = Common { connector: Connector(Client::new(guard, options)), retry: retry(options, retries) };
-    check_credentials(service, options)?;
-    let environment = &options.environment;
+    let environment = &match service {
+        Service::S3 => profile::completed(&options.environment)?,
+        Service::Gs | Service::Az => options.environment.clone(),
+    };
+    check_credentials(service, environment, options.instance_credentials)?;
     let store = match service {
         Service::S3 => common.s3(bucket, environment),
         Service::Gs => common.gs(bucket, environment),
@@ -124,15 +128,14 @@ fn settings(error: &object_store::Error) -> Box<str> {
 }
 
 /// Whether there are credentials, or the wish to do without, so that the metadata address is asked only where an option says so.
-fn check_credentials(service: Service, options: &Options) -> Result<(), Fault> {
-    let environment = &options.environment;
+fn check_credentials(service: Service, environment: &Environment, asks_instance: bool) -> Result<(), Fault> {
     let any = |names: &[&str]| names.iter().any(|name| environment.var(name).is_some());
     let (skips, is_found, help) = match service {
         Service::S3 => (
             "AWS_SKIP_SIGNATURE",
             (any(&["AWS_ACCESS_KEY_ID"]) && any(&["AWS_SECRET_ACCESS_KEY"]))
                 || any(&["AWS_WEB_IDENTITY_TOKEN_FILE"]),
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket, or allow those of \
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket, or allow those of \
              this machine (--allow-instance-credentials)",
         ),
         Service::Gs => (
@@ -162,7 +165,7 @@ fn check_credentials(service: Service, options: &Options) -> Result<(), Fault> {
              those of this machine (--allow-instance-credentials)",
         ),
     };
-    if is_found || options.instance_credentials || environment.is_set(skips) {
+    if is_found || asks_instance || environment.is_set(skips) {
         return Ok(());
     }
     Err(Fault::NoCredentials { service: name(service), help })

@@ -29,6 +29,7 @@ mod guard;
 mod object;
 mod options;
 mod pace;
+mod profile;
 mod resolve;
 mod store;
 mod tls;

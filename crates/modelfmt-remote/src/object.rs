@@ -67,6 +67,7 @@ impl Object {
         {
             let front = front_of(&pages, u64::from(store.options().front).min(version.size));
             let was_asked = cached.asks();
+            store.note_commit(&place, &way);
             let cached = Some((cached.clone(), pages));
             return Ok(Self { place, store, way, version, front, tail: None, cached, was_asked });
         }
@@ -79,6 +80,7 @@ impl Object {
             first.await.map(|(version, _, front)| (version, front, None))
         };
         let (version, front, tail) = opened.map_err(|fault| Error::new(&place, fault))?;
+        store.note_commit(&place, &way);
         // An end of another state is no end of this file.
         let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
         let tail = tail.map(|(_, start, bytes)| (start, bytes));

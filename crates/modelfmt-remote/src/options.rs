@@ -156,6 +156,14 @@ impl Environment {
         Self(Arc::new(all.collect()))
     }
 
+    /// The same, with another variable, or another value of it.
+    #[must_use]
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut all = BTreeMap::clone(&self.0);
+        all.insert(name.to_owned(), value.to_owned());
+        Self(Arc::new(all))
+    }
+
     /// The value of a variable, unless it is empty.
     #[must_use]
     pub fn var(&self, name: &str) -> Option<&str> {

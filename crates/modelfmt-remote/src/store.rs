@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::error::{Error, Fault, Result};
 use crate::guard::Guard;
 use crate::options::Options;
-use crate::url::{Bucket, Location, Service, origin};
+use crate::url::{Bucket, Hf, Location, Service, origin};
 use crate::way::{PIECE, Way};
 use crate::web::Web;
 
@@ -52,6 +52,8 @@ struct Inner {
     /// Counts KiB.
     bytes: Semaphore,
     traffic: (AtomicU64, AtomicU64),
+    /// The commits that revisions of repositories were when they were asked for first.
+    commits: Mutex<BTreeMap<(String, String), String>>,
 }
 
 /// What was asked for, and what came.
@@ -75,10 +77,17 @@ impl Store {
     pub fn new(options: Options) -> Self {
         let requests = Semaphore::new(usize::from(options.requests));
         let bytes = Semaphore::new(kib(u64::from(options.in_flight)));
-        let (buckets, servers) = (Mutex::default(), Mutex::default());
+        let (buckets, servers, commits) = (Mutex::default(), Mutex::default(), Mutex::default());
         let cache = if options.revalidates { CacheUse::IfSame } else { CacheUse::Trusting };
-        let shared =
-            Arc::new(Inner { options, buckets, servers, requests, bytes, traffic: Default::default() });
+        let shared = Arc::new(Inner {
+            options,
+            buckets,
+            servers,
+            requests,
+            bytes,
+            traffic: Default::default(),
+            commits,
+        });
         Self { shared, cache }
     }
 
@@ -124,13 +133,14 @@ impl Store {
                 let store = self.bucket(at, 0).map_err(|error| error.fault().clone())?;
                 Ok(Way::Bucket(BucketObject::new(store, &at.key)?))
             }
-            Location::Web(url) => Ok(Way::Web(Web::new(self.server(url), url.clone(), None))),
+            Location::Web(url) => Ok(Way::Web(Box::new(Web::new(self.server(url), url.clone(), None)))),
             Location::Hf(at) => {
                 let environment = &self.options().environment;
                 let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
                 let refused = |why: &str| Fault::Settings { service: "Hugging Face", why: why.into() };
                 let endpoint =
                     endpoint.parse().ok().filter(|url: &Url| url.has_host() && !url.cannot_be_a_base());
+                let at = Hf { revision: self.commit_of(at), ..at.clone() };
                 let url = at.at(&endpoint.ok_or_else(|| refused("HF_ENDPOINT is no URL"))?);
                 let token = match environment.var("HF_TOKEN") {
                     Some(token) => {
@@ -142,9 +152,27 @@ impl Store {
                     }
                     None => None,
                 };
-                Ok(Way::Web(Web::new(self.server(&url), url, token)))
+                Ok(Way::Web(Box::new(Web::new(self.server(&url), url, token))))
             }
             Location::File(_) => Err(Fault::Local),
+        }
+    }
+
+    /// The commit that a revision is, if it was asked for before: a branch may move while the files of a set are opened.
+    fn commit_of(&self, at: &Hf) -> String {
+        let commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        let commit = commits.get(&(at.repository.clone(), at.revision.clone()));
+        commit.unwrap_or(&at.revision).clone()
+    }
+
+    /// Notes which commit a revision turned out to be.
+    pub(crate) fn note_commit(&self, place: &Location, way: &Way) {
+        if let (Location::Hf(at), Way::Web(web)) = (place, way)
+            && let Some(commit) = web.commit()
+        {
+            let mut commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (at.repository.clone(), at.revision.clone());
+            commits.entry(key).or_insert_with(|| commit.to_owned());
         }
     }
 

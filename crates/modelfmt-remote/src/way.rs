@@ -11,7 +11,7 @@ pub(crate) const PIECE: u64 = 8 << 20;
 /// How a file is asked for.
 #[derive(Debug)]
 pub(crate) enum Way {
-    Web(Web),
+    Web(Box<Web>),
     Bucket(BucketObject),
 }
 

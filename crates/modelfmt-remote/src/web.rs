@@ -1,7 +1,7 @@
 //! A file of a web server, by requests for ranges. Redirects are followed here, with what each may be told.
 
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -38,6 +38,8 @@ pub(crate) struct Web {
     token: Option<HeaderValue>,
     /// Where redirects led: later requests begin there, until that is refused.
     led: Mutex<Option<Url>>,
+    /// What the server of that URL says the revision is that it names.
+    commit: OnceLock<String>,
 }
 
 impl Web {
@@ -47,7 +49,7 @@ impl Web {
         // Neither can fail for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        Self { client, url, token, led: Mutex::default() }
+        Self { client, url, token, led: Mutex::default(), commit: OnceLock::new() }
     }
 
     /// Asks for bytes of the file; of the state `pin`, if there is one.
@@ -63,9 +65,19 @@ impl Web {
         self.follow(self.url.clone(), ask, pin).await
     }
 
+    /// The commit of a file of Hugging Face, if the server has said it.
+    pub(crate) fn commit(&self) -> Option<&str> {
+        self.commit.get().map(String::as_str)
+    }
+
     async fn follow(&self, mut url: Url, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
         for _ in 0..=MAX_REDIRECTS {
             let answer = self.client.send(self.request(&url, ask, pin)?).await?;
+            if url == self.url
+                && let Some(commit) = answer.headers().get("x-repo-commit").and_then(commit)
+            {
+                let _ = self.commit.set(commit); // it is said once
+            }
             if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 let answer = read(answer, ask, pin).await?;
                 let is_elsewhere = url != self.url;
@@ -115,6 +127,13 @@ fn credentials(url: &Url) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+/// A commit, by its whole hash.
+fn commit(value: &HeaderValue) -> Option<String> {
+    let text = value.to_str().ok()?;
+    let is_hash = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| text.to_owned())
 }
 
 fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {

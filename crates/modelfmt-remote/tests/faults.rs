@@ -372,6 +372,31 @@ fn the_token_of_hugging_face_stays_there() {
 }
 
 #[test]
+fn the_files_of_a_repository_are_of_one_commit() {
+    let commits = ["a".repeat(40), "b".repeat(40)];
+    let first = commits[0].clone();
+    let server = Server::start(move |request| {
+        // The branch moves with each request.
+        let commit = commits[request.number.min(1)].clone();
+        Reply::file(request, &bytes(100), "\"1\"").with("x-repo-commit", &commit)
+    });
+    let store = Store::new(server.options()).unwrap();
+    for place in
+        ["hf://o/r/m.index.json", "hf://o/r/m-1.gguf", "hf://o/r/m-2.gguf@main", "hf://o/other/m.gguf"]
+    {
+        store.open(&place.parse().unwrap()).unwrap();
+    }
+    let targets: Vec<String> = server.requests().into_iter().map(|request| request.target).collect();
+    let expected = [
+        "/o/r/resolve/main/m.index.json".to_owned(),
+        format!("/o/r/resolve/{first}/m-1.gguf"),
+        format!("/o/r/resolve/{first}/m-2.gguf"),
+        "/o/other/resolve/main/m.gguf".to_owned(),
+    ];
+    assert_eq!(targets, expected);
+}
+
+#[test]
 fn nothing_secret_is_printed() {
     let server = Server::start(|_| Reply::status(403).body(b"<Code>Denied</Code>sig=SECRET"));
     let place: Location =

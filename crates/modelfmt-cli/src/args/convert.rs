@@ -24,14 +24,16 @@ use crate::formats;
   modelfmt convert folder/ one.safetensors --include 'encoder.*' --rename 'encoder.*=*'
   modelfmt convert model.safetensors model.gguf --stringify --dry-run
   modelfmt convert model.safetensors sealed.apr --seal --to-recipient key.pub --sign my.key
+  modelfmt convert model.safetensors s3://bucket/model.aero
   modelfmt convert -r models/ converted/ --to aero")]
 pub(crate) struct Convert {
     /// The model to read: a file, the index of a set, or a folder with one of them; several are joined into one model, in this order
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     #[arg(value_name = "OUT", required = true, value_hint = ValueHint::FilePath, help = format!(
-        "The file to write, or the index of the set to write: {}; standard output with - and --to",
-        formats::endings()
+        "The file to write, or the index of the set to write: {}; standard output with - and --to{}",
+        formats::endings(),
+        if cfg!(feature = "remote") { "; or an object of a bucket: s3://BUCKET/KEY, gs://… or az://…" } else { "" }
     ))]
     pub(crate) output: PathBuf,
     #[arg(long, value_name = "FORMAT[@VERSION]", help = format!(

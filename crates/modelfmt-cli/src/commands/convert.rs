@@ -61,7 +61,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     let converted = bar.run(|work| {
         #[cfg(feature = "remote")]
         if let Some(place) = bucket(args)? {
-            return crate::bucket::convert(&place, &args.how.open, &model, target, &options, work);
+            return crate::bucket::convert(&place, args, &model, target, &options, work);
         }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
@@ -74,8 +74,10 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     let Some(place) = crate::remote::location(&args.output)? else { return Ok(None) };
-    if args.how.dry_run || args.recursive {
-        let text = format!("{place}: --dry-run and -r are for files of this machine; name one, or a folder");
+    if args.recursive {
+        let text = format!(
+            "{place}: -r writes a folder of this machine; name one and copy it, or convert the models one by one"
+        );
         return Err(Failure::Usage(text));
     }
     Ok(Some(place))

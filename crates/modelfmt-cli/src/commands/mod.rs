@@ -24,6 +24,9 @@ use std::time::Instant;
 use anstyle::{AnsiColor, Style};
 use modelfmt::{Model, Printable};
 
+#[cfg(feature = "remote")]
+pub(crate) use converted::Nowhere;
+
 use crate::failure::{Result, say};
 use crate::units::{count, seconds, size};
 

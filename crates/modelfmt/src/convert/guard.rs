@@ -157,6 +157,17 @@ impl Guard {
     }
 }
 
+/// The files beside an index that belong to its set alone: those that it names, as far as a writer gives such names to files of this very set.
+/// Where another set takes its place, those that the new one does not have are left over. `text` is that of the index, of which at most
+/// [`Limits::index_len`](modelfmt_core::Limits) bytes are read; a split of GGUF has no index, and none is named.
+///
+/// # Errors
+/// If the text cannot be read.
+pub fn files_of_index(name: &str, text: impl io::BufRead) -> io::Result<Vec<String>> {
+    let named = listing::named_by(text, modelfmt_core::Limits::default().index_len)?;
+    Ok(named.into_iter().filter(|file| is_part_of(name, file)).collect())
+}
+
 /// Whether a writer gives that name to a file of the set whose index is `index`. AEROSETs of other writers do not name
 /// their files after the index.
 fn is_part_of(index: &str, file: &str) -> bool {

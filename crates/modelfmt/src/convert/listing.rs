@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use modelfmt_core::Limits;
@@ -21,13 +21,17 @@ fn read(path: &Path) -> io::Result<BTreeSet<String>> {
     if !metadata.is_file() || metadata.len() > Limits::default().index_len {
         return Ok(BTreeSet::new());
     }
-    let mut file = BufReader::new(File::open(path)?);
-    let is_object = file.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    named_by(BufReader::new(File::open(path)?), metadata.len())
+}
+
+/// The files that the text of an index names.
+pub(super) fn named_by(mut text: impl BufRead, len: u64) -> io::Result<BTreeSet<String>> {
+    let is_object = text.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if !is_object {
         return Ok(BTreeSet::new());
     }
     // What is before a fault is still named: a broken index is somebody's too.
-    let (walk, _) = Walk::through(file.take(metadata.len()));
+    let (walk, _) = Walk::through(text.take(len));
     let named = walk.into_files().filter(|name| check_relative(name).is_ok());
     Ok(named
         .map(|name| name.split('/').filter(|&component| component != ".").collect::<Vec<_>>().join("/"))

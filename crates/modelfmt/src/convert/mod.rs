@@ -109,6 +109,8 @@ use modelfmt_core::{Execution, author::Shortened};
 pub use crate::formats::capabilities::{Access, Blocks, Capabilities, Metadata, Names};
 pub use fit::{Subject, Unsupported, UnsupportedGroup};
 pub use flat::MetadataDiff;
+#[cfg(not(target_arch = "wasm32"))]
+pub use guard::files_of_index;
 pub use options::{
     Compression, ConvertOptions, Declared, MagChecksum, PAGE_SIZE, Quantization, QuantizeRule, ScaleRule,
     TypeRule, UnknownQuantization,
@@ -385,10 +387,34 @@ impl<'a> Conversion<'a> {
         if !self.target.is_set() {
             return Err(Error::usage(Choice::Target, format!("{} is one file", self.target)));
         }
-        let name = output::index_name(self.target, name)?;
-        let name = self.first_file(Path::new(&name), name.clone())?;
+        let name = self.index_name(name)?;
         self.find_equal(work)?;
         self.write_to_folder(Path::new(""), &name, files, work)
+    }
+
+    /// Does all that [`write_to_files`](Self::write_to_files) does, and writes nothing, as [`dry_run`](Self::dry_run): `files` is only
+    /// asked what could be created.
+    ///
+    /// # Errors
+    /// As [`write_to_files`](Self::write_to_files).
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn dry_run_to_files(
+        self,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Converted> {
+        self.write_to_files(name, &dry_run::Rehearsed(files), work)
+    }
+
+    /// The name of the file that stands for a set, made of the name that is asked for: of its index, or of the first file of a split of
+    /// GGUF.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a name that it cannot have.
+    pub fn index_name(&self, name: &str) -> Result<String> {
+        let name = output::index_name(self.target, name)?;
+        self.first_file(Path::new(&name), name.clone())
     }
 
     fn first_file(&self, out: &Path, name: String) -> Result<String> {

@@ -8,7 +8,7 @@ use modelfmt_core::write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begi
 #[cfg(not(target_arch = "wasm32"))]
 use modelfmt_core::write::{InputFiles, NewFolder};
 
-use super::output::{self, Recorded, WrittenFile};
+use super::output::{Recorded, WrittenFile};
 use super::receipt::Receipt;
 use super::transform::Values;
 use super::write;
@@ -90,8 +90,7 @@ impl<'a> Conversion<'a> {
             let why = "the parts of a sealed set share what is made while it is written; one process writes all of it";
             return Err(Error::usage(Choice::Seal, why));
         }
-        let name = output::index_name(self.target, name)?;
-        let name = self.first_file(name.as_ref(), name.clone())?;
+        let name = self.index_name(name)?;
         let id = self.fingerprint(&name);
         if self.target == Format::AeroSet && self.options.uuid.is_none() {
             // Each part has an identity, which must be the same whoever writes it.

@@ -24,10 +24,21 @@ done
 cat >/dev/null
 "#;
 
+/// Makes an authority, and a certificate by it.
+const CERTIFICATE: &str = r#"
+set -e
+new="openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+$new -x509 -days 1 -subj "/CN=authority of a test" -keyout ca.key -out ca.pem
+$new -subj "/CN=server of a test" -keyout key.pem -out request.pem
+echo "subjectAltName=IP:127.0.0.1" > names
+openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 1 -extfile names -out cert.pem
+"#;
+
 /// A web server that sends the files of a folder, by ranges too.
 #[derive(Debug)]
 pub struct Nginx {
     address: String,
+    scheme: &'static str,
     work: PathBuf,
     _process: Running,
 }
@@ -54,28 +65,53 @@ impl Nginx {
     /// If there is no nginx, or it does not start.
     #[must_use]
     pub fn start(folder: &Path, work: &Path) -> Self {
+        Self::start_with(folder, work, "http", "")
+    }
+
+    /// As [`start`](Self::start), with TLS. Its certificate is of the address 127.0.0.1, for a day, by an authority that nobody trusts but
+    /// who is told of [`authority`](Self::authority).
+    ///
+    /// # Panics
+    /// As [`start`](Self::start); if there is no `openssl`.
+    #[must_use]
+    pub fn start_tls(folder: &Path, work: &Path) -> Self {
+        let made = Command::new("sh").args(["-c", CERTIFICATE]).current_dir(work).output();
+        let made = made.expect("a shell");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "no certificate (Debian: `apt-get install openssl`): {said}");
+        Self::start_with(folder, work, "https", " ssl; ssl_certificate cert.pem; ssl_certificate_key key.pem")
+    }
+
+    fn start_with(folder: &Path, work: &Path, scheme: &'static str, tls: &str) -> Self {
         const ATTEMPTS: usize = 8;
         for _ in 0..ATTEMPTS {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
             let address = free.expect("a free port").to_string();
-            fs::write(work.join("nginx.conf"), configuration(folder, &address)).expect("a configuration");
+            fs::write(work.join("nginx.conf"), configuration(folder, &format!("{address}{tls}")))
+                .expect("a configuration");
             let mut command = Command::new("sh");
             command.args(["-c", SCRIPT, "sh"]).arg(program()).arg(work).stderr(std::process::Stdio::null());
             // Another process may have taken the port meanwhile.
             if let Ok(process) = Running::start(command)
                 && TcpStream::connect(&address).is_ok()
             {
-                return Self { address, work: work.to_owned(), _process: process };
+                return Self { address, scheme, work: work.to_owned(), _process: process };
             }
         }
         let log = fs::read_to_string(work.join("error.log")).unwrap_or_default();
         panic!("nginx does not start: {log}");
     }
 
-    /// Where it listens, as `http://127.0.0.1:PORT`.
+    /// Where it listens, as `http://127.0.0.1:PORT`, or `https` with TLS.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
+    }
+
+    /// The certificate of the authority, for a server with TLS.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.work.join("ca.pem")
     }
 
     /// The requests that it has answered, in order. It notes them after it has answered, so this waits until there are so many.
