@@ -53,20 +53,21 @@ import dataclass_to_oinf, gguf.quants, magnetron, ml_dtypes, numpy, safetensors,
 assert magnetron.Tensor.ones(2, 3).sum().item() == 6
 ";
 
-/// Builds the program over aprender's own crate, in a workspace of its own, as tests expect it.
-pub(crate) fn build_apr() -> Result {
-    step("oracles: aprender's own crate");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = workspace::command(cargo);
-    exec(
-        command
-            .args(["build", "--quiet", "--locked", "--manifest-path", "xtask/oracles/apr/Cargo.toml"])
-            .args(["--target-dir", "target/oracles-apr"]),
-    )
+/// Builds the programs over other crates, each in a workspace of its own, as tests expect them.
+pub(crate) fn build() -> Result {
+    step("oracles: aprender's own crate, bao-tree");
+    for name in ["apr", "bao"] {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = workspace::command(cargo);
+        command.args(["build", "--quiet", "--locked", "--manifest-path"]);
+        command.arg(format!("xtask/oracles/{name}/Cargo.toml"));
+        exec(command.arg("--target-dir").arg(format!("target/oracles-{name}")))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn run() -> Result {
-    build_apr()?;
+    build()?;
     println!("{}", install()?.display());
     Ok(())
 }

@@ -9,7 +9,7 @@ pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 /// All tests of the workspace, with `args` for `cargo test`; without any also those of the examples, of the Python
 /// package and of the page, which know no package of ours by name.
 pub(crate) fn all(args: &[String]) -> Result {
-    oracles::build_apr()?;
+    oracles::build()?;
     let interpreter = oracles::install()?;
     let s3 = servers::install()?;
     step("tests of every crate, with documentation tests");

@@ -16,7 +16,7 @@ mod workspace;
 pub use alloc::{CountingAllocator, bounded, held, peak};
 pub use dump::dump;
 pub use expected::as_expected;
-pub use oracle::{apr, ggml_library, ggml_rewrites, llama_types, python, python_with};
+pub use oracle::{apr, bao, ggml_library, ggml_rewrites, llama_types, python, python_with};
 pub use patch::{crc32, crc32c, patched};
 pub use sources::{CountingSource, FaultySource};
 pub use workspace::{golden_files, testdata};

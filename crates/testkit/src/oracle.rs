@@ -111,8 +111,25 @@ const APR_VARIABLE: &str = "MODELFMT_ORACLES_APR";
 /// If it has not been built, or fails; then with what it wrote to standard error.
 #[must_use]
 pub fn apr(arguments: &[&str]) -> String {
-    let built = || crate::workspace::root().join("target/oracles-apr/debug/apr-oracle");
-    let program = std::env::var_os(APR_VARIABLE).map_or_else(built, PathBuf::from);
+    built(APR_VARIABLE, "target/oracles-apr/debug/apr-oracle", arguments)
+}
+
+/// The variable that names the program built of `xtask/oracles/bao`.
+const BAO_VARIABLE: &str = "MODELFMT_ORACLES_BAO";
+
+/// Runs the program over the crate bao-tree (`xtask/oracles/bao`) and returns what it prints.
+///
+/// # Panics
+/// As [`apr`].
+#[must_use]
+pub fn bao(arguments: &[&str]) -> String {
+    built(BAO_VARIABLE, "target/oracles-bao/debug/bao-oracle", arguments)
+}
+
+/// Runs a program that a variable names, or that was built to this path.
+fn built(variable: &str, path: &str, arguments: &[&str]) -> String {
+    let default = || crate::workspace::root().join(path);
+    let program = std::env::var_os(variable).map_or_else(default, PathBuf::from);
     let output = Command::new(&program)
         .args(arguments)
         .output()
