@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
+use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::fetch::Fetch;
 use crate::file_index::FileIndex;
+use crate::load::{Awaited, LoadOptions, Loaded, load_awaited};
 use crate::options::OpenOptions;
 use crate::parse::{parse_fetched, require_len};
+use crate::plan::Pick;
 use crate::reader::view_of_source;
 use crate::report::{Report, VerifyLevel};
-use crate::table::TensorTable;
+use crate::table::{Stored, TensorTable};
 use crate::value::Object;
 
 /// An open file over an asynchronous source. It has the methods of [`Reader`](crate::Reader) as `async` functions and runs
@@ -128,6 +131,23 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
         self.index.read_range(&self.source, position, range).await
     }
 
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with several requests under way at once: as many as
+    /// [`LoadOptions::in_flight`] allows. Each buffer is as long as the values. The future does no more than to ask and to copy, and with
+    /// [`verify`](LoadOptions::verify) to hash, where it is polled; of `work`, it uses the progress.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] for a buffer of another length; if values are not what their file states. The
+    /// buffers may hold some of the values then, checked or not.
+    pub async fn load_into(
+        &self,
+        picks: &[Pick],
+        buffers: &mut [&mut [u8]],
+        options: &LoadOptions,
+        work: &Execution<'_>,
+    ) -> Result<Loaded, Error<I::Fault>> {
+        load_awaited(self, picks, buffers, options, work).await
+    }
+
     /// The file's metadata, as the format has it.
     ///
     /// # Errors
@@ -160,5 +180,42 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
 
     fn info(&self, position: usize) -> Result<TensorInfo<'_>, Error<I::Fault>> {
         self.tensors().info(position).ok_or_else(|| Error::no_such_position(position))
+    }
+}
+
+impl<I: FileIndex, S: Fetch> Awaited for AsyncReader<I, S> {
+    type Fault = I::Fault;
+
+    async fn about(&self, position: usize) -> Result<(TensorInfo<'_>, Stored), Error<I::Fault>> {
+        let location = self.index.location(position).ok_or_else(|| Error::no_such_position(position))?;
+        Ok((self.info(position)?, Stored::of(0, &location)))
+    }
+
+    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, Error<I::Fault>> {
+        let mut claims = Claims::new();
+        let mut of_file = claims.for_file();
+        self.index.check_index(&self.source, &mut of_file).await?;
+        I::claims(&self.index, &self.source, wanted, &mut of_file).await?;
+        Ok(claims)
+    }
+
+    async fn values(
+        &self,
+        position: usize,
+        at: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), Error<I::Fault>> {
+        self.index.read_into(&ObservedSource::new(&self.source, 0, claims), position, at, out).await
+    }
+
+    async fn bytes_into(&self, _: usize, at: u64, out: &mut [u8]) -> Result<(), Error<I::Fault>> {
+        let len = out.len() as u64;
+        self.source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+    }
+
+    async fn bytes(&self, _: usize, range: Range<u64>) -> Result<Bytes<'_>, Error<I::Fault>> {
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        self.source.fetch(range).await.map_err(|source| Error::Io { at, len, source })
     }
 }

@@ -14,6 +14,7 @@ use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::Error;
 use crate::fetch::{Fetch, now};
 use crate::file_index::FileIndex;
+use crate::plan::{Runs, Slice, TensorSlice, gathered, wanted_of};
 use crate::reader::{Reader, view_of_source};
 use crate::source::Source;
 use crate::table::{Encoding, Location, Place};
@@ -118,7 +119,7 @@ async fn tensor_of_file<'s, I: FileIndex, S: Fetch>(
     position: usize,
 ) -> Result<TensorView<'s>, Error<I::Fault>> {
     let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-    let bytes = of_file(index, source, info, Wanted::whole(position)).await?;
+    let bytes = of_file(index, source, info, position, Which::Whole).await?;
     view_of_source(info, bytes, || index.location(position).and_then(|at| at.offset).unwrap_or(0))
 }
 
@@ -129,32 +130,69 @@ async fn range_of_file<'s, I: FileIndex, S: Fetch>(
     range: Range<u64>,
 ) -> Result<Bytes<'s>, Error<I::Fault>> {
     let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
-    of_file(index, source, info, part(&info, position, range)?).await
+    of_file(index, source, info, position, Which::range(&info, range)?).await
+}
+
+pub(crate) async fn slice_of_file<'s, I: FileIndex, S: Fetch>(
+    index: &'s Arc<I>,
+    source: &'s S,
+    position: usize,
+    slice: &Slice,
+) -> Result<TensorSlice<'s>, Error<I::Fault>> {
+    let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
+    let sliced = slice.of(&info).map_err(|fault| Error::slice(&info, fault))?;
+    let bytes = of_file(index, source, info, position, Which::runs(&sliced.runs)).await?;
+    Ok(TensorSlice::new(&info, sliced.shape, bytes))
 }
 
 async fn of_file<'s, I: FileIndex, S: Fetch>(
     index: &'s Arc<I>,
     source: &'s S,
     info: TensorInfo<'s>,
-    wanted: Wanted,
+    position: usize,
+    which: Which<'_>,
 ) -> Result<Bytes<'s>, Error<I::Fault>> {
     let mut claims = Claims::new();
-    I::claims(index, source, std::slice::from_ref(&wanted), &mut claims.for_file()).await?;
-    let place = Place::Listed(wanted.position);
+    I::claims(index, source, &which.wanted(position), &mut claims.for_file()).await?;
+    let place = Place::Listed(position);
     let read = Checked { index: &**index, source, info, place, file: 0, claims: &claims };
-    read.bytes(wanted.range).await
+    read.bytes(which).await
 }
 
-/// A part of a tensor.
-///
-/// # Errors
-/// [`Error::OutOfRange`].
-pub(crate) fn part<F>(info: &TensorInfo<'_>, position: usize, range: Range<u64>) -> Result<Wanted, Error<F>> {
-    let len = range.end.checked_sub(range.start);
-    if len.is_none() || range.end > info.nbytes {
-        return Err(Error::out_of_range(info, range.start, len.unwrap_or(u64::MAX)));
+/// Which bytes of a tensor's values are read.
+#[derive(Clone, Debug)]
+pub(crate) enum Which<'a> {
+    Whole,
+    Range(Range<u64>),
+    /// Several ranges, which are given one after the other.
+    Runs(&'a Runs),
+}
+
+impl<'a> Which<'a> {
+    /// A range of a tensor.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub(crate) fn range<F>(info: &TensorInfo<'_>, range: Range<u64>) -> Result<Self, Error<F>> {
+        let len = range.end.checked_sub(range.start);
+        if len.is_none() || range.end > info.nbytes {
+            return Err(Error::out_of_range(info, range.start, len.unwrap_or(u64::MAX)));
+        }
+        Ok(Self::Range(range))
     }
-    Ok(Wanted { position, range: Some(range) })
+
+    pub(crate) fn runs(runs: &'a Runs) -> Self {
+        runs.as_range().map_or(Self::Runs(runs), Self::Range)
+    }
+
+    /// What claims have to be about.
+    pub(crate) fn wanted(&self, position: usize) -> Vec<Wanted> {
+        match self {
+            Self::Whole => vec![Wanted::whole(position)],
+            Self::Range(range) => vec![Wanted { position, range: Some(range.clone()) }],
+            Self::Runs(runs) => wanted_of(position, runs),
+        }
+    }
 }
 
 /// A read of a tensor in a file, with the claims that cover it.
@@ -170,7 +208,12 @@ pub(crate) struct Checked<'c, 's, I, S> {
 
 impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
     /// The values of the tensor or a part of them, if every claim holds.
-    pub(crate) async fn bytes(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
+    pub(crate) async fn bytes(&self, which: Which<'_>) -> Result<Bytes<'s>, Error<I::Fault>> {
+        let range = match which {
+            Which::Whole => None,
+            Which::Range(range) => Some(range),
+            Which::Runs(runs) => return self.gathered(runs).await.map(Bytes::Owned),
+        };
         if let Place::Listed(there) = self.place
             && self.index.checks_reads()
         {
@@ -179,7 +222,7 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
                 None => self.index.read(self.source, there, None).await,
             };
         }
-        let Some(stored) = self.stored(range.as_ref())? else { return self.unchecked().await };
+        let Some(stored) = self.stored(range.as_ref())? else { return Err(self.unchecked().await) };
         if !self.claims.covers(self.file, &stored) {
             return Err(Error::NoHash { name: self.info.name.to_owned() });
         }
@@ -191,6 +234,42 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
                 None => self.watched(range).await?,
             },
         };
+        self.claims.complete(self.file, self.source).await?;
+        Ok(bytes)
+    }
+
+    /// Several ranges of the values, if every claim holds.
+    async fn gathered(&self, runs: &Runs) -> Result<AlignedBuf, Error<I::Fault>> {
+        let (at, len) = (runs.offset(), runs.nbytes());
+        let failed = |source| Error::Io { at, len, source };
+        if let Place::Listed(there) = self.place
+            && self.index.checks_reads()
+        {
+            let read =
+                async |at: u64, out: &mut [u8]| self.index.read_into(self.source, there, at, out).await;
+            return gathered(runs, read, failed).await;
+        }
+        let mut covered = 0..0;
+        for wanted in wanted_of(0, runs) {
+            let stored = match self.stored(wanted.range.as_ref())? {
+                Some(stored) => stored,
+                None => return Err(self.unchecked().await),
+            };
+            // All parts of a compressed tensor are in the same bytes.
+            if stored != covered && !self.claims.covers(self.file, &stored) {
+                return Err(Error::NoHash { name: self.info.name.to_owned() });
+            }
+            covered = stored;
+        }
+        let source = ObservedSource::new(self.source, self.file, self.claims);
+        let read = async |at: u64, out: &mut [u8]| match self.place {
+            Place::Listed(there) => self.index.read_into(&source, there, at, out).await,
+            Place::Bytes(extent) => {
+                let (at, len) = (extent.offset().saturating_add(at), out.len() as u64);
+                source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
+            }
+        };
+        let bytes = gathered(runs, read, failed).await?;
         self.claims.complete(self.file, self.source).await?;
         Ok(bytes)
     }
@@ -215,13 +294,13 @@ impl<'s, I: FileIndex, S: Fetch> Checked<'_, 's, I, S> {
         range.map_or_else(|| whole.clone(), |range| at(range.start)..at(range.end))
     }
 
-    /// Says why a tensor without a place cannot be read.
-    async fn unchecked(&self) -> Result<Bytes<'s>, Error<I::Fault>> {
-        match self.place {
-            Place::Listed(there) => self.index.read(self.source, there, None).await?,
-            Place::Bytes(_) => Bytes::Borrowed(&[]),
+    /// Why a tensor without a place cannot be read.
+    async fn unchecked(&self) -> Error<I::Fault> {
+        let read = match self.place {
+            Place::Listed(there) => self.index.read(self.source, there, None).await,
+            Place::Bytes(_) => Ok(Bytes::Borrowed(&[])),
         };
-        Err(Error::NoHash { name: self.info.name.to_owned() })
+        read.err().unwrap_or_else(|| Error::NoHash { name: self.info.name.to_owned() })
     }
 
     /// From memory, without a copy if the values are there as they are.

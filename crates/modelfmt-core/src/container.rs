@@ -107,7 +107,7 @@ pub trait Container {
                 let read = async |at: u64, out: &mut [u8]| self.read_into(position, at, out);
                 let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
                 let failed = |source| AnyError::Io { at, len, source };
-                Bytes::Owned(now(gathered(&sliced, read, failed))?)
+                Bytes::Owned(now(gathered(&sliced.runs, read, failed))?)
             }
         };
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
@@ -118,6 +118,12 @@ pub trait Container {
     /// # Errors
     /// As [`tensor_at_checked`](Self::tensor_at_checked) and [`read_range_at`](Self::read_range_at).
     fn read_range_at_checked(&self, position: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError>;
+
+    /// As [`slice_at`](Self::slice_at), checked; where the file has digests of pages, by those of what the slice touches.
+    ///
+    /// # Errors
+    /// As [`tensor_at_checked`](Self::tensor_at_checked) and [`slice_at`](Self::slice_at).
+    fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `offset` on, decompressed. Pieces that begin at multiples of
     /// [`PIECE`](crate::execution::PIECE) never decompress a block twice.
@@ -249,6 +255,13 @@ macro_rules! set_container {
                 range: ::std::ops::Range<u64>,
             ) -> Result<$crate::Bytes<'_>, $crate::AnyError> {
                 $crate::Container::read_range_at_checked(&self.$field, position, range)
+            }
+            fn slice_at_checked(
+                &self,
+                position: usize,
+                slice: &$crate::plan::Slice,
+            ) -> Result<$crate::plan::TensorSlice<'_>, $crate::AnyError> {
+                $crate::Container::slice_at_checked(&self.$field, position, slice)
             }
             fn read_into(
                 &self,

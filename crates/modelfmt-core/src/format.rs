@@ -10,6 +10,7 @@ use crate::error::{AnyError, Error};
 use crate::execution::Execution;
 use crate::fetch::now;
 use crate::file_index::FileIndex;
+use crate::plan::{Slice, TensorSlice};
 use crate::reader::Reader;
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
@@ -100,6 +101,10 @@ impl<R: FormatReader> Container for R {
 
     fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
         self.shared().read_range_at_checked(tensor, range).map_err(AnyError::from)
+    }
+
+    fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
+        self.shared().slice_at_checked(position, slice).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {

@@ -118,6 +118,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_reader;
+mod async_reader_macro;
 pub mod author;
 mod checked;
 pub mod claims;

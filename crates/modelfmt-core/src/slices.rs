@@ -3,6 +3,7 @@
 use tensor_core::Bytes;
 
 use crate::async_reader::AsyncReader;
+use crate::checked::slice_of_file;
 use crate::error::Error;
 use crate::fetch::{Fetch, now};
 use crate::file_index::FileIndex;
@@ -30,6 +31,29 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
     pub fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, Error<I::Fault>> {
         now(of_file(&**self.index(), self.source(), position, slice)).map_err(|error| self.named(error))
     }
+
+    /// As [`slice`](Self::slice), checked: where the file has digests of pages, by those of the pages that the slice touches.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
+    pub fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.slice_at_checked(position, slice),
+            None => Err(self.named(Error::NotFound { name: name.to_owned() })),
+        }
+    }
+
+    /// A part of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`slice_checked`](Self::slice_checked).
+    pub fn slice_at_checked(
+        &self,
+        position: usize,
+        slice: &Slice,
+    ) -> Result<TensorSlice<'_>, Error<I::Fault>> {
+        now(slice_of_file(self.index(), self.source(), position, slice)).map_err(|error| self.named(error))
+    }
 }
 
 impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
@@ -51,6 +75,29 @@ impl<I: FileIndex, S: Fetch> AsyncReader<I, S> {
     pub async fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, Error<I::Fault>> {
         of_file(&**self.index(), self.source(), position, slice).await
     }
+
+    /// As [`slice`](Self::slice), checked: as [`Reader::slice_checked`].
+    ///
+    /// # Errors
+    /// As [`Reader::slice_checked`].
+    pub async fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, Error<I::Fault>> {
+        match self.tensors().find(name) {
+            Some(position) => self.slice_at_checked(position, slice).await,
+            None => Err(Error::NotFound { name: name.to_owned() }),
+        }
+    }
+
+    /// A part of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`Reader::slice_checked`].
+    pub async fn slice_at_checked(
+        &self,
+        position: usize,
+        slice: &Slice,
+    ) -> Result<TensorSlice<'_>, Error<I::Fault>> {
+        slice_of_file(self.index(), self.source(), position, slice).await
+    }
 }
 
 async fn of_file<'s, I: FileIndex, S: Fetch>(
@@ -66,7 +113,7 @@ async fn of_file<'s, I: FileIndex, S: Fetch>(
         None => {
             let read = async |at: u64, out: &mut [u8]| index.read_into(source, position, at, out).await;
             let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
-            Bytes::Owned(gathered(&sliced, read, |source| Error::Io { at, len, source }).await?)
+            Bytes::Owned(gathered(&sliced.runs, read, |source| Error::Io { at, len, source }).await?)
         }
     };
     Ok(TensorSlice::new(&info, sliced.shape, bytes))

@@ -40,6 +40,16 @@ impl Model {
         self.container().slice_at(position, slice).map_err(|error| self.failed(error))
     }
 
+    /// As [`slice`](Self::slice), checked by what its file says of its bytes: where that has digests of pages, by those of the pages that
+    /// the slice touches.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
+    pub fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.find(name)?;
+        self.container().slice_at_checked(position, slice).map_err(|error| self.failed(error))
+    }
+
     /// The tensors of these names, or whose names match these patterns, each once; all that have data if there are none. A name that
     /// a tensor has is no pattern.
     ///

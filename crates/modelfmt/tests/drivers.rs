@@ -26,7 +26,7 @@ struct Seen {
     values: Vec<Result<Vec<u8>, String>>,
     /// A few bytes from the middle of each tensor.
     slices: Vec<Result<Vec<u8>, String>>,
-    /// Every second row, of which the first column is left out; and from the end.
+    /// Every second row, of which the first column is left out; and from the end. Each as it is, and checked.
     parts: Vec<Result<Vec<u8>, String>>,
     report: Vec<String>,
 }
@@ -61,8 +61,9 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
     let parts = |position: usize| {
         let reader = &reader;
         let slices = parts_of(reader.tensors().info(position).unwrap().shape).into_iter();
-        slices.map(move |slice| {
-            reader.slice_at(position, &slice).map(|part| part.bytes().to_vec()).map_err(text)
+        slices.flat_map(move |slice| {
+            [reader.slice_at(position, &slice), reader.slice_at_checked(position, &slice)]
+                .map(|part| part.map(|part| part.bytes().to_vec()).map_err(text))
         })
     };
     Ok(Seen {
@@ -93,6 +94,8 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
         slices.push(slice);
         for slice in parts_of(reader.tensors().info(position).unwrap().shape) {
             let part = reader.slice_at(position, &slice).await;
+            parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+            let part = reader.slice_at_checked(position, &slice).await;
             parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
         }
     }

@@ -1,10 +1,13 @@
 //! Loads, slices and plans of every golden file, beside the tensors as they are read one by one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::collections::HashSet;
 use std::fs;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use modelfmt::convert::Compression;
 use modelfmt::modelfmt_core::AnyError;
@@ -110,6 +113,20 @@ fn slices_of_every_golden_file_are_parts_of_its_tensors() {
                 let found = model.container().slice_at(position, &slice).unwrap();
                 assert_eq!(found.bytes(), expected, "{name}: {} [{slice}]", info.name);
                 assert_eq!(found.shape(), sliced.shape);
+                let checked = model.container().slice_at_checked(position, &slice);
+                match (model.container().tensor_at_checked(position), checked) {
+                    (_, Ok(checked)) => {
+                        assert_eq!(checked.bytes(), expected, "{name}: {} [{slice}]", info.name);
+                    }
+                    (Err(whole), Err(part)) => assert!(
+                        matches!(
+                            (whole.inner(), part.inner()),
+                            (AnyError::NoHash { .. }, AnyError::NoHash { .. })
+                        ),
+                        "{name}: {part}"
+                    ),
+                    (Ok(_), Err(part)) => panic!("{name}: {} [{slice}]: {part}", info.name),
+                }
                 let pick = Pick::part(position, slice.clone());
                 let options = LoadOptions::new().plan(PlanOptions { gap: 2, max_request: 50 });
                 let (loaded, _) = model.load(std::slice::from_ref(&pick), &options, &threads(2)).unwrap();
@@ -236,6 +253,43 @@ fn damage_is_found_while_values_are_loaded() {
         load(LoadOptions::new()).unwrap();
         let error = error_of(load(LoadOptions::new().verify(true)));
         assert!(matches!(error, AnyError::Malformed { .. }), "{ending}: {error}");
+        for (slice, is_damaged) in [("::3", true), ("1000000::3", ending == "apr"), ("12345::900000", true)] {
+            let slice = slice.parse().unwrap();
+            assert!(model.slice("t1", &slice).is_ok());
+            let checked = model.slice_checked("t1", &slice).map(|_| ());
+            match is_damaged {
+                true => {
+                    assert!(matches!(error_of(checked), AnyError::Malformed { .. }), "{ending} [{slice}]");
+                }
+                false => checked.unwrap(),
+            }
+        }
+    }
+}
+
+#[test]
+fn several_threads_load_one_slice() {
+    let (_folder, path, values) = written("safetensors", &[8 << 20], false);
+    let model = Model::open(&path).unwrap();
+    for text in ["::2", "5::100000"] {
+        let seen = Mutex::new(HashSet::new());
+        let until = Instant::now() + Duration::from_secs(20);
+        // Whoever has done a part waits until another has done one too.
+        let wait = |_| {
+            seen.lock().unwrap().insert(std::thread::current().id());
+            while seen.lock().unwrap().len() < 2 && Instant::now() < until {
+                std::thread::yield_now();
+            }
+            ControlFlow::Continue(())
+        };
+        let work = Execution { threads: 2, progress: Some(&wait) };
+        let options = LoadOptions::new().plan(PlanOptions { gap: 64, max_request: 4 << 20 });
+        let slice: Slice = text.parse().unwrap();
+        let runs = slice.of(&model.container().info(0).unwrap()).unwrap().runs;
+        let expected: Vec<u8> = runs.iter().map(|run| values[0][index(run.start)]).collect();
+        let (loaded, _) = model.load(&[Pick::part(0, slice)], &options, &work).unwrap();
+        assert!(*loaded[0].bytes == expected[..], "{text}");
+        assert_eq!(seen.lock().unwrap().len(), 2, "{text}");
     }
 }
 

@@ -70,7 +70,8 @@ fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
             .collect(),
         slices: positions.clone().map(slices).collect(),
         parts: positions
-            .map(|n| set.slice_at(n, &rows()).map(|part| part.bytes().to_vec()).map_err(text))
+            .flat_map(|n| [set.slice_at(n, &rows()), set.slice_at_checked(n, &rows())])
+            .map(|part| part.map(|part| part.bytes().to_vec()).map_err(text))
             .collect(),
         all: set.open_all().map_err(text),
         metadata: set.metadata_tree().map(|tree| format!("{tree:?}")).map_err(text),
@@ -93,6 +94,8 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
         let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(text);
         slices.push([read, part]);
         let part = set.slice_at(position, &rows()).await;
+        parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+        let part = set.slice_at_checked(position, &rows()).await;
         parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
     }
     let all = set.tensors().await.map(|infos| infos.len());

@@ -169,6 +169,11 @@ impl Claims {
         self.look(file, at, bytes, false);
     }
 
+    /// As [`observe`](Self::observe), for bytes that are read because they were [missing](Self::missing): none of them is skipped.
+    pub(crate) fn observe_all(&self, file: usize, at: u64, bytes: &[u8]) {
+        self.look(file, at, bytes, true);
+    }
+
     fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) {
         let (claims, file) = self.of(file);
         for lane in claims.files.get(&file).into_iter().flatten() {
@@ -260,7 +265,8 @@ impl Claims {
         }
     }
 
-    fn missing(&self) -> Vec<(usize, Range<u64>)> {
+    /// What claims cover and nobody has read, in pieces.
+    pub(crate) fn missing(&self) -> Vec<(usize, Range<u64>)> {
         let mut missing = Vec::new();
         for (&file, lanes) in &self.files {
             for range in merged(lanes.iter().flat_map(|lane| lane.missing()).collect()) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::lane::MAX_RUNS;
 use super::*;
+use crate::plan::{Slice, TensorSlice};
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
 use crate::table::{Location, Stored};
@@ -85,6 +86,9 @@ impl Container for File {
         Err(Error::no_such_position(tensor))
     }
     fn read_range_at_checked(&self, tensor: usize, _: Range<u64>) -> Result<Bytes<'_>, AnyError> {
+        Err(Error::no_such_position(tensor))
+    }
+    fn slice_at_checked(&self, tensor: usize, _: &Slice) -> Result<TensorSlice<'_>, AnyError> {
         Err(Error::no_such_position(tensor))
     }
     fn read_into(&self, tensor: usize, _: u64, _: &mut [u8]) -> Result<(), AnyError> {

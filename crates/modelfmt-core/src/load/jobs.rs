@@ -1,7 +1,8 @@
 //! What a load has to do, in pieces that threads take one after the other.
 
-use crate::container::Container;
-use crate::error::AnyError;
+use tensor_core::TensorInfo;
+
+use crate::error::Error;
 use crate::execution::PIECE;
 use crate::plan::{PlanOptions, Runs};
 use crate::table::{Encoding, Stored};
@@ -9,8 +10,15 @@ use crate::table::{Encoding, Stored};
 /// The values that one job decodes at a time: not so many that a decoder would use threads of its own.
 const DECODED: u64 = 4 * PIECE;
 
-/// Neighbours that are read at once: what a thread keeps for them is no more.
-const TOGETHER: u64 = 1 << 20;
+/// A part of a slice that is a job of its own has so many bytes of values,
+const SLICED: u64 = 256 << 10;
+/// or so many requests,
+const REQUESTS: u64 = 16;
+/// but there are no more of them.
+const MAX_PARTS: u64 = 256;
+
+/// Neighbours that a thread reads at once: what it keeps for them is no more.
+pub(super) const TOGETHER: u64 = 1 << 20;
 
 /// A tensor, or a part of one, and the memory for it.
 pub(super) struct Item<'b> {
@@ -23,17 +31,14 @@ pub(super) struct Item<'b> {
 
 impl<'b> Item<'b> {
     /// Checks that the memory is as long as the values, and that they lie where they are stored.
-    pub(super) fn new(
-        container: &(dyn Container + Sync),
+    pub(super) fn new<F>(
+        info: &TensorInfo<'_>,
         position: usize,
         stored: Stored,
         runs: Runs,
         out: &'b mut [u8],
-    ) -> Result<Self, AnyError> {
-        let beyond = |len: u64| {
-            let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position));
-            info.map_or_else(|error| error, |info| AnyError::out_of_range(&info, 0, len))
-        };
+    ) -> Result<Self, Error<F>> {
+        let beyond = |len: u64| Error::out_of_range(info, 0, len);
         if out.len() as u64 != runs.nbytes() {
             return Err(beyond(out.len() as u64));
         }
@@ -58,16 +63,16 @@ pub(super) enum Job<'b> {
     Slice { position: usize, runs: Runs, out: &'b mut [u8] },
 }
 
-/// The work, in the order in which it lies in the files.
-pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions) -> Vec<Job<'b>> {
+/// The work, in the order in which it lies in the files. Neighbours of up to `together` bytes are one job.
+pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions, together: u64) -> Vec<Job<'b>> {
     items.sort_by_key(|item| (item.stored.file, item.stored.offset, item.runs.offset()));
-    let mut jobs = Jobs { options, done: Vec::new(), open: None };
+    let mut jobs = Jobs { options, together, done: Vec::new(), open: None };
     for Item { position, stored, runs, out } in items {
         if out.is_empty() {
             continue;
         }
         match (runs.as_range(), stored.encoding, stored.offset) {
-            (None, ..) => jobs.push(Job::Slice { position, runs, out }),
+            (None, ..) => jobs.slices(position, runs, out),
             (Some(range), Encoding::Raw, Some(offset)) => jobs.bytes(stored.file, offset + range.start, out),
             (Some(range), ..) => jobs.values(position, range.start, out),
         }
@@ -78,6 +83,7 @@ pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions) -> Vec<Jo
 
 struct Jobs<'b> {
     options: PlanOptions,
+    together: u64,
     done: Vec<Job<'b>>,
     /// Neighbours that are read together.
     open: Option<Open<'b>>,
@@ -107,7 +113,7 @@ impl<'b> Jobs<'b> {
         let longest = self.options.max_request.max(1);
         if let Some(open) = self.open.as_mut().filter(|open| open.file == file)
             && at <= open.end.saturating_add(self.options.gap)
-            && end.max(open.end) - open.start <= longest.min(TOGETHER)
+            && end.max(open.end) - open.start <= longest.min(self.together)
         {
             open.end = open.end.max(end);
             open.parts.push((at, out));
@@ -121,6 +127,18 @@ impl<'b> Jobs<'b> {
         let size = usize::try_from(longest).unwrap_or(usize::MAX);
         for (piece, number) in out.chunks_mut(size).zip(0..) {
             self.done.push(Job::Bytes { file, parts: vec![(at + number * longest, piece)] });
+        }
+    }
+
+    /// A slice in several places, in parts for several threads.
+    fn slices(&mut self, position: usize, runs: Runs, mut out: &'b mut [u8]) {
+        let requests = runs.clone().joined(self.options.gap).count();
+        let most = (runs.nbytes() / SLICED).max(requests / REQUESTS).clamp(1, MAX_PARTS);
+        for runs in runs.parts(most) {
+            let len = usize::try_from(runs.nbytes()).unwrap_or(usize::MAX);
+            let (part, rest) = out.split_at_mut(len.min(out.len())); // as long as all parts
+            self.push(Job::Slice { position, runs, out: part });
+            out = rest;
         }
     }
 

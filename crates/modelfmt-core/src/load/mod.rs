@@ -15,21 +15,26 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Over bytes that have to be waited for, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same with many requests under
+//! way at once: as many as [`LoadOptions::in_flight`] allows.
 
 mod buffer;
+mod flight;
 mod jobs;
 mod run;
 
 use std::io;
 
-use tensor_core::{Bytes, DType, TensorView, ViewError};
+use tensor_core::{Bytes, DType, TensorInfo, TensorView, ViewError};
 
 pub use self::buffer::LoadBuffer;
+pub(crate) use self::flight::{Awaited, load_awaited};
 use self::jobs::Item;
 use self::run::Loading;
 use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
-use crate::error::AnyError;
+use crate::error::{AnyError, AnyFault, Error};
 use crate::execution::Execution;
 use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs, wanted};
 use crate::table::Stored;
@@ -42,13 +47,22 @@ pub struct LoadOptions {
     drop_cache: bool,
     uncached: bool,
     plan: PlanOptions,
+    in_flight: InFlight,
+}
+
+/// What an asynchronous load has under way at once.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    requests: usize,
+    nbytes: u64,
 }
 
 impl LoadOptions {
     /// Reads through the page cache, checks nothing, and leaves what was read in the cache.
     pub const fn new() -> Self {
         let plan = PlanOptions { gap: 64 << 10, max_request: 4 << 20 };
-        Self { verify: false, drop_cache: false, uncached: false, plan }
+        let in_flight = InFlight { requests: 16, nbytes: 128 << 20 };
+        Self { verify: false, drop_cache: false, uncached: false, plan, in_flight }
     }
 
     /// Whether values are checked by whatever their files state of them, while they are read. What the files say nothing of is
@@ -75,6 +89,13 @@ impl LoadOptions {
     /// How ranges become requests: which gaps are read over, and how long a piece is.
     pub const fn plan(mut self, plan: PlanOptions) -> Self {
         self.plan = plan;
+        self
+    }
+
+    /// How many requests a load over bytes that have to be waited for has under way at once, and of how many bytes together: 16
+    /// and 128 MiB unless this says otherwise. A single request may be longer; it is under way alone then.
+    pub const fn in_flight(mut self, requests: usize, nbytes: u64) -> Self {
+        self.in_flight = InFlight { requests, nbytes };
         self
     }
 }
@@ -118,7 +139,7 @@ impl LoadedTensor {
     /// Never for what was loaded: the bytes are those of its shape.
     pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, ViewError> {
         let nbytes = self.bytes.len() as u64;
-        let info = tensor_core::TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
+        let info = TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
         TensorView::new(info, Bytes::Borrowed(&self.bytes))
     }
 }
@@ -135,20 +156,22 @@ struct Asked {
 
 impl Asked {
     fn of(container: &(dyn Container + Sync), pick: &Pick) -> Result<Self, AnyError> {
-        let position = pick.position;
-        let stored = container.stored(position)?;
-        let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
+        let stored = container.stored(pick.position)?;
+        Self::new(&info_of(container, pick.position)?, stored, pick)
+    }
+
+    fn new<F>(info: &TensorInfo<'_>, stored: Stored, pick: &Pick) -> Result<Self, Error<F>> {
         if stored.offset.is_none() {
-            return Err(AnyError::NoData { name: info.name.to_owned() });
+            return Err(Error::NoData { name: info.name.to_owned() });
         }
         let (shape, runs) = match &pick.slice {
             None => (info.shape.to_vec(), Runs::of_range(0..info.nbytes)),
             Some(slice) => {
-                let sliced = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?;
+                let sliced = slice.of(info).map_err(|fault| Error::slice(info, fault))?;
                 (sliced.shape, sliced.runs)
             }
         };
-        Ok(Self { position, stored, dtype: info.dtype, shape, runs })
+        Ok(Self { position: pick.position, stored, dtype: info.dtype, shape, runs })
     }
 }
 
@@ -176,16 +199,24 @@ pub fn load_into(
     work: &Execution<'_>,
 ) -> Result<Loaded, ClaimError> {
     let asked = picks.iter().map(|pick| Asked::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
-    if asked.len() != buffers.len() {
-        let text = format!("there are {} buffers for {} tensors", buffers.len(), asked.len());
-        let source = io::Error::new(io::ErrorKind::InvalidInput, text);
-        return Err(AnyError::Io { at: 0, len: 0, source }.into());
-    }
+    expect_buffers::<AnyFault>(asked.len(), buffers.len())?;
     let mut items = Vec::with_capacity(asked.len());
-    for (asked, out) in asked.into_iter().zip(buffers) {
-        items.push(Item::new(container, asked.position, asked.stored, asked.runs, out)?);
+    for (Asked { position, stored, runs, .. }, out) in asked.into_iter().zip(buffers) {
+        items.push(Item::new(&info_of(container, position)?, position, stored, runs, out)?);
     }
     load_items(container, picks, items, options, work)
+}
+
+fn info_of<'c>(container: &'c (dyn Container + Sync), position: usize) -> Result<TensorInfo<'c>, AnyError> {
+    container.info(position).ok_or_else(|| AnyError::no_such_position(position))
+}
+
+fn expect_buffers<F>(tensors: usize, buffers: usize) -> Result<(), Error<F>> {
+    if tensors == buffers {
+        return Ok(());
+    }
+    let text = format!("there are {buffers} buffers for {tensors} tensors");
+    Err(Error::Io { at: 0, len: 0, source: io::Error::new(io::ErrorKind::InvalidInput, text) })
 }
 
 /// Loads tensors or parts of them, each into a buffer of its own.
@@ -209,7 +240,8 @@ pub fn load(
     }
     let mut items = Vec::with_capacity(tensors.len());
     for (tensor, (stored, runs)) in tensors.iter_mut().zip(places) {
-        items.push(Item::new(container, tensor.position, stored, runs, &mut tensor.bytes)?);
+        let info = info_of(container, tensor.position)?;
+        items.push(Item::new(&info, tensor.position, stored, runs, &mut tensor.bytes)?);
     }
     let loaded = load_items(container, picks, items, options, work)?;
     Ok((tensors, loaded))

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tensor_core::AlignedBuf;
 
-use super::jobs::{Item, Job, jobs};
+use super::jobs::{Item, Job, TOGETHER, jobs};
 use super::{LoadOptions, Loaded};
 use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
@@ -87,7 +87,7 @@ impl<'a> Loading<'a> {
         self.step = (UNCACHED / self.readers(work).threads.max(1)).max(256 << 10);
         let this = &*self;
         let jobs: Vec<_> =
-            jobs(items, self.options.plan).into_iter().map(|job| Mutex::new(Some(job))).collect();
+            jobs(items, self.options.plan, TOGETHER).into_iter().map(|job| Mutex::new(Some(job))).collect();
         let one = |scratch: &mut Scratch, number: u64| -> Result<(), ClaimError> {
             let slot = usize::try_from(number).ok().and_then(|number| jobs.get(number));
             let job = slot.and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());

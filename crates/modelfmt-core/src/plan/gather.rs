@@ -6,7 +6,7 @@ use std::ops::Range;
 use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
 
 use super::runs::Runs;
-use super::{PlanOptions, ReadPlan, Sliced};
+use super::{PlanOptions, ReadPlan};
 
 /// The values of a part of a tensor, and what they are.
 #[derive(Clone, Debug)]
@@ -63,16 +63,16 @@ impl<'a> TensorSlice<'a> {
     }
 }
 
-/// Reads what a slice takes of a tensor's values into a buffer of its own: `read` fills a buffer with the values from a byte of
+/// Reads these bytes of a tensor's values into a buffer of its own: `read` fills a buffer with the values from a byte of
 /// them on, `failed` makes its error of what else may go wrong.
 pub(crate) async fn gathered<E>(
-    sliced: &Sliced,
+    runs: &Runs,
     read: impl AsyncFnMut(u64, &mut [u8]) -> Result<(), E>,
     failed: impl Fn(io::Error) -> E,
 ) -> Result<AlignedBuf, E> {
-    let len = usize::try_from(sliced.runs.nbytes()).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
+    let len = usize::try_from(runs.nbytes()).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
     let mut out = AlignedBuf::zeroed(len).map_err(&failed)?;
-    gather(&sliced.runs, PlanOptions::local(), &mut out, read, failed).await?;
+    gather(runs, PlanOptions::local(), &mut out, read, failed).await?;
     Ok(out)
 }
 

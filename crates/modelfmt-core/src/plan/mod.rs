@@ -35,7 +35,7 @@ use std::ops::Range;
 pub use self::build::PlanBuilder;
 pub use self::gather::TensorSlice;
 pub(crate) use self::gather::{gather, gathered};
-pub(crate) use self::of::wanted;
+pub(crate) use self::of::{wanted, wanted_of};
 pub use self::runs::{Runs, RunsIter, Stride};
 pub use self::slice::{Slice, SliceError, Sliced, Span};
 

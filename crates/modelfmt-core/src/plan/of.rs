@@ -112,14 +112,18 @@ pub(crate) fn wanted(container: &(impl Container + ?Sized), picks: &[Pick]) -> R
         };
         let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;
         let runs = slice.of(&info).map_err(|fault| AnyError::slice(&info, fault))?.runs;
-        let runs = runs.joined(PlanOptions::local().gap);
-        if runs.count() > MAX_PARTS {
-            wanted.push(Wanted { position, range: Some(runs.hull()) });
-        } else {
-            wanted.extend(runs.iter().map(|run| Wanted { position, range: Some(run) }));
-        }
+        wanted.extend(wanted_of(position, &runs));
     }
     Ok(wanted)
+}
+
+/// The same for some bytes of the tensor at a position.
+pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
+    let runs = runs.clone().joined(PlanOptions::local().gap);
+    if runs.count() > MAX_PARTS {
+        return vec![Wanted { position, range: Some(runs.hull()) }];
+    }
+    runs.iter().map(|run| Wanted { position, range: Some(run) }).collect()
 }
 
 /// Says which bytes of the file are read for a range of a tensor's values.

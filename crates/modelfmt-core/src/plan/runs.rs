@@ -130,6 +130,25 @@ impl Runs {
         Self { strides: kept, ..self }
     }
 
+    /// The same runs in order, as at most `most` that each have about as many.
+    #[must_use]
+    pub(crate) fn parts(self, most: u64) -> Vec<Self> {
+        let Some((&Stride { count, bytes }, inner)) = self.strides.split_first() else { return vec![self] };
+        let of = |first: u64, count: u64| {
+            let outer = (count > 1).then_some(Stride { count, bytes });
+            let strides = outer.into_iter().chain(inner.iter().copied()).collect();
+            Self { offset: self.offset + first * bytes, len: self.len, strides }
+        };
+        if most <= 1 {
+            return vec![self];
+        }
+        if count > most / 2 {
+            let each = count.div_ceil(most);
+            return (0..count.div_ceil(each)).map(|n| of(n * each, each.min(count - n * each))).collect();
+        }
+        (0..count).flat_map(|n| of(n, 1).parts(most / count)).collect()
+    }
+
     /// The runs, ascending.
     #[must_use]
     pub fn iter(&self) -> RunsIter<'_> {

@@ -64,7 +64,7 @@ fn options(gap: u64, max_request: u64) -> PlanOptions {
 
 proptest! {
     #[test]
-    fn slices_take_what_the_reference_takes((shape, spans) in sliced(), gap in 0..40u64) {
+    fn slices_take_what_the_reference_takes((shape, spans) in sliced(), gap in 0..40u64, most in 1..9u64) {
         let info = TensorInfo::new("w", DType::F32, &shape).unwrap();
         let found = Slice::new(spans.clone()).of(&info).unwrap();
         let expected = reference(&shape, 4, &spans);
@@ -73,6 +73,10 @@ proptest! {
         prop_assert_eq!(found.shape.iter().product::<u64>() * 4, expected.len() as u64);
         prop_assert_eq!(Slice::new(spans.clone()).to_string().parse::<Slice>().ok(),
                         Some(Slice::new(spans.clone())).filter(|_| !spans.is_empty()));
+        let parts = found.runs.clone().parts(most);
+        prop_assert!(parts.len() as u64 <= most);
+        prop_assert!(parts.len() as u64 > 1 || most == 1 || found.runs.count() <= 1);
+        prop_assert_eq!(parts.iter().flat_map(bytes_of).collect::<Vec<_>>(), expected.clone());
         let joined = found.runs.clone().joined(gap);
         let bytes: BTreeSet<u64> = bytes_of(&joined).into_iter().collect();
         prop_assert!(expected.iter().all(|byte| bytes.contains(byte)));

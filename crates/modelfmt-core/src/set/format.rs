@@ -230,6 +230,30 @@ macro_rules! set_reader {
                 self.shared.slice_at(position, slice)
             }
 
+            /// As [`slice`](Self::slice), checked.
+            ///
+            /// # Errors
+            /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
+            pub fn slice_checked(
+                &self,
+                name: &str,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_checked(name, slice)
+            }
+
+            /// As [`slice_checked`](Self::slice_checked), for the tensor at a position.
+            ///
+            /// # Errors
+            /// As [`slice_checked`](Self::slice_checked).
+            pub fn slice_at_checked(
+                &self,
+                position: usize,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_at_checked(position, slice)
+            }
+
             /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.
             ///
             /// # Errors
@@ -449,6 +473,45 @@ macro_rules! set_reader {
                 slice: &$crate::plan::Slice,
             ) -> $Result<$crate::plan::TensorSlice<'_>> {
                 self.shared.slice_at(position, slice).await
+            }
+
+            /// As [`SetReader::slice_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::slice_checked`].
+            pub async fn slice_checked(
+                &self,
+                name: &str,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_checked(name, slice).await
+            }
+
+            /// As [`SetReader::slice_at_checked`].
+            ///
+            /// # Errors
+            /// As [`SetReader::slice_checked`].
+            pub async fn slice_at_checked(
+                &self,
+                position: usize,
+                slice: &$crate::plan::Slice,
+            ) -> $Result<$crate::plan::TensorSlice<'_>> {
+                self.shared.slice_at_checked(position, slice).await
+            }
+
+            /// Fills buffers of your own with tensors or parts of them, with many requests under way at once: as many as
+            /// [`LoadOptions::in_flight`]($crate::load::LoadOptions::in_flight) allows. Each buffer is as long as the values.
+            ///
+            /// # Errors
+            /// As [`tensor`](Self::tensor); for a buffer of another length; if values that are verified are not what their files state.
+            pub async fn load_into(
+                &self,
+                picks: &[$crate::plan::Pick],
+                buffers: &mut [&mut [u8]],
+                options: &$crate::load::LoadOptions,
+                work: &$crate::Execution<'_>,
+            ) -> $Result<$crate::load::Loaded> {
+                self.shared.load_into(picks, buffers, options, work).await
             }
 
             /// Fills your own buffer with the values of the tensor at a position, starting at byte `offset` of the values.

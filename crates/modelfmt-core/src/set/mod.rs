@@ -3,6 +3,7 @@
 
 mod async_reader;
 mod format;
+mod load;
 mod open;
 mod reader;
 mod slices;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use super::{MapError, Placed, ShardMap};
-use crate::checked::{Checked, part};
+use crate::checked::{Checked, Which};
 use crate::claims::{Claims, ObservedSource, Wanted};
 use crate::error::{CommonFault, Error};
 use crate::execution::Execution;
@@ -50,8 +50,8 @@ impl<M: ShardMap, F: FetchFiles> std::fmt::Debug for OpenSet<M, F> {
 }
 
 /// A tensor of a set, its file open.
-struct Known<'a, I, S> {
-    shard: &'a Reader<I, S>,
+pub(super) struct Known<'a, I, S> {
+    pub(super) shard: &'a Reader<I, S>,
     place: Place,
     /// The number of the file.
     number: usize,
@@ -217,7 +217,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Self::info_of(&known, position)
     }
 
-    fn info_of<'s>(
+    pub(super) fn info_of<'s>(
         known: &Known<'s, M::Index, F::File>,
         position: usize,
     ) -> Result<TensorInfo<'s>, MapError<M>> {
@@ -260,7 +260,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let read = async {
             let known = self.known(position).await?;
             let info = self.map.info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
-            let bytes = self.bytes_checked(&known, info, Wanted::whole(position)).await?;
+            let bytes = self.bytes_checked(&known, info, position, Which::Whole).await?;
             view_of_source(info, bytes, || Self::location_of(&known).and_then(|at| at.offset).unwrap_or(0))
         };
         read.await.map_err(|error| self.named(error))
@@ -275,27 +275,29 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         let read = async {
             let known = self.known(position).await?;
             let info = self.map.info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
-            self.bytes_checked(&known, info, part(&info, position, range)?).await
+            self.bytes_checked(&known, info, position, Which::range(&info, range)?).await
         };
         read.await.map_err(|error| self.named(error))
     }
 
-    async fn bytes_checked<'s>(
+    pub(super) async fn bytes_checked<'s>(
         &self,
         known: &Known<'s, M::Index, F::File>,
         info: TensorInfo<'s>,
-        wanted: Wanted,
+        position: usize,
+        which: Which<'_>,
     ) -> Result<Bytes<'s>, MapError<M>> {
         let &Known { shard, place, number } = known;
         self.check_size(number, shard.source().size())?;
-        let (mut claims, range) = (Claims::new(), wanted.range.clone());
+        let mut claims = Claims::new();
         let mut out = claims.for_set_file(number, self.map.part(number));
-        let found =
-            self.map.claims(shard.index(), shard.source(), &[Placed { wanted, place }], &mut out).await;
+        let placed = which.wanted(position).into_iter().map(|wanted| Placed { wanted, place });
+        let placed: Vec<Placed> = placed.collect();
+        let found = self.map.claims(shard.index(), shard.source(), &placed, &mut out).await;
         found.map_err(|error| self.within(number, error))?;
         let (index, source, claims) = (&**shard.index(), shard.source(), &claims);
         let read = Checked { index, source, info, place, file: number, claims };
-        read.bytes(range).await.map_err(|error| self.once_within(number, error))
+        read.bytes(which).await.map_err(|error| self.once_within(number, error))
     }
 
     /// An error within a file, unless it says already in which.
@@ -320,7 +322,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
                 Place::Listed(there) => known.shard.index().read_range(source, there, range).await,
                 Place::Bytes(extent) => {
                     let info = self.map.info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
-                    part(&info, position, range.clone())?;
+                    Which::range(&info, range.clone())?;
                     let len = range.end.saturating_sub(range.start);
                     let within = extent.part(range.start, len);
                     let within = within.map_err(|_| Error::out_of_range(&info, range.start, len))?;
@@ -450,7 +452,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         self.known(position).await.map(|known| (known.number, known.place))
     }
 
-    async fn known(&self, position: usize) -> Result<Known<'_, M::Index, F::File>, MapError<M>> {
+    pub(super) async fn known(&self, position: usize) -> Result<Known<'_, M::Index, F::File>, MapError<M>> {
         let number = self.map.shard_of(position)?;
         let shard = self.shard(number).await?.as_ref();
         let place = self.map.place(position, shard.index())?;

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::execution::Execution;
 use crate::fetch::{now, now_or_never};
 use crate::options::OpenOptions;
+use crate::plan::{Slice, TensorSlice};
 use crate::report::{Report, VerifyLevel};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::source::{FileSource, Folder};
@@ -335,6 +336,10 @@ impl<M: ShardMap, F: Files> Container for SetReader<M, F> {
 
     fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
         Self::read_range_at_checked(self, tensor, range).map_err(AnyError::from)
+    }
+
+    fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
+        Self::slice_at_checked(self, position, slice).map_err(AnyError::from)
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {

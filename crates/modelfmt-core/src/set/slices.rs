@@ -3,6 +3,7 @@
 use tensor_core::Bytes;
 
 use super::{AsyncSetReader, MapError, OpenSet, SetReader, ShardMap};
+use crate::checked::Which;
 use crate::error::Error;
 use crate::fetch::{FetchFiles, now};
 use crate::plan::{Slice, TensorSlice, gathered};
@@ -23,10 +24,26 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
                 let read = async |at: u64, out: &mut [u8]| self.read_into(position, at, out).await;
                 let (at, len) = (sliced.runs.offset(), sliced.runs.nbytes());
                 let failed = |source| self.named(Error::Io { at, len, source });
-                Bytes::Owned(gathered(&sliced, read, failed).await?)
+                Bytes::Owned(gathered(&sliced.runs, read, failed).await?)
             }
         };
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
+    }
+
+    /// The same, checked.
+    pub(super) async fn slice_at_checked(
+        &self,
+        position: usize,
+        slice: &Slice,
+    ) -> Result<TensorSlice<'_>, MapError<M>> {
+        let read = async {
+            let known = self.known(position).await?;
+            let info = self.index().info(position).map_or_else(|| Self::info_of(&known, position), Ok)?;
+            let sliced = slice.of(&info).map_err(|fault| Error::slice(&info, fault))?;
+            let bytes = self.bytes_checked(&known, info, position, Which::runs(&sliced.runs)).await?;
+            Ok(TensorSlice::new(&info, sliced.shape, bytes))
+        };
+        read.await.map_err(|error| self.named(error))
     }
 }
 
@@ -47,6 +64,23 @@ impl<M: ShardMap, F: Files> SetReader<M, F> {
         self.prepare(position);
         now(self.0.slice_at(position, slice))
     }
+
+    /// As [`slice`](Self::slice), checked: as [`Reader::slice_checked`](crate::Reader::slice_checked).
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
+    pub fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.slice_at_checked(self.0.position(name)?, slice)
+    }
+
+    /// A part of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`slice_checked`](Self::slice_checked).
+    pub fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.prepare(position);
+        now(self.0.slice_at_checked(position, slice))
+    }
 }
 
 impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
@@ -64,5 +98,25 @@ impl<M: ShardMap, F: FetchFiles> AsyncSetReader<M, F> {
     /// As [`SetReader::slice`].
     pub async fn slice_at(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
         self.0.slice_at(position, slice).await
+    }
+
+    /// As [`slice`](Self::slice), checked: as [`SetReader::slice_checked`].
+    ///
+    /// # Errors
+    /// As [`SetReader::slice_checked`].
+    pub async fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.0.slice_at_checked(self.0.position(name)?, slice).await
+    }
+
+    /// A part of the tensor at a position, checked.
+    ///
+    /// # Errors
+    /// As [`SetReader::slice_checked`].
+    pub async fn slice_at_checked(
+        &self,
+        position: usize,
+        slice: &Slice,
+    ) -> Result<TensorSlice<'_>, MapError<M>> {
+        self.0.slice_at_checked(position, slice).await
     }
 }

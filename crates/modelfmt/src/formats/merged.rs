@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use modelfmt_core::author::NameTable;
 use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::plan::{Slice, TensorSlice};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     AnyError, Bytes, CommonFault, Container, Execution, Location, Report, Source, Stored, TensorInfo,
@@ -186,6 +187,10 @@ impl Container for Merged {
 
     fn read_range_at_checked(&self, tensor: usize, range: Range<u64>) -> Result<Bytes<'_>, AnyError> {
         self.ask(tensor, |container, own| container.read_range_at_checked(own, range))
+    }
+
+    fn slice_at_checked(&self, position: usize, slice: &Slice) -> Result<TensorSlice<'_>, AnyError> {
+        self.ask(position, |container, own| container.slice_at_checked(own, slice))
     }
 
     fn read_into(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), AnyError> {

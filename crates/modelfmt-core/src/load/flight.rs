@@ -1,0 +1,236 @@
+//! Loads over bytes that have to be waited for: many requests under way at once, and none of them in a thread or a task of its own.
+
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::task::Poll;
+
+use tensor_core::{Bytes, TensorInfo};
+
+use super::jobs::{Item, Job, jobs};
+use super::{Asked, InFlight, LoadOptions, Loaded, expect_buffers, uncovered};
+use crate::claims::{Claims, Wanted};
+use crate::error::{CommonFault, Error};
+use crate::execution::Execution;
+use crate::plan::{Pick, PlanOptions, ReadPlan, Runs, gather, wanted_of};
+use crate::table::Stored;
+
+/// A model whose bytes may have to be waited for, as a load sees it. Files are numbered as in [`Claims::observe`].
+pub(crate) trait Awaited {
+    type Fault: From<CommonFault> + 'static;
+
+    async fn about(&self, position: usize) -> Result<(TensorInfo<'_>, Stored), Error<Self::Fault>>;
+
+    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, Error<Self::Fault>>;
+
+    /// Fills `out` with the values of a tensor from byte `at` on; the claims see what is read.
+    async fn values(
+        &self,
+        position: usize,
+        at: u64,
+        out: &mut [u8],
+        claims: &Claims,
+    ) -> Result<(), Error<Self::Fault>>;
+
+    /// Fills `out` with the bytes of a file from byte `at` on.
+    async fn bytes_into(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), Error<Self::Fault>>;
+
+    /// Bytes of a file.
+    async fn bytes(&self, file: usize, range: Range<u64>) -> Result<Bytes<'_>, Error<Self::Fault>>;
+}
+
+/// Fills buffers with tensors or parts of them.
+pub(crate) async fn load_awaited<A: Awaited>(
+    from: &A,
+    picks: &[Pick],
+    buffers: &mut [&mut [u8]],
+    options: &LoadOptions,
+    work: &Execution<'_>,
+) -> Result<Loaded, Error<A::Fault>> {
+    expect_buffers(picks.len(), buffers.len())?;
+    let mut items = Vec::with_capacity(picks.len());
+    let mut wanted = Vec::with_capacity(picks.len());
+    let mut plan = ReadPlan::builder(PlanOptions { gap: 0, max_request: u64::MAX });
+    for (pick, out) in picks.iter().zip(buffers) {
+        let (info, stored) = from.about(pick.position).await?;
+        let Asked { position, runs, .. } = Asked::new(&info, stored, pick)?;
+        match &pick.slice {
+            None => wanted.push(Wanted::whole(position)),
+            Some(_) => wanted.extend(wanted_of(position, &runs)),
+        }
+        let item = Item::new(&info, position, stored, runs.clone(), out)?;
+        plan.add(stored.file, stored_runs(stored, runs));
+        items.push(item);
+    }
+    let claims = if options.verify { from.claims(&wanted).await? } else { Claims::new() };
+    let unverified = uncovered(&plan.finish(Vec::new()), &claims);
+    let longest = options.plan.max_request;
+    let tasks = jobs(items, options.plan, longest).into_iter().map(|job| {
+        let nbytes = nbytes_of(&job, options.plan);
+        (nbytes, one(from, job, options.plan, &claims))
+    });
+    several(tasks, options.in_flight, |filled| {
+        if let Some(failure) = claims.failure() {
+            return Err(failure.typed());
+        }
+        if work.advance(filled).is_break() { Err(Error::Cancelled) } else { Ok(()) }
+    })
+    .await?;
+    finish(from, &claims, options.in_flight, work).await?;
+    Ok(Loaded { notes: claims.notes().to_vec(), unverified, uncached: 0 })
+}
+
+/// Where these bytes of a tensor's values are in its file; of a compressed one all.
+fn stored_runs(stored: Stored, runs: Runs) -> Runs {
+    let at = stored.offset.unwrap_or(0);
+    let whole = Runs::of_range(at..at.saturating_add(stored.nbytes));
+    match stored.encoding.is_compressed() {
+        false => runs.moved(at).unwrap_or(whole),
+        true => whole,
+    }
+}
+
+/// The bytes that a job has under way at most.
+fn nbytes_of(job: &Job<'_>, plan: PlanOptions) -> u64 {
+    match job {
+        Job::Bytes { parts, .. } => {
+            let range = hull(parts);
+            range.end - range.start
+        }
+        Job::Values { out, .. } => out.len() as u64,
+        Job::Slice { runs, .. } => {
+            let hull = runs.hull();
+            (hull.end - hull.start).min(plan.max_request)
+        }
+    }
+}
+
+fn hull(parts: &[(u64, &mut [u8])]) -> Range<u64> {
+    let start = parts.first().map_or(0, |(at, _)| *at);
+    start..parts.iter().map(|(at, out)| at + out.len() as u64).max().unwrap_or(start)
+}
+
+/// Does one piece, and says how many bytes it has filled.
+async fn one<A: Awaited>(
+    from: &A,
+    job: Job<'_>,
+    plan: PlanOptions,
+    claims: &Claims,
+) -> Result<u64, Error<A::Fault>> {
+    match job {
+        Job::Bytes { file, parts } => together(from, file, parts, claims).await,
+        Job::Values { position, offset, out } => {
+            from.values(position, offset, out, claims).await?;
+            Ok(out.len() as u64)
+        }
+        Job::Slice { position, runs, out } => {
+            let read = async |at: u64, out: &mut [u8]| from.values(position, at, out, claims).await;
+            let (at, len) = (runs.offset(), runs.nbytes());
+            gather(&runs, plan, out, read, |source| Error::Io { at, len, source }).await?;
+            Ok(len)
+        }
+    }
+}
+
+/// Bytes as they are: one request for neighbours, what is alone to where it belongs.
+async fn together<A: Awaited>(
+    from: &A,
+    file: usize,
+    mut parts: Vec<(u64, &mut [u8])>,
+    claims: &Claims,
+) -> Result<u64, Error<A::Fault>> {
+    if let [(at, out)] = parts.as_mut_slice() {
+        from.bytes_into(file, *at, out).await?;
+        claims.observe(file, *at, out);
+        return Ok(out.len() as u64);
+    }
+    let range = hull(&parts);
+    let (start, len) = (range.start, range.end - range.start);
+    let bytes = from.bytes(file, range).await?;
+    claims.observe(file, start, &bytes);
+    let mut filled = 0;
+    for (at, out) in parts {
+        let begin = usize::try_from(at - start).unwrap_or(usize::MAX);
+        let short = || Error::Io { at: start, len, source: std::io::ErrorKind::UnexpectedEof.into() };
+        let found = bytes.get(begin..).and_then(|rest| rest.get(..out.len())).ok_or_else(short)?;
+        out.copy_from_slice(found);
+        filled += out.len() as u64;
+    }
+    Ok(filled)
+}
+
+/// Reads what is missing of what the claims cover, and says whether all of them hold.
+async fn finish<A: Awaited>(
+    from: &A,
+    claims: &Claims,
+    in_flight: InFlight,
+    work: &Execution<'_>,
+) -> Result<(), Error<A::Fault>> {
+    loop {
+        if let Some(failure) = claims.failure() {
+            return Err(failure.typed());
+        }
+        let missing = claims.missing();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let tasks = missing.into_iter().map(|(file, range)| {
+            let (at, len) = (range.start, range.end - range.start);
+            let task = async move {
+                let bytes = from.bytes(file, range).await?;
+                claims.observe_all(file, at, &bytes);
+                Ok(0)
+            };
+            (len, task)
+        });
+        several(tasks, in_flight, |_| match work.advance(0).is_break() {
+            true => Err(Error::Cancelled),
+            false => Ok(()),
+        })
+        .await?;
+    }
+}
+
+/// Runs tasks, each with the bytes that it has under way, several at once, and gives what they return to `done`. The first error ends
+/// it, and drops what is under way.
+async fn several<T: Future<Output = Result<u64, E>>, E>(
+    tasks: impl Iterator<Item = (u64, T)>,
+    most: InFlight,
+    mut done: impl FnMut(u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut tasks = tasks.peekable();
+    let mut under_way = Vec::new();
+    let mut nbytes: u64 = 0;
+    poll_fn(move |context| {
+        loop {
+            let fits = |under_way: &Vec<_>, nbytes: u64, len: u64| {
+                under_way.is_empty()
+                    || (under_way.len() < most.requests && nbytes.saturating_add(len) <= most.nbytes)
+            };
+            while let Some((len, task)) = tasks.next_if(|(len, _)| fits(&under_way, nbytes, *len)) {
+                nbytes = nbytes.saturating_add(len);
+                under_way.push((len, Box::pin(task)));
+            }
+            if under_way.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let before = under_way.len();
+            let mut failed = None;
+            under_way.retain_mut(|(len, task)| {
+                if failed.is_some() {
+                    return true;
+                }
+                let Poll::Ready(result) = task.as_mut().poll(context) else { return true };
+                nbytes = nbytes.saturating_sub(*len);
+                failed = result.and_then(&mut done).err();
+                false
+            });
+            if let Some(error) = failed {
+                return Poll::Ready(Err(error));
+            }
+            if under_way.len() == before {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
