@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::write::{folder_of, write_all_at};
+use crate::write::{copy_range, create_draft, folder_of, keep_draft, keep_permissions, write_all_at};
 
 /// A disk. Nothing is there after a loss of power before it is flushed: the bytes and the length of a file by `flush`, names by
 /// `flush_folder`.
@@ -30,7 +30,7 @@ pub(super) trait Disk {
     /// Gives a file that length.
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
 
-    /// Makes the bytes of a file last.
+    /// Makes the bytes of a file last, and its length.
     fn flush(&self, file: &Self::File) -> io::Result<()>;
 
     /// Makes the names in the folder of a path last.
@@ -38,6 +38,24 @@ pub(super) trait Disk {
 
     /// Takes a file away.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, that of a file that is there.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The file that a link leads to.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Creates a file that will take the place of another; what was left of one before it goes. It goes too if the program is ended.
+    fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Lets such a file stay if the program is ended.
+    fn keep_draft(&self, path: &Path);
+
+    /// Copies so many bytes of a file, from there on, into another, to there.
+    fn copy(&self, from: (&Self::File, u64), to: (&Self::File, u64), len: u64) -> io::Result<()>;
+
+    /// Gives a file the permissions of an old one.
+    fn keep_permissions(&self, old: &Self::File, new: &Self::File);
 }
 
 /// The disk of this machine.
@@ -76,7 +94,8 @@ impl Disk for RealDisk {
     }
 
     fn flush(&self, file: &File) -> io::Result<()> {
-        file.sync_all()
+        // Times need not last.
+        file.sync_data()
     }
 
     #[cfg(unix)]
@@ -93,5 +112,33 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+
+    fn create_draft(&self, path: &Path) -> io::Result<File> {
+        let _ = fs::remove_file(path);
+        create_draft(path)
+    }
+
+    fn keep_draft(&self, path: &Path) {
+        keep_draft(path);
+    }
+
+    fn copy(&self, (from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {
+        copy_range((from, at), (to, place), len)
+    }
+
+    fn keep_permissions(&self, old: &File, new: &File) {
+        if let Ok(old) = old.metadata() {
+            keep_permissions(new, &old);
+            let _ = new.sync_all(); // `flush` need not make them last
+        }
     }
 }

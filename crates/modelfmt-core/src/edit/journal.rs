@@ -93,7 +93,7 @@ impl Journal {
 }
 
 /// FNV-1a over words of eight bytes: it tells a journal that is cut short or was not flushed whole.
-fn check(bytes: &[u8]) -> u64 {
+pub(super) fn check(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
@@ -102,13 +102,13 @@ fn check(bytes: &[u8]) -> u64 {
     words.chain([bytes.len() as u64]).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-fn take<'a>(rest: &mut &'a [u8], len: u32) -> Option<&'a [u8]> {
+pub(super) fn take<'a>(rest: &mut &'a [u8], len: u32) -> Option<&'a [u8]> {
     let (taken, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = after;
     Some(taken)
 }
 
-fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+pub(super) fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     let (taken, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(u32::from_le_bytes(*taken))

@@ -3,7 +3,7 @@
 //! A format says with a [`NewFile`] what becomes of one of its files: new bytes, and ranges of the old file that stay. The same data is
 //! looked at before anything is written ([`Preview`]), tells whether the file can be changed in place
 //! ([`NewFile::patches`]), and is written: by [`patch`], which keeps a journal that undoes it, or as a new file whose values the
-//! system copies ([`replace`]).
+//! system copies ([`replace`]). Several files that belong together become what is said of them all at once ([`change_several`]).
 //!
 //! ```
 //! use modelfmt_core::Source;
@@ -21,12 +21,18 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 #[cfg(not(target_arch = "wasm32"))]
+mod group;
+#[cfg(not(target_arch = "wasm32"))]
 mod journal;
 mod new_file;
 #[cfg(not(target_arch = "wasm32"))]
 mod patch;
 #[cfg(not(target_arch = "wasm32"))]
 mod replace;
+#[cfg(not(target_arch = "wasm32"))]
+mod several;
+#[cfg(test)]
+mod stopping;
 
 use crate::error::{Error, Fault};
 use crate::write::WriteError;
@@ -38,6 +44,8 @@ pub use new_file::{NewFile, Patch, Preview};
 pub use patch::{Recovered, is_interrupted, patch, recover};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
+#[cfg(not(target_arch = "wasm32"))]
+pub use several::change as change_several;
 
 /// Why a file cannot be changed; `F` is its format's `Fault`.
 #[derive(Debug, thiserror::Error)]

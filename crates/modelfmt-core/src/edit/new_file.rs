@@ -120,6 +120,11 @@ impl NewFile {
         }
     }
 
+    /// Whether bytes of the old file stay.
+    pub(super) fn keeps(&self) -> bool {
+        self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::Kept(_)))
+    }
+
     pub(super) fn parts(&self) -> impl Iterator<Item = (u64, Part<'_>)> {
         self.pieces.iter().map(|(start, piece)| match piece {
             Piece::Bytes(bytes) => (*start, Part::Bytes(bytes)),

@@ -1,12 +1,14 @@
 //! An edit in place, and what undoes one that was interrupted.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, RealDisk};
+use super::group::{self, MAX_MARK, marked};
 use super::journal::{Journal, MAX_LEN, Record, journal_path};
 use super::new_file::{NewFile, Patch};
+use super::several;
 use crate::source::FileSource;
 
 /// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
@@ -22,25 +24,56 @@ pub enum Recovered {
     Undone,
     /// The journal was incomplete, so the edit had not begun. The journal was removed.
     NotBegun,
+    /// Several files were being edited as one, and all of them are now what they were to become.
+    Completed,
 }
 
-/// Whether an edit of this file was interrupted: there is a journal, which [`recover`] puts back.
+/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, by which [`recover`] sets it right.
 #[must_use]
 pub fn is_interrupted(path: &Path) -> bool {
-    std::fs::symlink_metadata(journal_path(path)).is_ok_and(|metadata| metadata.is_file())
+    matches!(left(path), Left::Journal(_))
 }
 
-/// Undoes an edit of a file that was interrupted, if there was one. Call this before you open a file to change it.
+/// What is left of an edit beside a file.
+enum Left {
+    Nothing,
+    /// A journal, beside this file.
+    Journal(PathBuf),
+    /// A mark that leads to no journal: nothing had begun, or all is done.
+    Mark,
+}
+
+fn left(path: &Path) -> Left {
+    let is_file = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let place = journal_path(path);
+    if !is_file(&place) {
+        return Left::Nothing;
+    }
+    let mut mark = Vec::new();
+    // What cannot be read is taken for a journal.
+    let _ = File::open(&place).and_then(|file| file.take(MAX_MARK).read_to_end(&mut mark));
+    match marked(path, &mark) {
+        Some(index) if is_file(&journal_path(&index)) => Left::Journal(index),
+        Some(_) => Left::Mark,
+        None => Left::Journal(path.to_owned()),
+    }
+}
+
+/// Undoes an edit of a file that was interrupted, if there was one; an edit of several files is carried to its end. Call this
+/// before you open a file to change it.
 ///
 /// # Errors
-/// If the file or its journal cannot be read or written, another process is changing the file, or the file is not the one that the
+/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
 /// journal is about.
 pub fn recover(path: &Path) -> io::Result<Recovered> {
-    if !is_interrupted(path) {
-        return Ok(Recovered::Nothing);
+    match left(path) {
+        Left::Nothing => Ok(Recovered::Nothing),
+        Left::Mark => std::fs::remove_file(journal_path(path)).map(|()| Recovered::Nothing),
+        Left::Journal(path) => {
+            let _lock = lock(&path)?;
+            undo(&RealDisk, &path)
+        }
     }
-    let _lock = lock(path)?;
-    undo(&RealDisk, path)
 }
 
 /// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
@@ -111,7 +144,7 @@ fn is_atomic(at: u64, bytes: &[u8]) -> bool {
     at / ATOMIC == last / ATOMIC
 }
 
-fn journal_for<D: Disk>(
+pub(super) fn journal_for<D: Disk>(
     disk: &D,
     file: &D::File,
     patches: &[Patch<'_>],
@@ -134,20 +167,25 @@ fn journal_for<D: Disk>(
     Ok(Journal { old_len, new_len, records })
 }
 
+/// The bytes of a journal.
+pub(super) fn read_all<D: Disk>(disk: &D, place: &Path) -> io::Result<Vec<u8>> {
+    let journal = disk.open(place)?;
+    let len = disk.len(&journal)?;
+    let len = usize::try_from(len.min(MAX_LEN.saturating_add(1))).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len)?;
+    bytes.resize(len, 0);
+    disk.read(&journal, 0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Puts back what the journal of a file says, and takes the journal away.
-fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
+pub(super) fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let place = journal_path(path);
-    let bytes = {
-        let journal = disk.open(&place)?;
-        let len = disk.len(&journal)?;
-        let len =
-            usize::try_from(len.min(MAX_LEN.saturating_add(1))).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len)?;
-        bytes.resize(len, 0);
-        disk.read(&journal, 0, &mut bytes)?;
-        bytes
-    };
+    let bytes = read_all(disk, &place)?;
+    if bytes.starts_with(group::MAGIC) {
+        return several::redo(disk, path);
+    }
     // It is flushed before the file is touched.
     let Some(journal) = Journal::decode(&bytes) else {
         disk.remove(&place)?;
@@ -177,7 +215,12 @@ fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
 }
 
 /// Whether every byte of a file of `len` bytes that a record is about is as it was before the edit, or as it was to be after.
-fn is_of<D: Disk>(disk: &D, file: &D::File, (len, shorter): (u64, u64), record: &Record) -> io::Result<bool> {
+pub(super) fn is_of<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    (len, shorter): (u64, u64),
+    record: &Record,
+) -> io::Result<bool> {
     let longest = record.before.len().max(record.after.len());
     let here = len.saturating_sub(record.at).min(longest as u64);
     let mut found = vec![0; usize::try_from(here).unwrap_or(0)]; // not more than the record

@@ -49,9 +49,9 @@ pub fn replace(
 }
 
 /// How often progress is reported, and the callback asked whether to go on.
-const PIECE: u64 = 64 << 20;
+pub(super) const PIECE: u64 = 64 << 20;
 
-fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
+pub(super) fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
     if go_on(nbytes) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 

@@ -114,13 +114,10 @@ impl AtomicFile {
     /// # Errors
     /// If they cannot be read or written.
     pub fn copy_from(&self, other: &File, from: u64, to: u64, len: u64) -> io::Result<()> {
-        use std::io::{Read as _, Seek as _, SeekFrom};
-        let (mut other, mut file) = (other, self.file()?);
-        other.seek(SeekFrom::Start(from))?;
-        file.seek(SeekFrom::Start(to))?;
-        let copied = io::copy(&mut other.take(len), &mut file)?;
-        self.early.wrote(file, copied);
-        if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let file = self.file()?;
+        copy_range((other, from), (file, to), len)?;
+        self.early.wrote(file, len);
+        Ok(())
     }
 
     fn file(&self) -> io::Result<&File> {
@@ -176,7 +173,7 @@ fn already_exists() -> io::Error {
 
 /// Gives a new file the permissions of the one that it will replace. What cannot be given stays as it is: for the owner alone.
 #[cfg(unix)]
-fn keep_permissions(file: &File, old: &Metadata) {
+pub(crate) fn keep_permissions(file: &File, old: &Metadata) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let Ok(new) = file.metadata() else { return };
     // Before the permissions: a file that is given away loses some of them.
@@ -191,7 +188,17 @@ fn keep_permissions(file: &File, old: &Metadata) {
 }
 
 #[cfg(not(unix))]
-const fn keep_permissions(_: &File, _: &Metadata) {}
+pub(crate) const fn keep_permissions(_: &File, _: &Metadata) {}
+
+/// Copies so many bytes of a file, from there on, into another, to there; the system does it where it can.
+pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let (mut from, mut to) = (from, to);
+    from.seek(SeekFrom::Start(at))?;
+    to.seek(SeekFrom::Start(place))?;
+    let copied = io::copy(&mut from.take(len), &mut to)?;
+    if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
 
 /// Renames without replacing: a link fails where a file has appeared meanwhile, a rename would not.
 fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {

@@ -23,9 +23,9 @@ mod sink;
 mod views;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use atomic::write_all_at;
-#[cfg(not(target_arch = "wasm32"))]
 pub use atomic::{AtomicFile, NewFolder, write_file};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use atomic::{copy_range, keep_permissions, write_all_at};
 pub use data::{BoxError, DataFrom, TensorData, TensorSpec};
 pub use erased::{AnyNewFiles, AnyOutput, BoxOutput};
 pub use error::{AnyWriteError, WriteError};
@@ -35,10 +35,10 @@ pub use fill::{FillError, Region, Segment};
 #[cfg(not(target_arch = "wasm32"))]
 pub use identity::InputFiles;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use partial::folder_of;
-#[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
 pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use partial::{create_draft, draft_of, folder_of, keep_draft};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use set::NewSet;

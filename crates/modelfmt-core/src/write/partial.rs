@@ -122,6 +122,25 @@ fn prefix(name: &OsStr) -> String {
     format!("{START}{hash:016x}-")
 }
 
+/// The path of a file that will take the place of another, and stays when the program ends once a journal speaks of it.
+pub(crate) fn draft_of(target: &Path) -> PathBuf {
+    folder_of(target).join(format!("{}new", prefix(target.file_name().unwrap_or_default())))
+}
+
+/// Creates such a file. Only its owner can read it.
+pub(crate) fn create_draft(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    pending::begin(path, || options.open(path))
+}
+
+/// Lets it stay.
+pub(crate) fn keep_draft(path: &Path) {
+    let _ = pending::end(path, || Ok(()));
+}
+
 /// Creates a file that did not exist: no file that exists is ever opened for writing.
 fn create(folder: &Path, prefix: &str, is_private: bool) -> io::Result<(File, Partial)> {
     const ATTEMPTS: u32 = 64;

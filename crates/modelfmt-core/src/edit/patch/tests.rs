@@ -1,152 +1,7 @@
 //! Edits that stop between any two operations, by a kill and by a loss of power.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::rc::Rc;
-
+use super::super::stopping::{State, Stopping, masks};
 use super::*;
-
-/// A disk in memory that stops after so many operations that change it.
-struct Stopping {
-    left: Cell<usize>,
-    state: RefCell<State>,
-}
-
-#[derive(Clone, Default)]
-struct State {
-    /// The files by the names that programs see.
-    names: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
-    /// Those that a loss of power leaves.
-    lasting: BTreeMap<PathBuf, Rc<RefCell<Content>>>,
-}
-
-#[derive(Default)]
-struct Content {
-    bytes: Vec<u8>,
-    lasting: Vec<u8>,
-    /// What has been written since it was flushed: what a loss of power may leave, in any selection.
-    pending: Vec<Pending>,
-}
-
-#[derive(Clone)]
-enum Pending {
-    Write(u64, Vec<u8>),
-    Len(u64),
-}
-
-impl Content {
-    fn flushed(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.to_vec(), lasting: bytes.to_vec(), pending: Vec::new() }
-    }
-}
-
-fn put(bytes: &mut Vec<u8>, pending: &Pending) {
-    match pending {
-        Pending::Write(at, new) => {
-            let at = usize::try_from(*at).unwrap();
-            bytes.resize(bytes.len().max(at + new.len()), 0);
-            bytes[at..at + new.len()].copy_from_slice(new);
-        }
-        Pending::Len(len) => bytes.resize(usize::try_from(*len).unwrap(), 0),
-    }
-}
-
-impl Stopping {
-    fn new(left: usize, state: State) -> Self {
-        Self { left: Cell::new(left), state: RefCell::new(state) }
-    }
-
-    fn step(&self) -> io::Result<()> {
-        let left = self.left.get().checked_sub(1).ok_or_else(|| io::Error::other("stopped"))?;
-        self.left.set(left);
-        Ok(())
-    }
-
-    fn change(&self, file: &Rc<RefCell<Content>>, pending: Pending) -> io::Result<()> {
-        self.step()?;
-        let mut content = file.borrow_mut();
-        put(&mut content.bytes, &pending);
-        content.pending.push(pending);
-        Ok(())
-    }
-
-    /// What is there after a kill: all that was written.
-    fn killed(self) -> State {
-        self.state.into_inner()
-    }
-
-    /// What may be there after a loss of power: of what was not flushed, what the bits of `mask` choose.
-    fn without_power(self, mut mask: u32) -> State {
-        let state = self.state.into_inner();
-        let mut choose = || {
-            let is_there = mask & 1 == 1;
-            mask = mask.rotate_right(1);
-            is_there
-        };
-        let names = if choose() { state.names } else { state.lasting };
-        let mut after = State::default();
-        for (path, content) in names {
-            let content = content.borrow();
-            let mut bytes = content.lasting.clone();
-            content.pending.iter().filter(|_| choose()).for_each(|pending| put(&mut bytes, pending));
-            after.names.insert(path.clone(), Rc::new(RefCell::new(Content::flushed(&bytes))));
-        }
-        after.lasting = after.names.clone();
-        after
-    }
-}
-
-impl Disk for Stopping {
-    type File = Rc<RefCell<Content>>;
-
-    fn open(&self, path: &Path) -> io::Result<Self::File> {
-        self.state.borrow().names.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Self::File> {
-        self.step()?;
-        let file = Self::File::default();
-        assert!(self.state.borrow_mut().names.insert(path.to_owned(), Rc::clone(&file)).is_none());
-        Ok(file)
-    }
-
-    fn len(&self, file: &Self::File) -> io::Result<u64> {
-        Ok(file.borrow().bytes.len() as u64)
-    }
-
-    fn read(&self, file: &Self::File, at: u64, out: &mut [u8]) -> io::Result<()> {
-        crate::Source::read_into(&file.borrow().bytes, at, out)
-    }
-
-    fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.change(file, Pending::Write(at, bytes.to_vec()))
-    }
-
-    fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()> {
-        self.change(file, Pending::Len(len))
-    }
-
-    fn flush(&self, file: &Self::File) -> io::Result<()> {
-        self.step()?;
-        let mut content = file.borrow_mut();
-        content.lasting = content.bytes.clone();
-        content.pending.clear();
-        Ok(())
-    }
-
-    fn flush_folder(&self, _: &Path) -> io::Result<()> {
-        self.step()?;
-        let mut state = self.state.borrow_mut();
-        state.lasting = state.names.clone();
-        Ok(())
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.step()?;
-        self.state.borrow_mut().names.remove(path).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
 
 const PATH: &str = "folder/m";
 
@@ -155,8 +10,7 @@ fn before() -> Vec<u8> {
 }
 
 fn disk_of(bytes: &[u8]) -> State {
-    let names = BTreeMap::from([(PathBuf::from(PATH), Rc::new(RefCell::new(Content::flushed(bytes))))]);
-    State { lasting: names.clone(), names }
+    State::of(&[(PATH, bytes)])
 }
 
 /// Pieces that are new, the length after, and the file after.
@@ -199,13 +53,7 @@ fn settled(state: State) -> Vec<u8> {
         undo(&disk, Path::new(PATH)).unwrap();
     }
     assert!(disk.open(&journal_path(Path::new(PATH))).is_err());
-    let file = disk.open(Path::new(PATH)).unwrap();
-    let content = file.borrow();
-    content.bytes.clone()
-}
-
-fn masks() -> impl Iterator<Item = u32> {
-    (0..16).chain([u32::MAX, 0xaaaa_aaaa, 0x5555_5555])
+    read_all(&disk, Path::new(PATH)).unwrap()
 }
 
 #[test]
