@@ -254,7 +254,7 @@ pub use reader::{AsyncReader, OpenOptions, Reader};
 #[cfg(not(target_arch = "wasm32"))]
 pub use save::save;
 #[cfg(feature = "set")]
-pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, VerifiedFiles};
+pub use set::{AsyncSetReader, SetFile, SetIndex, SetPart, SetPlan, SetReader, VerifiedFiles, sha256};
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 

@@ -247,7 +247,7 @@ pub use save::save;
 #[cfg(feature = "encrypt")]
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
 pub use sealed_writer::Written;
-pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard};
+pub use set::{AsyncSetReader, SetIndex, SetPlan, SetReader, Shard, shard_crc};
 pub use stream::StreamingLoader;
 pub use wire::{Flags, can_hold};
 

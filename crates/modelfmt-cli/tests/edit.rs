@@ -119,7 +119,7 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
         };
         let run = modelfmt_in(folder.path(), &args);
         let said = run.stderr.clone() + &run.stdout;
-        assert!(said.contains("has what undoes it") && run.status == 1, "{args}: {said}");
+        assert!(said.contains("has what sets it right") && run.status == 1, "{args}: {said}");
     }
     let run = modelfmt_in(folder.path(), "edit trained.mag");
     assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);

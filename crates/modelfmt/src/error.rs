@@ -368,7 +368,7 @@ impl Error {
             Self::Interrupted { path, journal } => {
                 let (path, journal) = (path.display(), journal.display());
                 format!(
-                    "{path}: an edit of it was interrupted, or is going on; {journal} has what undoes it, and {remedy} does that"
+                    "{path}: an edit of it was interrupted, or is going on; {journal} has what sets it right, and {remedy} does that"
                 )
             }
             Self::NoMatch { path, choice, pattern } => {

@@ -113,24 +113,33 @@ pub fn find_models(
     found
 }
 
-/// The index of a set that names this file as one of its own, and stands in the same folder or in one of the two above it.
+/// The index of a set that names this file as one of its own, and stands in the same folder, or in the one above it under such a name.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn index_of(path: &Path) -> Option<PathBuf> {
-    const UP: usize = 3;
     // Not what a link leads to: a cache of downloads has it elsewhere, without the index.
-    let path = std::path::absolute(path).ok()?;
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-    path.ancestors().skip(1).take(UP).find_map(|folder| {
+    let (given, path) = (path, std::path::absolute(path).ok()?);
+    let found = path.ancestors().skip(1).take(2).enumerate().find_map(|(up, folder)| {
         let own = path.strip_prefix(folder).ok()?;
+        let is_json = |path: &Path| up == 0 && path.extension().is_some_and(|ending| ending == "json");
+        let is_index = |path: &PathBuf| is_json(path) || is_index_name(path);
         let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-        let mut indexes: Vec<PathBuf> = entries.filter(is_json).filter(|path| path.is_file()).collect();
+        let mut indexes: Vec<PathBuf> = entries.filter(is_index).filter(|path| path.is_file()).collect();
         indexes.sort_unstable();
         indexes.into_iter().find(|index| {
             // A path of a set may have components that mean nothing.
             let names = |file: &String| Path::new(file).components().filter(is_name).eq(own.components());
-            probe(index).is_ok_and(|look| look.files.iter().any(names))
+            *index != path && probe(index).is_ok_and(|probe| probe.files.iter().any(names))
         })
-    })
+    })?;
+    let is_beside = found.parent() == path.parent();
+    Some(if is_beside { given.with_file_name(found.file_name()?) } else { found })
+}
+
+/// Whether a set's index may have such a name: that of APR2 is called as its files are.
+#[cfg(not(target_arch = "wasm32"))]
+fn is_index_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".apr") || (name.ends_with(".json") && Format::from_file_name(&name).is_some())
 }
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use modelfmt_core::Source;
 use modelfmt_core::proof::{CustomDigest, HashProof, VerifiedSource};
 use modelfmt_core::source::Files;
+use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
 
 use super::SetIndex;
@@ -54,6 +54,24 @@ impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
         let digest = move || Box::new(Stated { sha256, hasher: Sha256::new() }) as Box<dyn CustomDigest>;
         Ok(VerifiedSource::new(source, HashProof::with_digest(size, root, digest)))
     }
+}
+
+/// The SHA-256 of a whole file, as the index of a set states it. `work` is asked whether to go on.
+///
+/// # Errors
+/// If the file cannot be read; [`io::ErrorKind::Interrupted`] if the work is to stop.
+pub fn sha256(file: &(impl Source + ?Sized), work: &Execution<'_>) -> io::Result<[u8; 32]> {
+    const STEP: u64 = 1 << 20;
+    let (mut hasher, mut at) = (Sha256::new(), 0);
+    while at < file.len() {
+        let end = at.saturating_add(STEP).min(file.len());
+        hasher.update(&*file.read(at..end)?);
+        if work.advance(0).is_break() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        at = end;
+    }
+    Ok(hasher.finalize().into())
 }
 
 struct Stated {

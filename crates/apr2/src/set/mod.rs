@@ -10,5 +10,5 @@ mod sign;
 mod verify;
 
 pub use index::{SetIndex, Shard};
-pub use plan::SetPlan;
+pub use plan::{SetPlan, shard_crc};
 pub use reader::{AsyncSetReader, SetReader};

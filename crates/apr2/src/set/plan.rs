@@ -19,7 +19,7 @@ use modelfmt_core::{
 use crate::error::{Fault, WriteError, unfit};
 use crate::layout::{Plan, WriteOptions};
 use crate::metadata::{APR_VERSION, Metadata};
-use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN};
+use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN, MAGIC_END};
 
 /// A sharded model to write: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
 ///
@@ -238,6 +238,15 @@ impl SetPlan {
             unfit(Part::new("manifest"), modelfmt_core::CommonFault::Metadata(error.to_string()))
         })
     }
+}
+
+/// The `crc32` that a manifest states of a shard of so many bytes: a shard ends in its own CRC and its length, so that of the whole
+/// depends on the length alone.
+#[must_use]
+pub fn shard_crc(len: u64) -> u32 {
+    // Bytes that are followed by their CRC have the same CRC, whatever they are.
+    let own = Crc { len: len.saturating_sub(12), ..Crc::of(&Crc::default().value.to_le_bytes()) };
+    own.then(Crc::of(&MAGIC_END)).then(Crc::of(&len.to_le_bytes())).value
 }
 
 /// A path without the extension of its last component.

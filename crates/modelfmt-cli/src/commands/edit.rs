@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use modelfmt::edit::{EditMethod, EditOptions, NewValue};
+use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
 use modelfmt::{Edited, Overwrite, Printable};
 
 use crate::args::Edit;
@@ -49,14 +49,16 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
 /// Puts back what an edit has left that was interrupted.
 fn undo(args: &Edit, quiet: bool) -> Result {
     let path = args.file.display().to_string();
-    if args.dry_run || !modelfmt::edit::recover(&args.file)? {
+    let recovered = if args.dry_run { Recovered::Nothing } else { modelfmt::edit::recover(&args.file)? };
+    if recovered == Recovered::Nothing {
         let why = format!(
             "{path}: no edit of it was interrupted, and nothing is to be changed; give --set, --unset, --metadata, --rename or --drop"
         );
         return Err(Failure::Usage(why));
     }
     if !quiet {
-        say(format_args!("undid the edit of {} that was interrupted", Printable(&path)));
+        let done = if recovered == Recovered::Completed { "completed" } else { "undid" };
+        say(format_args!("{done} the edit of {} that was interrupted", Printable(&path)));
     }
     Ok(())
 }

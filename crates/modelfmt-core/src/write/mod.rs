@@ -36,9 +36,9 @@ pub use fill::{FillError, Region, Segment};
 pub use identity::InputFiles;
 #[cfg(not(target_arch = "wasm32"))]
 pub use partial::is_leftover;
-pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use partial::{create_draft, draft_of, folder_of, keep_draft};
+pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pending::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use set::NewSet;

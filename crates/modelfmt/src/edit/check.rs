@@ -8,6 +8,7 @@ use modelfmt_core::edit::{NewFile, Preview};
 use modelfmt_core::source::FileSource;
 
 use crate::error::{Error, Result};
+use crate::formats::entry::Opened;
 use crate::model::Model;
 
 /// The file that there would be.
@@ -27,30 +28,49 @@ pub(super) fn same_values(
     let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
     let after = preview(path, new)
         .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
-    if after.format() != model.format() || after.tensor_count() != model.tensor_count() {
-        return Err(not_editable("it would not hold the same tensors after that".to_owned()));
+    if after.format() != model.format() {
+        return Err(not_editable(OTHERS.to_owned()));
     }
-    for (position, info) in model.tensors().enumerate() {
+    is_same(model.opened(), after.opened(), new, names).map_err(not_editable)
+}
+
+const OTHERS: &str = "it would not hold the same tensors after that";
+
+/// Why a file would not have the same tensors.
+pub(super) fn is_same(
+    before: &dyn Opened,
+    after: &dyn Opened,
+    new: &NewFile,
+    names: &BTreeMap<usize, String>,
+) -> std::result::Result<(), String> {
+    if after.tensor_count() != before.tensor_count() {
+        return Err(OTHERS.to_owned());
+    }
+    for position in 0..before.tensor_count() {
+        let Some(info) = before.info(position) else { continue };
         let name = names.get(&position).map_or(info.name, String::as_str);
         let is_same = (|| {
-            let found = after.container().find(name)?;
-            let other = after.container().info(found)?;
-            let place = |model: &Model, position| model.container().location(position).ok();
-            let (old, moved) = (place(model, position)?, place(&after, found)?);
+            let found = after.find(name)?;
+            let other = after.info(found)?;
+            let same = (info.dtype, info.shape, info.has_data) == (other.dtype, other.shape, other.has_data);
+            let (old, moved) = match (before.location(position), after.location(found)) {
+                (Ok(old), Ok(moved)) => (old, moved),
+                // The file that lists the tensors of a set has no values.
+                (Err(_), Err(_)) => return Some(same),
+                _ => return None,
+            };
             let is_kept = match (old.offset, moved.offset) {
                 (Some(old), Some(at)) => info.nbytes == 0 || new.origin(at) == Some(old),
                 (old, at) => old == at,
             };
-            let same = (info.dtype, info.shape, info.has_data) == (other.dtype, other.shape, other.has_data)
-                && (old.stored_nbytes, old.encoding) == (moved.stored_nbytes, moved.encoding);
-            Some(is_kept && same)
+            let is_stored = (old.stored_nbytes, old.encoding) == (moved.stored_nbytes, moved.encoding);
+            Some(is_kept && same && is_stored)
         })();
         if is_same != Some(true) {
             let why = AnyError::NotFound { name: name.to_owned() };
-            let why = format!(
+            return Err(format!(
                 "a tensor would not be what it was after that ({why}); metadata that say what values are cannot be edited"
-            );
-            return Err(not_editable(why));
+            ));
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use modelfmt_core::Execution;
+use modelfmt_core::edit::NewFile;
 use modelfmt_core::write::{AtomicFile, Output, Overwrite};
 
 use super::{Edit, EditMethod, Edited, check};
@@ -15,11 +16,12 @@ impl Edit {
     /// Writes the file, with what else changes, without the tensors that go.
     pub(super) fn write_without(
         self,
+        new: &NewFile,
         out: &Path,
         overwrite: Overwrite,
         work: &Execution<'_>,
     ) -> Result<Edited> {
-        let model = check::preview(&self.path, &self.new)?;
+        let model = check::preview(&self.path, new)?;
         let exclude = self.drop.iter().map(|name| escaped(name)).collect();
         let mut options = ConvertOptions { exclude, ..ConvertOptions::default() };
         if let Some(same) = self.format.driver().and_then(|driver| driver.same) {

@@ -7,6 +7,9 @@
 //!   ([`Error::Interrupted`]).
 //! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
 //!
+//! Of a model of several files, the index and the files that concern it become all what they are to be, or none: a journal beside the index
+//! says what that is, and an edit that is interrupted is carried to its end by the next one.
+//!
 //! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are true afterwards; of values that are
 //! damaged they say so as before.
 //!
@@ -31,19 +34,25 @@
 
 mod check;
 mod dropped;
+mod fault;
+mod given;
 mod plan;
+mod set;
 
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::edit::{NewFile, Recovered};
+use modelfmt_core::Execution;
+use modelfmt_core::edit::NewFile;
+pub use modelfmt_core::edit::Recovered;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
-use modelfmt_core::{AnyError, Execution};
 
 pub use crate::formats::change::NewValue;
 #[cfg(feature = "seal")]
-pub(crate) use plan::failed;
+pub(crate) use fault::failed;
 
+use self::fault::interruptible;
+use self::set::SetEdit;
 use crate::convert::RenameRule;
 use crate::error::{Error, Result};
 use crate::formats::Format;
@@ -79,7 +88,7 @@ impl EditOptions {
     }
 }
 
-/// How a file is changed.
+/// EditMethod a file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
@@ -99,11 +108,11 @@ pub enum EditMethod {
 pub struct Edited {
     /// The file that was written, or changed.
     pub path: PathBuf,
-    /// How.
+    /// EditMethod.
     pub method: EditMethod,
     /// Its length in bytes.
     pub nbytes: u64,
-    /// How many bytes were written that are not values: those that differ.
+    /// EditMethod many bytes were written that are not values: those that differ.
     pub changed_nbytes: u64,
     /// The number of metadata keys that were set.
     pub set: usize,
@@ -125,15 +134,14 @@ pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>)
     Edit::new(path, options)?.write(work)
 }
 
-/// Undoes an interrupted edit of a file, and says whether there was one.
+/// Undoes an edit of a file that was interrupted, or completes one of several files, and says whether there was one.
 ///
 /// # Errors
 /// [`Error::Write`] if that cannot be done.
-pub fn recover(path: impl AsRef<Path>) -> Result<bool> {
+pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let path = path.as_ref();
     let recovered = modelfmt_core::edit::recover(path);
-    let recovered = recovered.map_err(|source| Error::Write { path: path.to_owned(), source })?;
-    Ok(recovered != Recovered::Nothing)
+    recovered.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// An edit that is ready: everything is checked, and nothing is written yet.
@@ -141,7 +149,7 @@ pub fn recover(path: impl AsRef<Path>) -> Result<bool> {
 pub struct Edit {
     path: PathBuf,
     format: Format,
-    new: NewFile,
+    target: Target,
     method: EditMethod,
     /// Tensors that go, by the names that they would have.
     drop: Vec<String>,
@@ -151,8 +159,15 @@ pub struct Edit {
     notes: Vec<Note>,
 }
 
+/// What becomes of what is edited.
+#[derive(Debug)]
+enum Target {
+    File(NewFile),
+    Set(Box<SetEdit>),
+}
+
 impl Edit {
-    /// How the file will be changed.
+    /// EditMethod the file will be changed.
     #[must_use]
     pub const fn method(&self) -> EditMethod {
         self.method
@@ -172,8 +187,11 @@ impl Edit {
 
     /// The bytes that a progress bar counts to.
     #[must_use]
-    pub const fn nbytes(&self) -> u64 {
-        self.new.len()
+    pub fn nbytes(&self) -> u64 {
+        match &self.target {
+            Target::File(new) => new.len(),
+            Target::Set(edit) => edit.nbytes(),
+        }
     }
 
     /// The number of tensors that get another name.
@@ -197,13 +215,17 @@ impl Edit {
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         let path = self.path.clone();
         let failed = |source| Error::Write { path: path.clone(), source };
-        if !self.drop.is_empty() {
-            return self.write_without(&path, Overwrite::Replace, work);
-        }
-        let changed = match self.method {
-            EditMethod::Unchanged => 0,
-            EditMethod::InPlace => modelfmt_core::edit::patch(&path, &self.new).map_err(failed)?,
-            EditMethod::NewFile | EditMethod::Written => self.copy_to(&path, Overwrite::Replace, work)?,
+        let changed = match &self.target {
+            _ if self.method == EditMethod::Unchanged => 0,
+            Target::Set(edit) => edit.write(&path, work)?,
+            Target::File(new) if !self.drop.is_empty() => {
+                let new = new.clone();
+                return self.write_without(&new, &path, Overwrite::Replace, work);
+            }
+            Target::File(new) if self.method == EditMethod::InPlace => {
+                modelfmt_core::edit::patch(&path, new).map_err(failed)?
+            }
+            Target::File(new) => self.copy_to(new, &path, Overwrite::Replace, work)?,
         };
         Ok(self.done(path, changed))
     }
@@ -223,37 +245,38 @@ impl Edit {
             let why = "it is the file that is edited; leave the output out to change it";
             return Err(Error::usage(crate::choice::Choice::Output, why));
         }
+        let new = match &self.target {
+            Target::File(new) => new.clone(),
+            Target::Set(_) => {
+                let why =
+                    "a model of several files is edited where it is; copy its folder, and edit the copy";
+                return Err(Error::NotEditable { path: self.path, why: why.to_owned() });
+            }
+        };
         if !self.drop.is_empty() {
-            return self.write_without(&out, overwrite, work);
+            return self.write_without(&new, &out, overwrite, work);
         }
-        let changed = self.copy_to(&out, overwrite, work)?;
+        let changed = self.copy_to(&new, &out, overwrite, work)?;
         self.method = EditMethod::NewFile;
         Ok(self.done(out, changed))
     }
 
-    fn copy_to(&self, out: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<u64> {
-        let is_cancelled = std::cell::Cell::new(false);
-        let go_on = |nbytes| {
-            is_cancelled.set(work.advance(nbytes).is_break());
-            !is_cancelled.get()
-        };
-        let copied = modelfmt_core::edit::replace(&self.path, &self.new, out, overwrite, &go_on);
-        copied.map_err(|source| match source.kind() {
-            _ if is_cancelled.get() => Error::file(self.path.clone(), AnyError::Cancelled),
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path: out.to_owned() },
-            _ => Error::Write { path: out.to_owned(), source },
+    fn copy_to(&self, new: &NewFile, out: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<u64> {
+        interruptible(out, work, |go_on| {
+            modelfmt_core::edit::replace(&self.path, new, out, overwrite, go_on)
         })?;
-        Ok(self.new.new_nbytes())
+        Ok(new.new_nbytes())
     }
 
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
+        let nbytes = self.nbytes();
         let mut notes = self.notes;
         if self.method != EditMethod::Unchanged {
             notes.extend(crate::outboard::of_before(&path).map(Note::from));
         }
         Edited {
             method: self.method,
-            nbytes: self.new.len(),
+            nbytes,
             changed_nbytes,
             set: self.set,
             unset: self.unset,

@@ -1,18 +1,20 @@
 //! What becomes of a file, worked out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use modelfmt_core::source::FileSource;
 use modelfmt_core::value::{List, Object, Value};
 
-use super::{Edit, EditMethod, EditOptions, check};
+use super::fault::failed;
+use super::given::Given;
+use super::set::SetEdit;
+use super::{Edit, EditMethod, EditOptions, Recovered, Target, check};
 use crate::choice::Choice;
 use crate::convert::rename::Renamed;
-use crate::convert::reserved;
 use crate::error::{Error, Result};
-use crate::formats::capabilities::Metadata;
-use crate::formats::change::{Change, EditFault, NewValue};
+use crate::formats::Format;
+use crate::formats::entry::{EditFile, EditSet};
 use crate::globs::Globs;
 use crate::model::Model;
 
@@ -27,8 +29,12 @@ impl Edit {
         let path = path.as_ref();
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let mut notes = Vec::new();
-        if super::recover(&path)? {
-            notes.push("an edit that was interrupted has been undone".to_owned().into());
+        match super::recover(&path)? {
+            Recovered::Nothing => {}
+            Recovered::Completed => {
+                notes.push("an edit that was interrupted has been completed".to_owned().into());
+            }
+            _ => notes.push("an edit that was interrupted has been undone".to_owned().into()),
         }
         let model = Model::open(&path)?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
@@ -37,46 +43,34 @@ impl Edit {
         }
         model.expect_tensors()?;
         let format = model.format();
-        if format.is_set() {
-            let why = format!(
-                "{format} is several files that know of each other, which are not edited; convert it with other metadata instead"
-            );
-            return Err(not_editable(why));
-        }
         if let Some(index) = crate::folder::index_of(&path) {
             let why = format!(
-                "it is a file of the model that {} lists, and what that says of it would be wrong afterwards; convert that with other metadata instead",
+                "it is a file of the model that {} lists, and what that says of it would be wrong afterwards; edit that",
                 index.display()
             );
             return Err(not_editable(why));
         }
-        let editor = format.driver().and_then(|driver| driver.edit);
-        let Some(editor) = editor else {
-            return Err(not_editable(format!("{format} is only read; convert it, to edit what comes of it")));
-        };
+        if format.is_set() {
+            model.open_all()?;
+            if !options.drop.is_empty() {
+                let why = "tensors of a model of several files are left out by convert, not by edit";
+                return Err(not_editable(why.to_owned()));
+            }
+        }
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
         let given = Given::new(&model, options, &names)?;
-        let change =
-            Change::new(given.set.iter().map(|(key, value)| (key.as_str(), value)), given.unset(), &names);
-        let new = editor(model.opened(), &change).map_err(|fault| failed(&path, fault))?;
-        check::same_values(&model, &path, &new, &names)?;
-        let old = FileSource::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
-        let patches = new.patches(&old).map_err(|source| Error::Open { path: path.clone(), source })?;
-        let method = match patches {
-            _ if !dropped.positions.is_empty() => EditMethod::Written,
-            Some(patches) if patches.is_empty() && new.len() == modelfmt_core::Source::len(&old) => {
-                EditMethod::Unchanged
-            }
-            Some(_) => EditMethod::InPlace,
-            None => EditMethod::NewFile,
+        let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
+            Some(set) => several(&model, &path, set, &names, given)?,
+            None => one(&model, &path, &names, &given)?,
         };
+        let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         let drop = dropped.names(&model, &names);
         let set = options.set.iter().map(|(key, _)| key.as_str());
         let set: HashSet<&str> = set.chain(options.metadata.iter().flat_map(Object::keys)).collect();
         Ok(Self {
             format,
-            new,
+            target,
             method,
             drop,
             set: set.len(),
@@ -98,6 +92,54 @@ fn is_sealed(model: &Model) -> bool {
     let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
     let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
     flags.iter().any(|flag| matches!(*flag, "SIGNED" | "ENCRYPTED"))
+}
+
+/// What becomes of a file.
+fn one(
+    model: &Model,
+    path: &Path,
+    names: &BTreeMap<usize, String>,
+    given: &Given,
+) -> Result<(Target, EditMethod)> {
+    let new = editor(path, model.format())?(model.opened(), &given.change(names));
+    let new = new.map_err(|fault| failed(path, fault))?;
+    check::same_values(model, path, &new, names)?;
+    let unread = |source| Error::Open { path: path.to_owned(), source };
+    let old = FileSource::open(path).map_err(unread)?;
+    let method = match new.patches(&old).map_err(unread)? {
+        Some(patches) if patches.is_empty() && new.len() == modelfmt_core::Source::len(&old) => {
+            EditMethod::Unchanged
+        }
+        Some(_) => EditMethod::InPlace,
+        None => EditMethod::NewFile,
+    };
+    Ok((Target::File(new), method))
+}
+
+/// What becomes of a set.
+fn several(
+    model: &Model,
+    path: &Path,
+    set: &EditSet,
+    names: &BTreeMap<usize, String>,
+    given: Given,
+) -> Result<(Target, EditMethod)> {
+    let edit = SetEdit::new(model, path, (set, editor(path, set.file)?), names, given)?;
+    let method = match edit.is_unchanged() {
+        true => EditMethod::Unchanged,
+        false if edit.is_in_place => EditMethod::InPlace,
+        false => EditMethod::NewFile,
+    };
+    Ok((Target::Set(Box::new(edit)), method))
+}
+
+/// What edits a file of a format.
+fn editor(path: &Path, format: Format) -> Result<EditFile> {
+    let editor = format.driver().and_then(|driver| driver.edit);
+    editor.ok_or_else(|| {
+        let why = format!("{format} is only read; convert it, to edit what comes of it");
+        Error::NotEditable { path: path.to_owned(), why }
+    })
 }
 
 /// Tensors that go.
@@ -166,69 +208,4 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
         names.insert(position, name);
     }
     Ok(names)
-}
-
-/// The metadata that are given.
-struct Given {
-    set: Vec<(String, NewValue)>,
-    unset: Vec<String>,
-}
-
-impl Given {
-    fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
-        let metadata = options.metadata.iter().flatten();
-        let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
-        let mut given =
-            Self { set: metadata.chain(options.set.iter().cloned()).collect(), unset: options.unset.clone() };
-        if model.format().capabilities().metadata == Metadata::Json {
-            given.follow(model, names)?;
-        }
-        Ok(given)
-    }
-
-    /// Has what a conversion left to be restored follow the edit.
-    fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
-        let edited: Vec<&str> =
-            self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();
-        if edited.contains(&reserved::KEY) || (edited.is_empty() && names.is_empty()) {
-            return Ok(());
-        }
-        let own = model.container().metadata();
-        let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;
-        // AERO has a manifest beside it.
-        let own = own.get("json").filter(|_| own.get("manifest").is_some()).unwrap_or(&own);
-        let Some(before) = own.get(reserved::KEY).cloned() else { return Ok(()) };
-        let mut keys = Object::from_iter([(reserved::KEY, before.clone())]);
-        let infos: Vec<_> = model.tensors().collect();
-        let renamed =
-            names.iter().filter_map(|(position, new)| Some((infos.get(*position)?.name, new.as_str())));
-        let renamed: HashMap<&str, &str> = renamed.collect();
-        let sorts = model.format() == crate::Format::Apr;
-        reserved::follow_edit(&mut keys, edited, &renamed, sorts);
-        match keys.remove(reserved::KEY) {
-            Some(after) if after != before => {
-                self.set.push((reserved::KEY.to_owned(), NewValue::Value(after)));
-            }
-            Some(_) => {}
-            None => self.unset.push(reserved::KEY.to_owned()),
-        }
-        Ok(())
-    }
-
-    fn unset(&self) -> impl Iterator<Item = &str> {
-        self.unset.iter().map(String::as_str)
-    }
-}
-
-pub(crate) fn failed(path: &Path, fault: EditFault) -> Error {
-    let path: PathBuf = path.to_owned();
-    match fault {
-        EditFault::Read(error) => Error::file(path, error),
-        EditFault::Write(error) => Error::Refused { path, error },
-        EditFault::NoKey(key, keys) => {
-            let near = keys.into_iter().map(|other| (strsim::damerau_levenshtein(&key, &other), other));
-            let nearest = near.filter(|(distance, other)| distance * 2 <= other.chars().count()).min();
-            Error::NoSuchKey { path, key, nearest: nearest.map(|(_, other)| other) }
-        }
-    }
 }

@@ -46,7 +46,8 @@ pub(super) static AEROSET: Entry = Entry {
         write: super::entry::Write::Set(on::plan_set),
         losses: Some(on::losses),
         unreadable: Some(on::unreadable),
-        proves_files: true
+        proves_files: true,
+        edit_set: Some(on::EDIT_SET)
     ),
 };
 
@@ -90,13 +91,15 @@ mod on {
     use modelfmt_core::source::{BoxSource, SharedFiles, shared_files};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
-    use modelfmt_core::{AnyError, DType, Execution, Limits, Source as _};
+    use modelfmt_core::{AnyError, DType, Execution, Limits, Source};
 
     use crate::convert::chosen::Origin;
     use crate::convert::fit::Unsupported;
     use crate::convert::options::ConvertOptions;
+    use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::listed::{IndexChange, each};
     use crate::formats::merged::readers;
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
@@ -359,6 +362,41 @@ mod on {
 
     fn chunk_loss(chunk: &Chunk<'_>, why: &'static str) -> Unsupported {
         Unsupported::loss("chunk", &format!("{} {}", chunk.fourcc, chunk.name), why)
+    }
+
+    /// The first file lists all tensors.
+    pub(super) const EDIT_SET: EditSet = EditSet {
+        file: Format::Aero,
+        open,
+        first_has_metadata: true,
+        index: Some(edit_index),
+        digest: Some(sha256),
+    };
+
+    fn edit_index(index: &mut Object, edit: &IndexChange<'_>) -> Result<(), EditFault> {
+        const KEYS: [&str; 3] = ["path", "size_bytes", "sha256"];
+        let parts = each(index.get("parts"), |part| edit.restate(part, KEYS))?;
+        index.insert("parts", parts);
+        if let Some(global) = index.get_mut("global_tidx").and_then(Value::as_object_mut) {
+            edit.restate(global, KEYS)?;
+        }
+        // The model's own words are repeated here.
+        if let Some(model) = index.get_mut("model").and_then(Value::as_object_mut) {
+            for (key, own) in [("model_name", "name"), ("architecture", "architecture")] {
+                let new = edit.change.given(key).map(NewValue::to_value);
+                if let Some(new) = new.filter(|new| new.as_str().is_some())
+                    && model.get(own).is_some_and(|old| edit.before.get(key) == Some(old))
+                {
+                    model.insert(own, new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sha256(file: &dyn Source, work: &Execution<'_>) -> std::io::Result<String> {
+        let digest = aero::sha256(file, work)?;
+        Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// What becomes of a file with other metadata and names.

@@ -34,7 +34,13 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     versions: VERSIONS,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
     choices: CHOICES,
-    driver: driver!("apr2", on::open_set, write: super::entry::Write::Set(on::plan_set), pin: Some(on::pin)),
+    driver: driver!(
+        "apr2",
+        on::open_set,
+        write: super::entry::Write::Set(on::plan_set),
+        pin: Some(on::pin),
+        edit_set: Some(on::EDIT_SET)
+    ),
 };
 
 pub(super) static APR1: Entry = Entry {
@@ -92,15 +98,19 @@ mod on {
     use modelfmt_core::source::BoxSource;
     #[cfg(feature = "seal")]
     use modelfmt_core::source::SharedFiles;
+    use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     #[cfg(feature = "seal")]
     use modelfmt_core::write::{AnyWriteError, SetPart, WrittenPart, no_part};
-    use modelfmt_core::{AnyError, Execution};
+    use modelfmt_core::{AnyError, Execution, Source};
 
     use crate::convert::options::Compression;
     use crate::convert::options::ConvertOptions;
+    use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::listed::{IndexChange, each, unchangeable};
+    use crate::formats::merged::readers;
     use crate::formats::set_plan::{self, set_plan};
     use crate::pin::Pin;
 
@@ -211,15 +221,44 @@ mod on {
             Some(Compression::Lz4) => apr2::Compression::Lz4,
             Some(Compression::None) | None => apr2::Compression::None,
         };
-        // A file that was made to be streamed stays one.
-        let flags = reader_of::<apr2::Reader<BoxSource>>(job.source).map(|reader| reader.index().flags());
-        let streaming = flags.is_some_and(|flags| flags.contains(Flags::STREAMING));
+        // A file that was made to be streamed stays one, also as a part of another.
+        let mut sources =
+            readers(job.source).filter_map(|(_, source)| reader_of::<apr2::Reader<BoxSource>>(source));
+        let streaming = sources.any(|reader| reader.index().flags().contains(Flags::STREAMING));
         let reserve = job.options.reserve.unwrap_or_default();
         WriteOptions::new()
             .alignment(alignment)
             .compression(compression)
             .streaming(streaming)
             .reserve(reserve)
+    }
+
+    pub(super) const EDIT_SET: EditSet = EditSet {
+        file: Format::Apr2,
+        open,
+        first_has_metadata: true,
+        index: Some(edit_manifest),
+        digest: Some(shard_crc),
+    };
+
+    fn edit_manifest(manifest: &mut Object, edit: &IndexChange<'_>) -> Result<(), EditFault> {
+        if manifest.contains_key("seal") {
+            return Err(unchangeable("it is signed or encrypted"));
+        }
+        if let Some(map) = manifest.get_mut("tensor_shard_map").and_then(Value::as_object_mut) {
+            edit.rename(map);
+        }
+        let shards = each(manifest.get("shards"), |shard| edit.restate(shard, ["file", "size", "crc32"]))?;
+        manifest.insert("shards", shards);
+        if let Some(NewValue::Text(version)) = edit.change.given("apr_version") {
+            manifest.insert("apr_version", version.as_str());
+        }
+        Ok(())
+    }
+
+    /// The CRC of a whole shard depends on its length alone.
+    fn shard_crc(shard: &dyn Source, _: &Execution<'_>) -> std::io::Result<String> {
+        Ok(format!("{:08x}", apr2::shard_crc(shard.len())))
     }
 
     /// What becomes of a file with other metadata and names.

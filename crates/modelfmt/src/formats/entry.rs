@@ -8,13 +8,14 @@ use modelfmt_core::source::{BoxSource, SharedFiles};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 use modelfmt_core::{
-    AnyError, Container, Execution, Fault, Reader, SetReader,
+    AnyError, Container, Execution, Fault, Reader, SetReader, Source,
     author::{FileIndex, FormatReader, ShardMap},
 };
 
 use super::Format;
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
+use super::listed::EditIndex;
 use super::set_plan::SetPlan;
 use crate::choice::Choice;
 use crate::convert::chosen::Tensors;
@@ -112,6 +113,9 @@ pub(crate) struct Driver {
     /// What becomes of a file with other metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) edit: Option<EditFile>,
+    /// The same of a set.
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+    pub(crate) edit_set: Option<EditSet>,
     /// What a conversion of a file into its own format has to be asked for, so that it is of the same version and has the same hashes.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) same: Option<Same>,
@@ -133,10 +137,28 @@ impl Driver {
             pin: None,
             unreadable: None,
             edit: None,
+            edit_set: None,
             same: None,
         }
     }
 }
+
+/// How a set is edited: each of its files by the editor of their format, its index by this.
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+pub(crate) struct EditSet {
+    /// The format of its files.
+    pub(crate) file: Format,
+    /// Opens one of them by itself.
+    pub(crate) open: fn(ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError>,
+    /// Whether the first of them has the metadata of the model; else the index has.
+    pub(crate) first_has_metadata: bool,
+    /// What becomes of the index, where it is a file by itself.
+    pub(crate) index: Option<EditIndex>,
+    /// What the index states of the bytes of a file, as it states it.
+    pub(crate) digest: Option<DigestOf>,
+}
+
+pub(crate) type DigestOf = fn(&dyn Source, &Execution<'_>) -> std::io::Result<String>;
 
 /// Lists what only a file of the same format can hold, and what is lost whatever the target.
 pub(crate) type Losses =

@@ -31,7 +31,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::GgufSharded, ..CAPABILITIES },
     choices: &[Choice::ShardSize, Choice::Align, Choice::Stringify, Choice::Reserve],
-    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value)),
+    driver: driver!("gguf", on::open, write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), losses: Some(on::losses), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -67,7 +67,7 @@ mod on {
     use crate::formats::Format;
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, own_options, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, own_options, reader_of};
     use crate::formats::set_plan::{self, set_plan};
 
     /// Opens one file; if it is one of a split, the split.
@@ -188,6 +188,14 @@ mod on {
     }
 
     const SPLIT: &str = "the files of a split say there which of them they are";
+
+    pub(super) const EDIT_SET: EditSet =
+        EditSet { file: Format::Gguf, open: open_alone, first_has_metadata: true, index: None, digest: None };
+
+    /// Opens one file, also of a split.
+    fn open_alone(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
+        opened.open_file::<Reader<_>>()
+    }
 
     /// What becomes of a file with other metadata and names.
     pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {

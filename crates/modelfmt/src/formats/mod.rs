@@ -13,6 +13,8 @@ mod detect;
 pub(crate) mod entry;
 mod gguf;
 mod index;
+#[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
+pub(crate) mod listed;
 mod mag;
 pub(crate) mod merged;
 mod oinf;

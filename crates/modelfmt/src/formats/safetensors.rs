@@ -34,7 +34,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Reserve],
-    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::plan_set)),
+    driver: driver!("safetensors", on::open_set, write: super::entry::Write::Set(on::plan_set), edit_set: Some(on::EDIT_SET)),
 };
 
 /// Every type of numbers but packed integers.
@@ -89,13 +89,15 @@ fn is_header(first: &[u8], file_len: u64) -> bool {
 mod on {
     use modelfmt_core::edit::NewFile;
     use modelfmt_core::source::BoxSource;
-    use modelfmt_core::value::Object;
+    use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     use modelfmt_core::{AnyError, Execution};
     use modelfmt_safetensors::{Plan, SetPlan, WriteOptions};
 
+    use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::listed::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
 
     /// Opens one file.
@@ -144,6 +146,27 @@ mod on {
     /// No `__metadata__` rather than an empty one.
     fn metadata<'c>(job: &'c Job<'_>) -> Option<&'c Object> {
         Some(&job.metadata.keys).filter(|keys| !keys.is_empty())
+    }
+
+    /// The strings of the metadata stand in the files too, where their writer has put them.
+    pub(super) const EDIT_SET: EditSet = EditSet {
+        file: Format::Safetensors,
+        open,
+        first_has_metadata: false,
+        index: Some(edit_index),
+        digest: None,
+    };
+
+    fn edit_index(index: &mut Object, edit: &IndexChange<'_>) -> Result<(), EditFault> {
+        let none = Object::new();
+        let before = index.get("metadata").and_then(Value::as_object).unwrap_or(&none);
+        if let Some(metadata) = edit.change.apply(before, NewValue::to_value)? {
+            index.insert("metadata", metadata);
+        }
+        if let Some(map) = index.get_mut("weight_map").and_then(Value::as_object_mut) {
+            edit.rename(map);
+        }
+        Ok(())
     }
 
     /// What becomes of a file with other metadata and names.

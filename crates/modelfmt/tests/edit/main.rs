@@ -1,6 +1,8 @@
 //! Edits of every format: metadata read back are what was set, values are what they were, and every check of the file is true.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
+mod sets;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -101,7 +103,6 @@ fn every_file_can_be_edited_or_says_why_not() {
                     "no tensors",
                     "list of tensors",
                     "one of gguf",
-                    "several files",
                     "MJSN",
                 ];
                 assert!(known.iter().any(|known| text.contains(known)), "{}: {text}", source.display());
@@ -426,18 +427,6 @@ fn room_that_was_left_is_used() {
             );
         }
     }
-}
-
-#[test]
-fn a_model_of_several_files_is_refused_and_stays() {
-    let path = testkit::testdata("reference/gguf/split-00001-of-00003.gguf");
-    let mut options = EditOptions::default();
-    options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
-    let error = Edit::new(path, &options).unwrap_err();
-    assert!(
-        matches!(&error, Error::NotEditable { .. }) && error.to_string().contains("several files"),
-        "{error}"
-    );
 }
 
 /// The files of a set in a folder of their own.

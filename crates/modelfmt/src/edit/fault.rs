@@ -1,0 +1,42 @@
+//! The errors of edits.
+
+use std::cell::Cell;
+use std::io;
+use std::path::Path;
+
+use modelfmt_core::{AnyError, Execution};
+
+use crate::error::{Error, Result};
+use crate::formats::change::EditFault;
+
+/// What a format says of the file at `path`.
+pub(crate) fn failed(path: &Path, fault: EditFault) -> Error {
+    let path = path.to_owned();
+    match fault {
+        EditFault::Read(error) => Error::file(path, error),
+        EditFault::Write(error) => Error::Refused { path, error },
+        EditFault::NoKey(key, keys) => {
+            let near = keys.into_iter().map(|other| (strsim::damerau_levenshtein(&key, &other), other));
+            let nearest = near.filter(|(distance, other)| distance * 2 <= other.chars().count()).min();
+            Error::NoSuchKey { path, key, nearest: nearest.map(|(_, other)| other) }
+        }
+    }
+}
+
+/// Writes something for the edit of the file at `path`, and stops when the caller wants that.
+pub(super) fn interruptible<T>(
+    path: &Path,
+    work: &Execution<'_>,
+    write: impl FnOnce(&dyn Fn(u64) -> bool) -> io::Result<T>,
+) -> Result<T> {
+    let is_cancelled = Cell::new(false);
+    let go_on = |nbytes| {
+        is_cancelled.set(work.advance(nbytes).is_break());
+        !is_cancelled.get()
+    };
+    write(&go_on).map_err(|source| match source.kind() {
+        _ if is_cancelled.get() => Error::file(path.to_owned(), AnyError::Cancelled),
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        _ => Error::Write { path: path.to_owned(), source },
+    })
+}

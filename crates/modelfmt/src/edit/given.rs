@@ -1,0 +1,79 @@
+//! The metadata that an edit gives.
+
+use std::collections::{BTreeMap, HashMap};
+
+use modelfmt_core::value::Object;
+
+use super::EditOptions;
+use crate::convert::reserved;
+use crate::error::{Error, Result};
+use crate::formats::capabilities::Metadata;
+use crate::formats::change::{Change, NewValue};
+use crate::model::Model;
+
+/// The metadata that are given.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) set: Vec<(String, NewValue)>,
+    pub(super) unset: Vec<String>,
+}
+
+impl Given {
+    /// What the options say, and what follows from it for what a conversion left.
+    pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
+        let metadata = options.metadata.iter().flatten();
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
+        let mut given =
+            Self { set: metadata.chain(options.set.iter().cloned()).collect(), unset: options.unset.clone() };
+        if model.format().capabilities().metadata == Metadata::Json {
+            given.follow(model, names)?;
+        }
+        Ok(given)
+    }
+
+    /// Has what a conversion left to be restored follow the edit.
+    fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
+        let edited: Vec<&str> =
+            self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();
+        if edited.contains(&reserved::KEY) || (edited.is_empty() && names.is_empty()) {
+            return Ok(());
+        }
+        let own = json_of(model)?;
+        let Some(before) = own.get(reserved::KEY).cloned() else { return Ok(()) };
+        let mut keys = Object::from_iter([(reserved::KEY, before.clone())]);
+        let infos: Vec<_> = model.tensors().collect();
+        let renamed =
+            names.iter().filter_map(|(position, new)| Some((infos.get(*position)?.name, new.as_str())));
+        let renamed: HashMap<&str, &str> = renamed.collect();
+        let sorts = model.format() == crate::Format::Apr;
+        reserved::follow_edit(&mut keys, edited, &renamed, sorts);
+        match keys.remove(reserved::KEY) {
+            Some(after) if after != before => {
+                self.set.push((reserved::KEY.to_owned(), NewValue::Value(after)));
+            }
+            Some(_) => {}
+            None => self.unset.push(reserved::KEY.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty()
+    }
+
+    /// The change of a file.
+    pub(super) fn change<'a>(&'a self, names: &'a BTreeMap<usize, String>) -> Change<'a> {
+        let set = self.set.iter().map(|(key, value)| (key.as_str(), value));
+        Change::new(set, self.unset.iter().map(String::as_str), names)
+    }
+}
+
+/// The metadata of a model, as far as keys and values can be given for them.
+pub(super) fn json_of(model: &Model) -> Result<Object> {
+    let own = model.container().metadata();
+    let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;
+    // AERO has a manifest beside it.
+    let json = own.get("json").filter(|_| own.get("manifest").is_some());
+    Ok(json.unwrap_or(&own).clone().into_object())
+}

@@ -1,0 +1,288 @@
+//! An edit of a model of several files: each of them is edited as a file by itself, and the index says what they have become.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use modelfmt_core::edit::{NewFile, Preview};
+use modelfmt_core::source::{BoxSource, FileSource, Files, Folder, shared_files};
+use modelfmt_core::value::{Object, Value, json};
+use modelfmt_core::{Execution, Source as _};
+
+use super::check;
+use super::fault::{failed, interruptible};
+use super::given::Given;
+use crate::error::{Error, Result};
+use crate::formats::capabilities::Metadata;
+use crate::formats::change::{Change, EditFault, NewValue};
+use crate::formats::entry::{DigestOf, EditFile, EditSet, Opened, ToOpen};
+use crate::formats::listed::{EditIndex, IndexChange, Listed, edited};
+use crate::model::Model;
+use crate::open::OpenOptions;
+
+/// What becomes of the files of a set.
+#[derive(Clone, Debug)]
+pub(super) struct SetEdit {
+    /// The file beside which the journal stands.
+    index: PathBuf,
+    /// Those that change, by their paths, without the index.
+    files: Vec<(String, NewFile)>,
+    listing: Option<Listing>,
+    /// Whether all bytes that are kept keep their places.
+    pub(super) is_in_place: bool,
+}
+
+/// The index of a set, and what changes in it.
+#[derive(Clone, Debug)]
+struct Listing {
+    name: String,
+    text: Vec<u8>,
+    set: Vec<(String, NewValue)>,
+    unset: Vec<String>,
+    names: HashMap<String, String>,
+    before: Object,
+    edit: EditIndex,
+    digest: Option<DigestOf>,
+}
+
+impl Listing {
+    fn edited(&self, files: &HashMap<String, Listed>) -> Result<Vec<u8>, EditFault> {
+        let none = BTreeMap::new();
+        let given = self.set.iter().map(|(key, value)| (key.as_str(), value));
+        let change = Change::new(given, self.unset.iter().map(String::as_str), &none);
+        let index = IndexChange { change: &change, names: &self.names, files, before: &self.before };
+        edited(&self.text, |object| (self.edit)(object, &index))
+    }
+}
+
+impl SetEdit {
+    /// Works out what becomes of the files of a set; `names` are new names of tensors, by position.
+    pub(super) fn new(
+        model: &Model,
+        path: &Path,
+        (set, edit): (&EditSet, EditFile),
+        names: &BTreeMap<usize, String>,
+        given: Given,
+    ) -> Result<Self> {
+        let folder = Folder::containing(path).path().to_owned();
+        let before = super::given::json_of(model)?;
+        let renamed = model.tensors().enumerate().filter_map(|(position, info)| {
+            names.get(&position).map(|new| (info.name.to_owned(), new.clone()))
+        });
+        let renamed: HashMap<String, String> = renamed.collect();
+        let paths = model.container().file_paths();
+        let first = paths.first().filter(|_| set.first_has_metadata).cloned();
+        let (mut files, mut is_in_place) = (Vec::new(), true);
+        for name in paths {
+            let is_home = first.as_ref() == Some(&name);
+            let file = File { set, path: folder.join(&name), model: path };
+            if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
+                is_in_place &= stays;
+                files.push((name, new));
+            }
+        }
+        let index = match (&set.index, &first) {
+            (None, Some(first)) => folder.join(first),
+            _ => path.to_owned(),
+        };
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|source| Error::Open { path: path.to_owned(), source });
+        let listing = match set.index {
+            Some(edit) => Some(Listing {
+                name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                text: read(path)?,
+                set: given.set,
+                unset: given.unset,
+                names: renamed,
+                before,
+                edit,
+                digest: set.digest,
+            }),
+            None => None,
+        };
+        let edit = Self { index, files, listing, is_in_place };
+        edit.check(model, names).map_err(|error| match error {
+            CheckFault::Fault(fault) => failed(path, fault),
+            CheckFault::Why(why) => Error::NotEditable { path: path.to_owned(), why },
+        })?;
+        Ok(edit)
+    }
+
+    /// The files that change with their lengths; digests are not known yet.
+    fn lengths(&self) -> HashMap<String, Listed> {
+        let listed = |new: &NewFile| Listed { nbytes: new.len(), digests: None };
+        self.files.iter().map(|(name, new)| (name.clone(), listed(new))).collect()
+    }
+
+    /// The number of bytes of the files that change.
+    pub(super) fn nbytes(&self) -> u64 {
+        self.files.iter().map(|(_, new)| new.len()).sum()
+    }
+
+    /// The number of the files that change, with the index.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let is_index =
+            |listing: &Listing| listing.edited(&self.lengths()).is_ok_and(|text| text == listing.text);
+        self.files.is_empty() && self.listing.as_ref().is_none_or(is_index)
+    }
+
+    /// Looks at the set that there would be: it has the same tensors in the same files, under their new names.
+    fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
+        let mut news: HashMap<String, NewFile> = self.files.iter().cloned().collect();
+        let name = self.index.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(listing) = &self.listing {
+            let mut text = NewFile::new();
+            text.push(listing.edited(&self.lengths()).map_err(CheckFault::Fault)?);
+            news.insert(listing.name.clone(), text);
+        }
+        let why = |error: &dyn std::fmt::Display| {
+            CheckFault::Why(format!("it could not be read after that: {error}"))
+        };
+        let files = shared_files(Previewed { folder: Folder::containing(&self.index), news });
+        let source = files.open(&name).map_err(|error| why(&error))?;
+        let after = OpenOptions::new().open_source(&self.index.to_string_lossy(), source, Some(files));
+        let after = after.and_then(|after| after.open_all().map(|()| after)).map_err(|error| why(&error))?;
+        let is_same = |(position, info): (usize, modelfmt_core::TensorInfo<'_>)| {
+            let name = names.get(&position).map_or(info.name, String::as_str);
+            let other = after.container().find(name).and_then(|found| {
+                let file = after.container().location(found).ok()?.file;
+                Some((after.container().info(found)?, file))
+            });
+            let file = model.container().location(position).ok().and_then(|location| location.file);
+            other.is_some_and(|(other, in_file)| {
+                let of = |info: &modelfmt_core::TensorInfo<'_>| (info.dtype, info.nbytes, info.has_data);
+                of(&other) == of(&info) && other.shape == info.shape && in_file == file
+            })
+        };
+        let same = after.format() == model.format() && after.tensor_count() == model.tensor_count();
+        match same && model.tensors().enumerate().all(is_same) {
+            true => Ok(()),
+            false => Err(CheckFault::Why("it would not hold the same tensors after that".to_owned())),
+        }
+    }
+
+    /// Changes the files; returns the bytes that were written.
+    pub(super) fn write(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
+        let unread = |source| Error::Write { path: path.to_owned(), source };
+        let mut files = self.files.clone();
+        if let Some(listing) = &self.listing {
+            let listed = self.digests(listing, work).map_err(unread)?;
+            let text = listing.edited(&listed).map_err(|fault| failed(path, fault))?;
+            let mut new = NewFile::new();
+            new.push(text);
+            files.push((listing.name.clone(), new));
+        }
+        interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, &files, go_on))
+    }
+
+    /// What the index is to state of the files that change.
+    fn digests(&self, listing: &Listing, work: &Execution<'_>) -> std::io::Result<HashMap<String, Listed>> {
+        let mut listed = self.lengths();
+        let Some(digest) = listing.digest else { return Ok(listed) };
+        let folder = Folder::containing(&self.index);
+        for (name, new) in &self.files {
+            let preview = Preview::new(new.clone(), folder.open(name)?);
+            let old = folder.open(name)?;
+            let (before, after) = work.both(|| digest(&old, work), || digest(&preview, work));
+            let digests = Some((before?, after?));
+            listed.insert(name.clone(), Listed { nbytes: new.len(), digests });
+        }
+        Ok(listed)
+    }
+}
+
+enum CheckFault {
+    Fault(EditFault),
+    Why(String),
+}
+
+/// The files that there would be.
+struct Previewed {
+    folder: Folder,
+    news: HashMap<String, NewFile>,
+}
+
+impl Files for Previewed {
+    type Source = BoxSource;
+
+    fn open(&self, path: &str) -> std::io::Result<BoxSource> {
+        let source = self.folder.open(path)?;
+        Ok(match self.news.get(path) {
+            Some(new) => Box::new(Preview::new(new.clone(), source)),
+            None => Box::new(source),
+        })
+    }
+}
+
+/// A file of a set.
+struct File<'a> {
+    set: &'a EditSet,
+    path: PathBuf,
+    /// The path of the model.
+    model: &'a Path,
+}
+
+impl File<'_> {
+    fn open(&self, source: BoxSource) -> Result<Box<dyn Opened>> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (files, options) = (shared_files(Folder::containing(&self.path)), OpenOptions::new());
+        let opened = (self.set.open)(ToOpen { source, name, files, options: &options });
+        opened.map_err(|error| Error::file(self.path.clone(), error))
+    }
+
+    /// What becomes of it, and whether its values keep their places; `None` if nothing does.
+    fn edited(
+        &self,
+        edit: EditFile,
+        renamed: &HashMap<String, String>,
+        given: &Given,
+        is_home: bool,
+    ) -> Result<Option<(NewFile, bool)>> {
+        let unopened = |source| Error::Open { path: self.path.clone(), source };
+        let opened = self.open(Box::new(FileSource::open(&self.path).map_err(unopened)?))?;
+        let names = renamed.iter().filter_map(|(old, new)| Some((opened.find(old)?, new.clone())));
+        let names: BTreeMap<usize, String> = names.collect();
+        let own = if is_home { given.clone() } else { self.known(&*opened, given)? };
+        if names.is_empty() && own.is_empty() {
+            return Ok(None);
+        }
+        let set = own.set.iter().map(|(key, value)| (key.as_str(), value));
+        let change = Change::new(set, own.unset.iter().map(String::as_str), &names);
+        let new = edit(&*opened, &change).map_err(|fault| match fault {
+            fault @ EditFault::NoKey(..) => failed(self.model, fault),
+            fault => failed(&self.path, fault),
+        })?;
+        let old = FileSource::open(&self.path).map_err(unopened)?;
+        let patches = new.patches(&old).map_err(unopened)?;
+        let stays = patches.is_some();
+        if patches.is_some_and(|patches| patches.is_empty()) && new.len() == old.len() {
+            return Ok(None);
+        }
+        let after = self.open(Box::new(Preview::new(new.clone(), old)))?;
+        check::is_same(&*opened, &*after, &new, &names)
+            .map_err(|why| Error::NotEditable { path: self.path.clone(), why })?;
+        Ok(Some((new, stays)))
+    }
+
+    /// What of the metadata concerns a file that has not those of the model: the keys that it has too.
+    fn known(&self, opened: &dyn Opened, given: &Given) -> Result<Given> {
+        let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
+        // AERO has a manifest beside it.
+        let metadata =
+            metadata.get("json").filter(|_| metadata.get("manifest").is_some()).unwrap_or(&metadata);
+        let has = |key: &str| metadata.get(key).is_some();
+        let is_text = self.set.file.capabilities().metadata == Metadata::Strings;
+        let held = |value: &NewValue| match value {
+            NewValue::Value(value) if is_text && value.as_str().is_none() => NewValue::Text(json_text(value)),
+            other => other.clone(),
+        };
+        let set = given.set.iter().filter(|(key, _)| has(key));
+        Ok(Given {
+            set: set.map(|(key, value)| (key.clone(), held(value))).collect(),
+            unset: given.unset.iter().filter(|key| has(key)).cloned().collect(),
+        })
+    }
+}
+
+fn json_text(value: &Value) -> String {
+    json::to_string(value).unwrap_or_default()
+}

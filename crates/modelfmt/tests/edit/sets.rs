@@ -1,0 +1,232 @@
+//! Edits of models of several files.
+
+use super::*;
+
+const SETS: [(Format, &str); 4] = [
+    (Format::AeroSet, "m.aeroset.json"),
+    (Format::Apr2Sharded, "m.apr.json"),
+    (Format::SafetensorsSharded, "m.safetensors.index.json"),
+    (Format::GgufSharded, "m-00001-of-00005.gguf"),
+];
+
+const NAMES: [&str; 5] = ["a", "b.weight", "c", "d", "e"];
+
+/// A set of five files with values; the path of its index.
+fn set(format: Format, name: &str, folder: &Path) -> PathBuf {
+    let values: Vec<f32> = (0..64u8).map(f32::from).collect();
+    let views = NAMES.map(|name| (name, View::new(&values, [values.len() as u64]).unwrap()));
+    let metadata = Object::from_iter([
+        ("model_name", "m"),
+        ("architecture", "old"),
+        ("model_type", "test"),
+        ("k.one", "one"),
+    ]);
+    let single = folder.join("single.safetensors");
+    modelfmt::save(&single, views, &metadata).unwrap();
+    let out = match format {
+        Format::GgufSharded => folder.join("m.gguf"),
+        _ => folder.join(name),
+    };
+    let mut options = modelfmt::ConvertOptions::default();
+    options.shard_size = Some(if format == Format::AeroSet { 256 } else { 300 });
+    let model = Model::open(&single).unwrap();
+    modelfmt::convert(&model, format, out, &options, &Execution::default()).unwrap();
+    fs::remove_file(single).unwrap();
+    folder.join(name)
+}
+
+/// What the model says of itself.
+fn said(path: &Path) -> Object {
+    let own = Model::open(path).unwrap().metadata().unwrap();
+    own.get("json").and_then(Value::as_object).cloned().unwrap_or_else(|| own.into_object())
+}
+
+fn all_bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+}
+
+/// The names of the files that differ.
+fn changed(before: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Vec<String> {
+    let after = all_bytes(folder);
+    assert!(after.keys().eq(before.keys()), "{:?}", after.keys());
+    let differ = after.iter().filter(|(path, bytes)| before.get(*path) != Some(bytes));
+    differ.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+fn with(change: impl FnOnce(&mut EditOptions)) -> EditOptions {
+    let mut options = EditOptions::default();
+    change(&mut options);
+    options
+}
+
+fn text(key: &str, value: &str) -> (String, NewValue) {
+    (key.to_owned(), NewValue::Text(value.to_owned()))
+}
+
+#[test]
+fn every_set_is_edited_and_every_check_of_it_is_true() {
+    for (format, name) in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = set(format, name, folder.path());
+        assert!(folder.path().read_dir().unwrap().count() >= 5, "{format}");
+        let (before, found) = content(&path);
+        assert!(found.is_empty() && before.len() == 5, "{format}: {found:?}");
+        let options = with(|options| {
+            options.set.push(text("k.two", "two"));
+            options.unset.push("k.one".to_owned());
+            options.rename.push("*=a.longer.name.of.*".parse().unwrap());
+        });
+        let edited = run(&path, &options).unwrap();
+        assert_eq!((edited.set, edited.unset, edited.renamed), (1, 1, 5), "{format}");
+        let (after, found) = content(&path);
+        assert!(found.is_empty(), "{format}: {found:?}");
+        let expected: Vec<_> =
+            before.iter().map(|(name, value)| (format!("a.longer.name.of.{name}"), value.clone())).collect();
+        assert_eq!(sorted(after), sorted(expected), "{format}");
+        let said = said(&path);
+        assert_eq!(said.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
+        assert!(!said.contains_key("k.one"), "{format}");
+        // What it says already is not written again.
+        let bytes = all_bytes(folder.path());
+        let again = with(|options| options.set.push(text("k.two", "two")));
+        assert_eq!(run(&path, &again).unwrap().method, EditMethod::Unchanged, "{format}");
+        assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new());
+        // And back, where there is room now.
+        let back = with(|options| {
+            options.unset.push("k.two".to_owned());
+            options.set.push(text("k.one", "one"));
+            options.rename.push("a.longer.name.of.*=*".parse().unwrap());
+        });
+        run(&path, &back).unwrap();
+        let (after, found) = content(&path);
+        assert!(found.is_empty() && sorted(after) == sorted(before), "{format}: {found:?}");
+    }
+}
+
+#[test]
+fn only_the_files_that_it_concerns_change() {
+    let of_names: [&[&str]; 4] = [
+        &["m.aeroset.json", "m.index.aero", "m.part-003.aero"],
+        &["m.apr.json", "m.apr-00004-of-00005.apr"],
+        &["m.safetensors.index.json", "m-00004-of-00005.safetensors"],
+        &["m-00004-of-00005.gguf"],
+    ];
+    let of_metadata: [&[&str]; 4] = [
+        &["m.aeroset.json", "m.index.aero"],
+        &["m.apr.json", "m.apr-00001-of-00005.apr"],
+        &["m.safetensors.index.json"],
+        &["m-00001-of-00005.gguf"],
+    ];
+    for (((format, name), of_names), of_metadata) in SETS.into_iter().zip(of_names).zip(of_metadata) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = set(format, name, folder.path());
+        let bytes = all_bytes(folder.path());
+        run(&path, &with(|options| options.set.push(text("k.new", &"long".repeat(99))))).unwrap();
+        let mut expected: Vec<&str> = of_metadata.to_vec();
+        expected.sort_unstable();
+        assert_eq!(changed(&bytes, folder.path()), expected, "{format}");
+        let bytes = all_bytes(folder.path());
+        run(&path, &with(|options| options.rename.push("d=dd".parse().unwrap()))).unwrap();
+        let mut expected: Vec<&str> = of_names.to_vec();
+        expected.sort_unstable();
+        // Where a name fits into its file, the file keeps its length and the manifest all that it says of it but the name.
+        assert_eq!(changed(&bytes, folder.path()), expected, "{format}");
+        assert!(content(&path).1.is_empty(), "{format}");
+    }
+}
+
+/// What several files say is changed in all of them.
+#[test]
+fn what_files_repeat_follows() {
+    for (format, name) in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = set(format, name, folder.path());
+        run(&path, &with(|options| options.set.push(text("architecture", "new-one")))).unwrap();
+        assert!(content(&path).1.is_empty(), "{format}");
+        let files = all_bytes(folder.path());
+        let has = |bytes: &Vec<u8>, word: &[u8]| bytes.windows(word.len()).any(|bytes| bytes == word);
+        for (path, bytes) in files {
+            assert!(!has(&bytes, b"\"old\""), "{format}: {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn golden_sets_are_edited() {
+    for files in [
+        &["safetensors/set.safetensors.index.json"; 1][..],
+        &["aero/set/model.aeroset.json"],
+        &["apr2/set"],
+        &["reference/gguf/split-00002-of-00003.gguf"],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let first = testkit::testdata(files[0]);
+        let from = if first.is_dir() { first.clone() } else { first.parent().unwrap().to_owned() };
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() && path.extension().is_none_or(|ending| ending != "txt") {
+                copied(&path, folder.path());
+            }
+        }
+        let path = match first.is_dir() {
+            true => folder.path().to_owned(),
+            false => folder.path().join(first.file_name().unwrap()),
+        };
+        let (before, found) = content(&path);
+        let options = with(|options| {
+            options.set.push(text("k.new", "new"));
+            options.rename.push("*=x.*".parse().unwrap());
+        });
+        run(&path, &options).unwrap();
+        let (after, still) = content(&path);
+        assert!(still.len() <= found.len(), "{files:?}: {still:?}");
+        let expected = before.into_iter().map(|(name, value)| (format!("x.{name}"), value)).collect();
+        assert_eq!(sorted(after), sorted(expected), "{files:?}");
+        assert_eq!(said(&path).get("k.new").map(|new| new.to_plain()), Some(Value::from("new")), "{files:?}");
+    }
+}
+
+/// The hashes of an AEROSET's index are made anew: not over what was damaged before.
+#[test]
+fn a_damaged_file_gets_no_new_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let (format, name) = SETS[0];
+    let path = set(format, name, folder.path());
+    let part = folder.path().join("m.part-003.aero");
+    let mut bytes = fs::read(&part).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let bytes = all_bytes(folder.path());
+    let error = run(&path, &with(|options| options.rename.push("d=dd".parse().unwrap()))).unwrap_err();
+    assert!(
+        error.to_string().contains("m.part-003.aero") || source_of(&error).contains("damaged"),
+        "{error}"
+    );
+    assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new());
+    // One that it does not concern is no obstacle.
+    run(&path, &with(|options| options.rename.push("a=aa".parse().unwrap()))).unwrap();
+}
+
+#[test]
+fn what_a_set_cannot_become_is_refused_and_nothing_changes() {
+    for (format, name) in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = set(format, name, folder.path());
+        let bytes = all_bytes(folder.path());
+        let refused = |change: &dyn Fn(&mut EditOptions)| {
+            let error = run(&path, &with(change)).unwrap_err();
+            assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new(), "{format}");
+            error
+        };
+        let unset = refused(&|options| options.unset.push("k.onee".to_owned()));
+        assert!(unset.to_string().contains("did you mean \"k.one\""), "{format}: {unset}");
+        assert!(matches!(refused(&|o| o.rename.push("a=d".parse().unwrap())), Error::SameName { .. }));
+        assert!(matches!(refused(&|o| o.rename.push("z=d".parse().unwrap())), Error::NoMatch { .. }));
+        assert!(matches!(refused(&|o| o.drop.push("a".to_owned())), Error::NotEditable { .. }));
+        let edit = Edit::new(&path, &with(|o| o.rename.push("a=aa".parse().unwrap()))).unwrap();
+        let out = edit.write_to(folder.path().join("out"), Overwrite::Refuse, &Execution::default());
+        assert!(matches!(out, Err(Error::NotEditable { .. })), "{format}");
+        assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new(), "{format}");
+    }
+}
