@@ -8,6 +8,7 @@
     reason = "a tool over files of its own making: a fault in it may end it"
 )]
 
+mod check;
 mod checked;
 mod convert;
 mod edit;
@@ -245,6 +246,7 @@ fn run(args: &Args) -> Result {
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;
     checked::run(&mut bench)?;
+    check::run(&mut bench)?;
     edit::run(&mut bench)?;
     quant::run(&mut bench)?;
     stats::run(&mut bench)?;
