@@ -93,8 +93,15 @@ impl Done<'_> {
         for note in self.notes().filter(|_| !quiet) {
             say(format_args!("note: {}", Printable(&note)));
         }
-        for clipped in clipped {
-            say(format_args!("warning: {}", Printable(clipped)));
+        match clipped.as_slice() {
+            [first, _, _, _, ..] => {
+                let more = count(clipped.len() as u64 - 1);
+                say(format_args!(
+                    "warning: {}, and so have {more} others (--json names them)",
+                    Printable(first)
+                ));
+            }
+            few => few.iter().for_each(|clipped| say(format_args!("warning: {}", Printable(clipped)))),
         }
         let drops = if self.is_dry { "would drop" } else { "dropped" };
         for dropped in dropped {

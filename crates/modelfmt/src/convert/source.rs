@@ -283,7 +283,11 @@ impl Content {
     fn read_gguf(&mut self, model: &Model) {
         #[cfg(feature = "gguf")]
         {
-            let hints = super::typed_lists::hints(model);
+            let mut hints = super::typed_lists::hints(model);
+            // Room in that file, and nothing that the model says.
+            self.keys.remove(modelfmt_gguf::PADDING);
+            hints.types.remove(modelfmt_gguf::PADDING);
+            hints.keys.retain(|key| key != modelfmt_gguf::PADDING);
             self.reserved = Some(Reserved::with_hints(model.format(), hints));
         }
         let text = |key| self.keys.get(key).and_then(Value::as_str).map(str::to_owned);

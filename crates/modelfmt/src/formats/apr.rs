@@ -89,6 +89,7 @@ mod on {
 
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::merged::readers;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -111,10 +112,11 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// A file keeps the flags that say what is in it.
+    /// A file keeps the flags that say what is in it; one that is made of several has those of all.
     fn options(job: &Job<'_>) -> WriteOptions {
-        let reader = reader_of::<apr::Reader<BoxSource>>(job.source);
-        let flags = reader.map_or(Flags::empty(), |reader| reader.index().flags());
+        let sources =
+            readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
+        let flags = sources.fold(Flags::empty(), |flags, reader| flags.with(reader.index().flags()));
         WriteOptions::new().flags(flags).reserve(job.options.reserve.unwrap_or_default())
     }
 

@@ -542,3 +542,19 @@ fn text_that_is_not_utf_8_is_a_loss() {
         assert_eq!(found.get("k"), Some(&"\u{fffd}".into()), "{target}");
     }
 }
+
+/// Room for edits belongs to the file that has it.
+#[test]
+fn room_in_a_file_does_not_travel() {
+    const KEY: &str = "modelfmt.padding";
+    let model = crate::common::gguf(&[tensor("w", DType::F32, &[4])], &[("general.architecture", "test")]);
+    let roomy = convert(&model, Format::Gguf, &options(|o| o.reserve = Some(100)));
+    let has = |model: &Model| model.metadata().unwrap().get(KEY).and_then(Value::as_str).map(str::len);
+    assert_eq!(has(&roomy), Some(100));
+    for carrier in CARRIERS {
+        let carried = convert(&roomy, carrier, &there(carrier));
+        assert!(!format!("{:?}", carried.metadata().unwrap()).contains(KEY), "{carrier}");
+    }
+    let other = convert(&roomy, Format::Gguf, &options(|o| o.reserve = Some(50)));
+    assert_eq!(has(&other), Some(50));
+}

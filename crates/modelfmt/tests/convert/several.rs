@@ -176,3 +176,33 @@ fn tied_tensors_of_one_are_not_those_of_another() {
     let offsets: Vec<_> = (0..2).map(|position| model.location(position).unwrap().offset).collect();
     assert_ne!(offsets[0], offsets[1]);
 }
+
+/// What the header of one of them says of all its bytes holds for the whole.
+#[test]
+fn flags_of_apr_and_apr2_are_kept() {
+    use modelfmt_core::write::{MemoryFile, TensorSpec};
+    let metadata = object(r#"{"model_type":"t","architecture":"a","apr_version":"2.0.0"}"#);
+    let one = |name: &'static str, streaming| {
+        let file = MemoryFile::new();
+        let options = apr2::WriteOptions::new().streaming(streaming);
+        let specs = [TensorSpec::new(name, DType::F32, vec![1])];
+        let plan = apr2::Plan::new(specs, &apr2::Metadata::from(metadata.clone()), &options).unwrap();
+        plan.write(&[vec![0u8; 4]], &file, &Execution::sequential()).unwrap();
+        open("m.apr", file.into_bytes())
+    };
+    let both = convert(&merged([one("a", false), one("b", true)]), Format::Apr2, &options(|_| {}));
+    assert!(both.as_apr2().unwrap().index().flags().contains(apr2::Flags::STREAMING));
+    let one = |name: &'static str, flags| {
+        let file = MemoryFile::new();
+        let options = apr::WriteOptions::new().flags(flags);
+        let specs = [TensorSpec::new(name, DType::F32, vec![1])];
+        let plan = apr::Plan::new(specs, &apr::Metadata::from(metadata.clone()), &options).unwrap();
+        plan.write(&[vec![0u8; 4]], &file, &Execution::sequential()).unwrap();
+        open("m.apr", file.into_bytes())
+    };
+    let [first, second] =
+        [("a", apr::Flags::STREAMING), ("b", apr::Flags::empty())].map(|(name, flags)| one(name, flags));
+    assert!(first.as_apr().unwrap().index().flags().contains(apr::Flags::STREAMING));
+    let both = convert(&merged([second, first]), Format::Apr, &options(|_| {}));
+    assert!(both.as_apr().unwrap().index().flags().contains(apr::Flags::STREAMING));
+}
