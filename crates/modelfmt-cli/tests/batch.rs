@@ -123,3 +123,36 @@ fn one_that_fails_does_not_stop_the_others() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     assert!(run("convert -r empty out --to aero").error().contains("no model to convert"));
 }
+
+#[test]
+fn a_folder_is_verified_in_several_runs() {
+    let folder = folder();
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    let first = run("verify -r in --resume done.jsonl");
+    assert_eq!(
+        first.stdout.lines().last(),
+        Some("3 files: 3 ok, 0 failed; 1 other file skipped"),
+        "{}",
+        first.stderr
+    );
+    let again = run("verify -r in --resume done.jsonl");
+    let expected = "0 files: 0 ok, 0 failed, 3 ok before; 1 other file skipped\n";
+    assert_eq!((again.status, again.stdout.as_str()), (0, expected), "{}", again.stderr);
+    // Another version of a file, what failed, and another level are verified again.
+    let part = folder.path().join("in/trained.mag");
+    let mut bytes = fs::read(&part).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    for _ in 0..2 {
+        let broken = run("verify -r in --resume done.jsonl");
+        assert_eq!(broken.status, 1);
+        assert!(
+            broken.stdout.ends_with("1 file: 0 ok, 1 failed, 2 ok before; 1 other file skipped\n"),
+            "{}",
+            broken.stdout
+        );
+    }
+    let header = run("verify -r in --resume done.jsonl --level header");
+    assert_eq!(header.stdout.lines().filter(|line| line.starts_with("ok")).count(), 2, "{}", header.stdout);
+    assert_eq!(run("verify in --resume done.jsonl").status, 2);
+}

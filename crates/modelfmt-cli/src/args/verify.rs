@@ -14,6 +14,7 @@ use super::{BesideArgs, OpenArgs};
   modelfmt verify --level header models/*
   modelfmt verify --json model.apr part.apr
   modelfmt verify -r models/
+  modelfmt verify -r models/ --resume verified.jsonl
   modelfmt verify --pin b3:5f2e… model.gguf
   modelfmt verify --key publisher.pub model/
 
@@ -35,6 +36,10 @@ pub(crate) struct Verify {
     /// are verified with that index
     #[arg(long, short)]
     pub(crate) recursive: bool,
+    /// With -r: a list of the models that were ok, which is written and gone by: one whose files have the size and the time of
+    /// change that they had then is skipped
+    #[arg(long, value_name = "LIST", requires = "recursive", value_hint = ValueHint::FilePath)]
+    pub(crate) resume: Option<PathBuf>,
     /// How much to check
     #[arg(long, value_enum, default_value_t = LevelArg::Full)]
     pub(crate) level: LevelArg,

@@ -1,18 +1,16 @@
 //! `modelfmt convert -r`: every model below a folder, into another folder.
 //!
-//! A hidden list in that folder says what was done: for each model its files and those that were made of it, with their sizes and
-//! times of change, and the options. Where all of that is as it was, the model is skipped. An output is listed when it has appeared, and it appears
-//! when all of its values have been read and are what their own file says of them.
+//! A hidden list in that folder says what was done, with the files that were made of each model. An output is listed when it has appeared,
+//! and it appears when all of its values have been read and are what their own file says of them.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::Instant;
 
 use modelfmt::{ConvertOptions, Format, Model, Object, Overwrite, Printable, Value, json};
 
 use super::converted::{Done, convert, notes};
+use super::done::{self, DoneList};
 use crate::args::Convert;
 use crate::failure::{Failure, Result, say};
 use crate::progress::Progress;
@@ -48,8 +46,8 @@ struct Batch<'a> {
     options: &'a ConvertOptions,
     folder: &'a Path,
     quiet: bool,
-    /// By the path of a model below its folder, what was done with it.
-    done: HashMap<String, Value>,
+    /// What was done before, by the path of a model below its folder.
+    done: DoneList,
     /// By the path of an output, of which model it was made in this run.
     outputs: HashMap<PathBuf, PathBuf>,
     converted: usize,
@@ -65,7 +63,8 @@ impl<'a> Batch<'a> {
         folder: &'a Path,
         quiet: bool,
     ) -> Self {
-        let done = if args.how.force { HashMap::new() } else { listed(&args.output) };
+        let list = args.output.join(LIST);
+        let done = if args.how.force { DoneList::unread(list) } else { DoneList::read(list) };
         let outputs = HashMap::new();
         Self { args, target, options, folder, quiet, done, outputs, converted: 0, skipped: 0, failed: 0 }
     }
@@ -138,7 +137,7 @@ impl<'a> Batch<'a> {
         if !args.how.dry_run {
             let parent = output.parent().unwrap_or(Path::new(""));
             let made = converted.files.iter().map(|file| parent.join(&file.path));
-            self.list(&key, job, states(made))?;
+            self.list(&key, job, done::states(made))?;
         }
         Ok(())
     }
@@ -148,36 +147,20 @@ impl<'a> Batch<'a> {
         let mut options = self.options.clone();
         options.overwrite = Overwrite::Refuse;
         // Options show no secret, so that a new passphrase in the same file shows only in the file's time.
-        let inputs = json::to_string(&states(options.inputs.iter().cloned())).unwrap_or_default();
-        let how = format!("{} {} {options:?} {inputs}", env!("CARGO_PKG_VERSION"), self.target);
-        let how = blake3::hash(how.as_bytes()).to_hex().to_string();
-        Object::from_iter([("options", Value::from(how)), ("files", states(model.input_paths()))])
+        let inputs = json::to_string(&done::states(options.inputs.iter().cloned())).unwrap_or_default();
+        done::job(&format!("{} {options:?} {inputs}", self.target), model.input_paths())
     }
 
     fn is_done(&self, key: &str, job: &Object) -> bool {
-        let Some(entry) = self.done.get(key) else { return false };
-        let made = entry.get("made").and_then(Value::as_array).map(|made| {
-            let path = |file: &Value| file.get("path").and_then(Value::as_str).map(PathBuf::from);
-            made.iter().filter_map(|file| path(&file)).collect::<Vec<_>>()
-        });
-        let is_unknown = |made: &Value| {
-            made.as_array().is_none_or(|files| files.iter().any(|file| file.as_object().is_none()))
-        };
-        let is_same = |key| entry.get(key) == job.get(key) && !entry.get(key).is_none_or(&is_unknown);
-        let made = made.map(|paths| states(paths.into_iter()));
-        entry.get("options") == job.get("options")
-            && is_same("files")
-            && made.is_some_and(|made| entry.get("made") == Some(&made) && !is_unknown(&made))
+        let Some(made) = self.done.find(key, job).and_then(|entry| entry.get("made")) else { return false };
+        let path = |file: Value| file.get("path").and_then(Value::as_str).map(PathBuf::from);
+        let paths = made.as_array().into_iter().flat_map(|made| made.iter().filter_map(path));
+        done::is_known(made) && *made == done::states(paths)
     }
 
     fn list(&self, key: &str, mut job: Object, made: Value) -> Result {
-        job.insert("input", key);
         job.insert("made", made);
-        let path = self.args.output.join(LIST);
-        let line = json::to_string(&Value::Object(job)).unwrap_or_default();
-        let written = OpenOptions::new().create(true).append(true).open(&path);
-        let written = written.and_then(|mut list| list.write_all(format!("{line}\n").as_bytes()));
-        written.map_err(|source| Failure::Job(modelfmt::Error::Write { path, source }))
+        self.done.add(key, job)
     }
 
     fn summary(&self, found: &Found) -> Result {
@@ -254,33 +237,6 @@ fn stem(name: &str) -> &str {
         (is_number(number) && is_number(count) && !stem.is_empty()).then_some(stem)
     });
     split.unwrap_or(stem)
-}
-
-/// Path, size and time of change of files; null for one that has none.
-fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
-    let state = |path: PathBuf| -> Option<Object> {
-        let metadata = path.metadata().ok()?;
-        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-        let path = path.to_str()?;
-        let entry = [("path", Value::from(path)), ("size", metadata.len().into())];
-        let mut entry = Object::from_iter(entry);
-        entry.insert("modified", modified.to_string());
-        Some(entry)
-    };
-    paths.map(|path| state(path).map_or(Value::Null, Value::Object)).collect()
-}
-
-/// What the list in a folder says, the last line of each model. A line that cannot be read says nothing, and its model is converted again.
-fn listed(folder: &Path) -> HashMap<String, Value> {
-    const MAX_LEN: u64 = 256 << 20;
-    let mut text = String::new();
-    let read = File::open(folder.join(LIST)).and_then(|list| list.take(MAX_LEN).read_to_string(&mut text));
-    let lines = read.map_or("", |_| &*text).lines();
-    let entry = |line: &str| {
-        let entry = Value::Object(json::parse_object(line.as_bytes()).ok()?);
-        Some((entry.get("input")?.as_str()?.to_owned(), entry))
-    };
-    lines.filter_map(entry).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 mod converted;
 pub(crate) mod diff;
+mod done;
 pub(crate) mod edit;
 pub(crate) mod extract;
 pub(crate) mod inspect;

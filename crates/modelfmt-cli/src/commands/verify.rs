@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use modelfmt::{FileReport, Printable, Status};
+use modelfmt::{FileReport, Model, Printable, Status};
 
+use super::done::DoneList;
 use super::{files, verdict};
 use crate::args::{OpenArgs, Verify};
 use crate::failure::{Failure, Result, is_reader_gone, say};
@@ -20,6 +21,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     }
     let unsigned = args.open.without_signers();
     let (mut tally, mut others) = (Tally::default(), 0);
+    let done = args.resume.clone().map(DoneList::read);
     for path in &args.files {
         // A signature covers its folder whole: what is in it is checked by that first.
         let is_folder = path.is_dir();
@@ -42,7 +44,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
             tally.unread += 1;
         }
         for path in &found.models {
-            verify(path, args, &unsigned, quiet, &mut tally)?;
+            resume(path, args, done.as_ref(), quiet, &mut tally, &unsigned)?;
         }
         others += found.others + found.foreign.len();
     }
@@ -52,7 +54,9 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
         summary(&tally, "", args.json, quiet)?;
     }
     match tally {
-        Tally { verified: 0, unread: 0, .. } => Err(Failure::Input("there is no model to verify".to_owned())),
+        Tally { verified: 0, unread: 0, skipped: 0, .. } => {
+            Err(Failure::Input("there is no model to verify".to_owned()))
+        }
         Tally { failed: 0, unread: 0, .. } => Ok(()),
         _ => Err(Failure::Checked),
     }
@@ -65,6 +69,32 @@ struct Tally {
     failed: usize,
     /// What could not even be looked at.
     unread: usize,
+    /// What was ok before, and is as it was then.
+    skipped: usize,
+}
+
+/// Verifies a model of a folder, unless the list says that it was ok.
+fn resume(
+    path: &Path,
+    args: &Verify,
+    done: Option<&DoneList>,
+    quiet: bool,
+    tally: &mut Tally,
+    open: &OpenArgs,
+) -> Result {
+    let Some(done) = done else { return verify(path, args, open, quiet, tally) };
+    // A list that is given in one folder holds in another.
+    let key = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
+    let files = Model::open(path).map(|model| model.input_paths().collect::<Vec<_>>());
+    let files = files.unwrap_or_default().into_iter().map(|file| std::path::absolute(&file).unwrap_or(file));
+    let job = super::done::job(&format!("verify {:?} {:?}", args.level, open), files);
+    if done.find(&key, &job).is_some() {
+        tally.skipped += 1;
+        return Ok(());
+    }
+    let failed = tally.failed;
+    verify(path, args, open, quiet, tally)?;
+    if tally.failed > failed { Ok(()) } else { done.add(&key, job) }
 }
 
 fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut Tally) -> Result {
@@ -94,9 +124,11 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
 
 /// The last line: among the results if they are text.
 fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
-    let Tally { verified, failed, unread } = *tally;
+    let Tally { verified, failed, unread, skipped } = *tally;
+    let done = if skipped == 0 { String::new() } else { format!(", {skipped} ok before") };
     let unread = if unread == 0 { String::new() } else { format!(", {unread} not readable") };
-    let line = format!("{}: {} ok, {failed} failed{unread}{more}", files(verified, ""), verified - failed);
+    let line =
+        format!("{}: {} ok, {failed} failed{done}{unread}{more}", files(verified, ""), verified - failed);
     match (is_json, quiet) {
         (false, _) => print(|out| Ok(writeln!(out, "{line}")?)),
         (true, false) => {

@@ -1,0 +1,83 @@
+//! Lists of what was done with the models of a folder, so that it is not done again.
+//!
+//! A line is a JSON object: the model (`input`), how (`options`), and size and time of change of each file (`files`). Where all of that is
+//! as it was, the model is skipped.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use modelfmt::{Object, Value, json};
+
+use crate::failure::{Failure, Result};
+
+/// A list, in a file to which lines are added.
+#[derive(Debug)]
+pub(super) struct DoneList {
+    path: PathBuf,
+    /// By the name of a model, the last line about it.
+    entries: HashMap<String, Value>,
+}
+
+impl DoneList {
+    /// The list in that file; there need not be one. A line that cannot be read says nothing, and its model is done again.
+    pub(super) fn read(path: PathBuf) -> Self {
+        const MAX_LEN: u64 = 256 << 20;
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|list| list.take(MAX_LEN).read_to_string(&mut text));
+        let lines = read.map_or("", |_| &*text).lines();
+        let entry = |line: &str| {
+            let entry = Value::Object(json::parse_object(line.as_bytes()).ok()?);
+            Some((entry.get("input")?.as_str()?.to_owned(), entry))
+        };
+        Self { path, entries: lines.filter_map(entry).collect() }
+    }
+
+    /// One that says nothing so far.
+    pub(super) fn unread(path: PathBuf) -> Self {
+        Self { path, entries: HashMap::new() }
+    }
+
+    /// What was done with a model, if it was done in this way and its files are as they were.
+    pub(super) fn find(&self, input: &str, job: &Object) -> Option<&Value> {
+        let entry = self.entries.get(input)?;
+        let is_same = entry.get("options") == job.get("options") && entry.get("files") == job.get("files");
+        (is_same && job.get("files").is_some_and(is_known)).then_some(entry)
+    }
+
+    /// Adds a line.
+    pub(super) fn add(&self, input: &str, mut job: Object) -> Result {
+        job.insert("input", input);
+        let line = json::to_string(&Value::Object(job)).unwrap_or_default();
+        let written = OpenOptions::new().create(true).append(true).open(&self.path);
+        let written = written.and_then(|mut list| list.write_all(format!("{line}\n").as_bytes()));
+        written.map_err(|source| Failure::Job(modelfmt::Error::Write { path: self.path.clone(), source }))
+    }
+}
+
+/// What was done: in a way that this text describes, with these files.
+pub(super) fn job(how: &str, files: impl Iterator<Item = PathBuf>) -> Object {
+    let how = blake3::hash(format!("{} {how}", env!("CARGO_PKG_VERSION")).as_bytes());
+    Object::from_iter([("options", Value::from(how.to_hex().to_string())), ("files", states(files))])
+}
+
+/// Path, size and time of change of files; null for one that has none.
+pub(super) fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
+    let state = |path: PathBuf| -> Option<Object> {
+        let metadata = path.metadata().ok()?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        let path = path.to_str()?;
+        let entry = [("path", Value::from(path)), ("size", metadata.len().into())];
+        let mut entry = Object::from_iter(entry);
+        entry.insert("modified", modified.to_string());
+        Some(entry)
+    };
+    paths.map(|path| state(path).map_or(Value::Null, Value::Object)).collect()
+}
+
+/// Whether the state of every file is known.
+pub(super) fn is_known(states: &Value) -> bool {
+    states.as_array().is_some_and(|files| files.iter().all(|file| file.as_object().is_some()))
+}
