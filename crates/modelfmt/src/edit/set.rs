@@ -182,7 +182,7 @@ impl SetEdit {
         for (name, new) in &self.files {
             let preview = Preview::new(new.clone(), folder.open(name)?);
             let old = folder.open(name)?;
-            let (before, after) = work.both(|| digest(&old, work), || digest(&preview, work));
+            let (before, after) = work.join(|| digest(&old, work), || digest(&preview, work));
             let digests = Some((before?, after?));
             listed.insert(name.clone(), Listed { nbytes: new.len(), digests });
         }
