@@ -72,7 +72,8 @@ pub(crate) fn edit<'py>(
 /// Undoes an edit that was interrupted, and says whether there was one.
 #[pyfunction]
 pub(crate) fn recover(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
-    py.detach(|| modelfmt::edit::recover(&path)).map_err(|error| raise(py, &error))
+    let recovered = py.detach(|| modelfmt::edit::recover(&path)).map_err(|error| raise(py, &error))?;
+    Ok(recovered != modelfmt::edit::Recovered::Nothing)
 }
 
 const fn word(how: EditMethod) -> &'static str {

@@ -108,7 +108,7 @@ impl Opened {
     fn new(path: &Path, options: &OpenOptions) -> Result<Self> {
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
         let mut notes = Vec::new();
-        if crate::edit::recover(&path)? {
+        if crate::edit::recover(&path)? != crate::edit::Recovered::Nothing {
             notes.push("an edit that was interrupted has been undone".to_owned().into());
         }
         let model = options.open(&path)?;

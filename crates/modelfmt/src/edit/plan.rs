@@ -88,7 +88,7 @@ const SEALED: &str = "it is signed or encrypted, and what vouches for it covers 
 
 /// Whether a file says that it is signed or encrypted inside.
 fn is_sealed(model: &Model) -> bool {
-    let is_apr2 = model.format() == crate::Format::Apr2;
+    let is_apr2 = model.format() == Format::Apr2;
     let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
     let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
     flags.iter().any(|flag| matches!(*flag, "SIGNED" | "ENCRYPTED"))
