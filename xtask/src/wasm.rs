@@ -137,18 +137,19 @@ fn install_debian() -> Result {
     if needed.iter().all(|path| Path::new(path).exists()) {
         return Ok(());
     }
-    let names = DEBIAN_PACKAGES.join(" ");
+    install(DEBIAN_PACKAGES).map_err(|_| {
+        let names = DEBIAN_PACKAGES.join(" ");
+        format!("{TARGET} needs `rustup target add {TARGET}` or Debian's packages {names}").into()
+    })
+}
+
+/// Installs Debian's packages, where that is allowed.
+pub(crate) fn install(packages: &[&str]) -> Result {
     let is_root = run::output(workspace::command("id").arg("-u")).is_ok_and(|id| id.trim_end() == "0");
     if !is_root {
-        return Err(
-            format!("{TARGET} needs `rustup target add {TARGET}` or Debian's packages {names}").into()
-        );
+        return Err("only root installs packages".into());
     }
-    exec(
-        workspace::command("apt-get")
-            .args(["install", "--yes", "--no-install-recommends"])
-            .args(DEBIAN_PACKAGES),
-    )
+    exec(workspace::command("apt-get").args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
 /// A linker for the target: rustup's toolchains carry one, LLVM's packages another.

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{Result, exec, step};
-use crate::wasm::{TARGET, Toolchain};
+use crate::run::{self, Result, exec, step};
+use crate::wasm::{self, TARGET, Toolchain};
 use crate::workspace;
 
 /// The workspace of both.
@@ -13,13 +13,27 @@ pub(crate) const MANIFEST: &str = "crates/modelfmt-web/Cargo.toml";
 const DIR: &str = "crates/modelfmt-web";
 /// What the page and the package share.
 const SHARED: &str = "js";
-const MODULE: &str = "modelfmt.wasm";
+/// What a first look at a model needs, and the rest of the code: checking, comparing, converting.
+const MODULES: [&str; 2] = ["modelfmt.wasm", "modelfmt-work.wasm"];
+/// What splits a module, and Debian's package of it.
+const SPLIT: &str = "wasm-split";
+const SPLIT_PACKAGE: &str = "binaryen";
+/// The instructions beyond WebAssembly 1.0 that the library is built with.
+const INSTRUCTIONS: &[&str] = &[
+    "--enable-bulk-memory",
+    "--enable-multivalue",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-sign-ext",
+    "--enable-simd",
+];
 
 pub(crate) fn run(serve: bool, test: bool) -> Result {
-    let module = build()?;
-    let page = assemble("page", &module)?;
+    let modules = split(&build()?)?;
+    let page = assemble("page", &modules)?;
     list(&page)?;
-    let package = assemble("npm", &module)?;
+    let package = assemble("npm", &modules)?;
     for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(workspace::root().join(license), package.join(license))?;
     }
@@ -59,8 +73,40 @@ fn build() -> Result<PathBuf> {
     Ok(target.join(TARGET).join("release/modelfmt_web.wasm"))
 }
 
+/// Splits the module in two, by the functions that are called when every golden file is looked at: see `split.mjs`.
+fn split(module: &Path) -> Result<PathBuf> {
+    step("web: two modules");
+    need_splitter()?;
+    let folder = out().join("modules");
+    fs::create_dir_all(&folder)?;
+    let (counting, profile) = (folder.join("counting.wasm"), folder.join("profile"));
+    let splitter = || {
+        let mut split = workspace::command(SPLIT);
+        split.args(INSTRUCTIONS).arg(module);
+        split
+    };
+    exec(splitter().args(["--instrument", "--profile-export=write_profile", "-o"]).arg(&counting))?;
+    let testdata = workspace::root().join("testdata");
+    exec(workspace::command("node").arg(dir().join("split.mjs")).args([&counting, &testdata, &profile]))?;
+    let mut two = splitter();
+    two.arg("--profile").arg(&profile).arg("--export-prefix=%");
+    for (option, name) in ["-o1", "-o2"].iter().zip(MODULES) {
+        two.arg(option).arg(folder.join(name));
+    }
+    exec(&mut two)?;
+    Ok(folder)
+}
+
+fn need_splitter() -> Result {
+    let is_there = || run::succeeds(workspace::command(SPLIT).arg("--version"));
+    if is_there() || (wasm::install(&[SPLIT_PACKAGE]).is_ok() && is_there()) {
+        return Ok(());
+    }
+    Err(format!("{SPLIT} is needed, which is in Debian's package {SPLIT_PACKAGE}").into())
+}
+
 /// Puts the page, which any static server can serve, or the npm package into a folder with all that it needs.
-fn assemble(what: &str, module: &Path) -> Result<PathBuf> {
+fn assemble(what: &str, modules: &Path) -> Result<PathBuf> {
     let folder = out().join(what);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -68,7 +114,9 @@ fn assemble(what: &str, module: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     copy_files(&dir().join(what), &folder)?;
     copy_files(&dir().join(SHARED), &folder)?;
-    fs::copy(module, folder.join(MODULE))?;
+    for name in MODULES {
+        fs::copy(modules.join(name), folder.join(name))?;
+    }
     println!("{}", folder.display());
     Ok(folder)
 }
@@ -112,7 +160,8 @@ fn tests(page: &Path, package: &Path) -> Result {
     )?;
     exec(workspace::cargo("build").args(["--quiet", "--package", "modelfmt-cli"]))?;
     let mut node = workspace::command("node");
-    let files = ["page.test.mjs", "npm.test.mjs", "size.test.mjs"].map(|file| tests.join(file));
+    let files =
+        ["page.test.mjs", "npm.test.mjs", "package.test.mjs", "size.test.mjs"].map(|file| tests.join(file));
     node.args(["--test", "--test-concurrency=1"]).args(files);
     node.env("MODELFMT_PAGE", page).env("MODELFMT_NPM", package);
     node.env("MODELFMT_PROGRAM", workspace::target_dir().join("debug/modelfmt"));

@@ -25,12 +25,16 @@ export class Engine {
   // Is told of bytes that are done.
   onProgress = () => {};
   #wasm;
+  // Gives the module with the rest of the code, at once; null when it is here.
+  #work;
   #failure = "";
   #messages = [];
 
-  static async load(source) {
+  // `work` gives the second module, which is asked for when it is needed.
+  static async load(source, work) {
     const engine = new Engine();
-    const imports = { host: engine.#host() };
+    engine.#work = work;
+    const imports = { host: engine.#host(), placeholder: engine.#placeholders() };
     const { instance } =
       source instanceof WebAssembly.Module
         ? { instance: await WebAssembly.instantiate(source, imports) }
@@ -38,6 +42,28 @@ export class Engine {
     engine.#wasm = instance.exports;
     engine.#wasm.start();
     return engine;
+  }
+
+  // What a first look does not need is a module of its own (see split.mjs). Whatever calls into it finds one of these instead, which
+  // takes the module in; from then on the table has the functions themselves.
+  #placeholders() {
+    const inPlaceOf = (number) => (...args) => {
+      this.complete();
+      return this.#wasm["%table"].get(Number(number))(...args);
+    };
+    return new Proxy({}, { get: (_, number) => inPlaceOf(number) });
+  }
+
+  // Takes the second module in, if it is not here yet.
+  complete() {
+    if (!this.#work) return;
+    new WebAssembly.Instance(this.#work(), { primary: this.#wasm });
+    this.#work = null;
+  }
+
+  // What the module exports.
+  get exports() {
+    return this.#wasm;
   }
 
   // Does an operation: { value, bytes }. Throws Refused if the library says no, Died if it cannot go on.

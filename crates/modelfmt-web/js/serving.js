@@ -3,7 +3,7 @@
 import { Died, Engine, Refused } from "./engine.js";
 
 // Answers messages: `post(message, transfer)` sends, and what is returned takes one. `platform` is { source(file), missing(files),
-// scratch() }.
+// scratch(), work() }, where `work` gives the second module at once.
 export function serving(post, platform) {
   let engine;
   // Messages are answered in their order, although some of them wait for a server.
@@ -12,9 +12,10 @@ export function serving(post, platform) {
     last = last.then(() => answer(message));
   };
 
-  async function answer({ id, operation, args, files, module, output }) {
+  async function answer({ id, operation, args, files, module, work, output }) {
     try {
-      if (module) engine = await Engine.load(module);
+      if (module) engine = await Engine.load(module, work ? () => work : platform.work);
+      if (module && work) engine.complete();
       if (files) await take(files);
       if (!operation) return post({ id });
       engine.onProgress = progressOf(id, post);

@@ -112,6 +112,16 @@ function fetchRange(url, from, to) {
   return bytes;
 }
 
+// All of a file of the page itself.
+export function whole(url) {
+  const request = new XMLHttpRequest();
+  request.open("GET", url, false);
+  request.responseType = "arraybuffer";
+  request.send();
+  if (request.status !== 200) throw new Error(`${url}: ${status(request)}`);
+  return request.response;
+}
+
 function status({ status, statusText }) {
   return `the server answers ${status} ${statusText}`.trim();
 }

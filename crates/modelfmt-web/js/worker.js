@@ -2,12 +2,13 @@
 import { ofChannel } from "./channel.js";
 import { scratch } from "./scratch.js";
 import { serving } from "./serving.js";
-import { besideUrl, ofBlob, ofUrl } from "./sources.js";
+import { besideUrl, ofBlob, ofUrl, whole } from "./sources.js";
 
 const post = (message, transfer = []) => self.postMessage(message, transfer);
 
 const answer = serving(post, {
   scratch,
+  work: () => new WebAssembly.Module(whole(new URL("./modelfmt-work.wasm", import.meta.url))),
   source(file) {
     if (file.channel) return ofChannel(file, post);
     return file.url ? ofUrl(file.url) : ofBlob(file.blob);

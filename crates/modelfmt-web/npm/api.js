@@ -1,4 +1,4 @@
-// The package, whatever it runs on: `platform` is { spawn(), module(), file(source), blob(written) }.
+// The package, whatever it runs on: `platform` is { spawn(), module(), work(), file(source), blob(written) }.
 import { channel, grant } from "./channel.js";
 import { Connection, ModelError } from "./client.js";
 
@@ -20,11 +20,13 @@ function described(name, source, platform) {
   return { file: { name, size, channel: shared }, grant: (wish) => grant(wish, shared, (from, to) => source.slice(from, to)) };
 }
 
-async function connect(sources, platform) {
+// A worker with these files; one that `isForWork` gets all of the code at once.
+async function connect(sources, platform, isForWork = false) {
   const all = new Map(Object.entries(sources).map(([name, source]) => [name, described(name, source, platform)]));
   const connection = new Connection(platform.spawn(), (wish) => all.get(wish.name).grant(wish));
   try {
-    await connection.ask(null, {}, { module: await platform.module(), files: [...all.values()].map(({ file }) => file) });
+    const [module, work] = await Promise.all([platform.module(), isForWork ? platform.work() : undefined]);
+    await connection.ask(null, {}, { module, work, files: [...all.values()].map(({ file }) => file) });
   } catch (error) {
     connection.stop();
     throw error;
@@ -144,7 +146,7 @@ export class Model {
   // Work that takes long, in a worker of its own: so it can be stopped, and short questions need not wait.
   async #job(operation, args, { onProgress, signal }, more = {}) {
     signal?.throwIfAborted();
-    const connection = await connect(this.#sources, this.#platform);
+    const connection = await connect(this.#sources, this.#platform, true);
     const stop = () => connection.stop();
     signal?.addEventListener("abort", stop);
     try {

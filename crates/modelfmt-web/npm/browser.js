@@ -2,14 +2,21 @@
 import { Model, ModelError, nameOf } from "./api.js";
 import { discard } from "./scratch.js";
 
-let compiled;
+const compiled = new Map();
+
+// A module of the package, compiled once.
+function compile(url) {
+  if (!compiled.has(url.href)) {
+    compiled.set(url.href, fetch(url).then(async (answer) => WebAssembly.compile(await answer.arrayBuffer())));
+  }
+  return compiled.get(url.href);
+}
 
 const platform = {
   spawn: () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
-  module() {
-    compiled ??= fetch(new URL("./modelfmt.wasm", import.meta.url)).then(async (answer) => WebAssembly.compile(await answer.arrayBuffer()));
-    return compiled;
-  },
+  // Bundlers look for addresses in this form.
+  module: () => compile(new URL("./modelfmt.wasm", import.meta.url)),
+  work: () => compile(new URL("./modelfmt-work.wasm", import.meta.url)),
   file(source) {
     if (typeof source === "string" || source instanceof URL) return { url: new URL(source, location.href).href };
     if (source instanceof Blob) return { blob: source };

@@ -1,5 +1,5 @@
 // A worker in Node.
-import { closeSync, fstatSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parentPort } from "node:worker_threads";
@@ -45,6 +45,7 @@ parentPort.on(
   "message",
   serving(post, {
     scratch,
+    work: () => new WebAssembly.Module(readFileSync(new URL("./modelfmt-work.wasm", import.meta.url))),
     source: (file) => (file.path ? ofPath(file.path) : ofChannel(file, post)),
   }),
 );

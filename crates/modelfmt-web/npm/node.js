@@ -6,7 +6,15 @@ import { Worker } from "node:worker_threads";
 import { Model, ModelError, nameOf } from "./api.js";
 import { overHttp } from "./http.js";
 
-let compiled;
+const compiled = new Map();
+
+// A module of the package, compiled once.
+function compile(name) {
+  if (!compiled.has(name)) {
+    compiled.set(name, readFile(new URL(name, import.meta.url)).then((bytes) => WebAssembly.compile(bytes)));
+  }
+  return compiled.get(name);
+}
 
 const platform = {
   spawn() {
@@ -21,10 +29,8 @@ const platform = {
     worker.on("error", (error) => own.onerror({ message: error.message }));
     return own;
   },
-  module() {
-    compiled ??= readFile(new URL("./modelfmt.wasm", import.meta.url)).then((bytes) => WebAssembly.compile(bytes));
-    return compiled;
-  },
+  module: () => compile("./modelfmt.wasm"),
+  work: () => compile("./modelfmt-work.wasm"),
   file: (source) => (source instanceof URL ? { path: fileURLToPath(source) } : null),
   async blob({ scratch }) {
     return { blob: await openAsBlob(scratch), remove: () => rm(scratch, { force: true }) };

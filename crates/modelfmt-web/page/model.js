@@ -1,33 +1,35 @@
 // A model that is open: its files, and the worker that answers for it.
 import { Connection, ModelError } from "./client.js";
 
-let module = null;
+const modules = new Map();
 
-// The reader, compiled once for all workers.
-function compiled() {
-  module ??= compile().catch((error) => {
-    module = null;
-    throw error;
-  });
-  return module;
+// A module of the reader, compiled once for all workers.
+function compiled(name) {
+  if (!modules.has(name)) {
+    const begun = compile(name);
+    modules.set(name, begun);
+    begun.catch(() => modules.delete(name));
+  }
+  return modules.get(name);
 }
 
-async function compile() {
-  const answer = await fetch(new URL("modelfmt.wasm", import.meta.url));
-  if (!answer.ok) throw new Error(`modelfmt.wasm: the server answers ${answer.status}`);
+async function compile(name) {
+  const answer = await fetch(new URL(name, import.meta.url));
+  if (!answer.ok) throw new Error(`${name}: the server answers ${answer.status}`);
   return WebAssembly.compile(await answer.arrayBuffer());
 }
 
 // Begins to fetch the reader, so that it is there when a file comes.
 export function prepare() {
-  compiled().catch(() => {});
+  compiled("modelfmt.wasm").catch(() => {});
 }
 
-// A worker that has these files, { name, blob } or { name, url }.
-async function connect(files) {
+// A worker that has these files, { name, blob } or { name, url }; one that `isForWork` gets all of the code at once.
+async function connect(files, isForWork = false) {
   const connection = new Connection(new Worker(new URL("worker.js", import.meta.url), { type: "module" }));
   try {
-    await connection.ask(null, {}, { module: await compiled(), files });
+    const [module, work] = await Promise.all([compiled("modelfmt.wasm"), isForWork ? compiled("modelfmt-work.wasm") : undefined]);
+    await connection.ask(null, {}, { module, work, files });
   } catch (error) {
     connection.stop();
     throw error;
@@ -50,7 +52,7 @@ export function job(files, operation, args, onProgress, more = {}) {
   let stopped = false;
   let connection = null;
   const run = async () => {
-    connection = await connect(files);
+    connection = await connect(files, true);
     if (stopped) throw new ModelError({ code: "stopped", text: "stopped" });
     try {
       return await connection.ask(operation, args, { onProgress, ...more });

@@ -1,4 +1,5 @@
 //! Work that takes long, each in a worker of its own, which opens the models itself and ends afterwards: so it can be stopped.
+//! Nothing here is inlined into what a first look needs: it goes into a module of its own (split.mjs), function by function.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ fn work() -> Execution<'static> {
 }
 
 /// What `modelfmt verify --json` prints.
+#[inline(never)]
 pub(crate) fn verify(args: &Args) -> Result {
     let level = match args.text("level").unwrap_or("full") {
         "header" => VerifyLevel::Header,
@@ -32,6 +34,7 @@ pub(crate) fn verify(args: &Args) -> Result {
 }
 
 /// What `modelfmt diff --json` prints.
+#[inline(never)]
 pub(crate) fn diff(args: &Args) -> Result {
     let options = OpenOptions::new();
     let a = session::open(args.need_text("name")?, &options)?;
@@ -41,6 +44,7 @@ pub(crate) fn diff(args: &Args) -> Result {
 }
 
 /// Formats that are written as one file, and the endings of their names.
+#[inline(never)]
 pub(crate) fn targets() -> Value {
     let formats = Format::ALL.iter().filter(|format| format.is_writable() && !format.is_set());
     let target = |format: &Format| json!({ "name": format.name(), "ending": format.extension() });
@@ -48,6 +52,7 @@ pub(crate) fn targets() -> Value {
 }
 
 /// Converts a model into the output that the host has made; with `dry_run` it says what would be written, or why not.
+#[inline(never)]
 pub(crate) fn convert(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &OpenOptions::new())?;
     let target: Target = args.need_text("to")?.parse().map_err(|error| usage(format!("to: {error}")))?;

@@ -193,6 +193,7 @@ pub(crate) fn sample(args: &Args) -> Result {
 }
 
 /// Statistics of all values, in several passes.
+#[inline(never)]
 pub(crate) fn stats(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &modelfmt::OpenOptions::new())?;
     let (position, matrix) = position(args, &model)?;

@@ -97,3 +97,29 @@ test("a URL is read by ranges", async () => {
     server.close();
   }
 });
+
+// What it takes to open a model is its index, however large it is: counted in the worker's own engine.
+test("a file of 100 GB takes its index and little else", async () => {
+  const { Engine } = await import(pathToFileURL(join(process.env.MODELFMT_NPM, "engine.js")));
+  const [count, each] = [20_000, 5_000_000];
+  const entries = Array.from({ length: count }, (_, i) => `"layers.${i}.weight":{"dtype":"U8","shape":[${each}],"data_offsets":[${i * each},${(i + 1) * each}]}`);
+  const text = Buffer.from(`{${entries.join(",")}}`);
+  const head = Buffer.alloc(8 + text.length);
+  head.writeBigUInt64LE(BigInt(text.length));
+  text.copy(head, 8);
+  const engine = await Engine.load(await readFile(join(process.env.MODELFMT_NPM, "modelfmt.wasm")), () => assert.fail("this needs the second module"));
+  let [reads, bytes] = [0, 0];
+  const read = (offset, out) => {
+    [reads, bytes] = [reads + 1, bytes + out.length];
+    out.set(head.subarray(offset, offset + out.length));
+  };
+  engine.files.set("large.safetensors", { size: head.length + count * each, read });
+  const { value } = engine.call("open", { name: "large.safetensors" });
+  assert.deepEqual([value.tensors, value.file_size], [count, head.length + 1e11]);
+  assert.equal(engine.call("rows", { from: count - 1, count: 1 }).value.rows[0].name, `layers.${count - 1}.weight`);
+  assert.ok(reads <= 4 && bytes <= 2 * head.length + (1 << 20), `${reads} reads of ${bytes} bytes`);
+  engine.call("sample", { position: count - 1 });
+  engine.call("image", { position: count - 1 });
+  const memory = engine.exports.memory.buffer.byteLength;
+  assert.ok(memory <= head.length + (64 << 20), `${memory} bytes of memory`);
+});

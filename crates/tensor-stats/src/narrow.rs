@@ -20,6 +20,7 @@ pub(super) fn bools(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
     Ok(stats)
 }
 
+#[inline(never)] // One caller has all types, and a caller with one type needs no others.
 pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
     let Counted { runs, non_finite } = count_runs::<T>(exec, count)?;
     Ok(describe(&runs, non_finite))

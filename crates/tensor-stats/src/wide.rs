@@ -15,6 +15,7 @@ struct Range<T> {
     max: T,
 }
 
+#[inline(never)] // One caller has all types, and a caller with one type needs no others.
 pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
     let (sum, firsts) = exec.pass(count, &|| First::<T>::new(count))?;
     let mut non_finite = NonFinite::default();

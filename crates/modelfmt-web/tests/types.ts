@@ -1,0 +1,26 @@
+// Uses the package as a program in TypeScript does; it is compiled with --strict and never run.
+import { open, Model, ModelError, type Converted, type Report, type Tensor, type Values } from "modelfmt";
+
+export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Promise<number> {
+  const model: Model = await open(blob, { name: "a.gguf", files: { "b.gguf": new Uint8Array(8) } });
+  const other = await open({ byteLength: 8, slice: async (start, end) => new ArrayBuffer(end - start) });
+  const tensors: Tensor[] = await model.tensors({ query: "*.weight", from: 0, count: 10 });
+  const part: Values = await model.read("a", "0:4,:8", { verify: true });
+  const same: Values = await model.read("a", [[0, 4], null, 3], { float: true });
+  const report: Report = await model.verify({ level: "control", onProgress: (nbytes: number) => void nbytes });
+  const converted: Converted = await model.convert("safetensors", writable, { cast: ["f16"], signal: new AbortController().signal });
+  const failed = report.checks.filter((check) => check.status === "failed");
+  // @ts-expect-error There is no such level.
+  await model.verify({ level: "some" });
+  // @ts-expect-error There is no such option.
+  await model.convert("gguf", writable, { quantise: ["q8_0"] });
+  // @ts-expect-error A model is opened by `open`.
+  new Model();
+  try {
+    await other.inspect({ hash: true });
+  } catch (error) {
+    if (error instanceof ModelError) return error.details.length;
+  }
+  model.close();
+  return tensors.length + part.data.length + same.shape.length + converted.nbytes + failed.length;
+}
