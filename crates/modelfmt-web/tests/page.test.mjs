@@ -114,10 +114,30 @@ test("a tensor shows its values, statistics and bytes", async () => {
   await page.close();
 });
 
+test("a first look needs the first module alone, and the second comes once", async () => {
+  const page = await browser.page();
+  const before = browser.requests.length;
+  const asked = (name) => browser.requests.slice(before).filter((url) => url.endsWith(`/${name}`)).length;
+  assert.equal(await give(page, [demo()]), null);
+  await page.click("#tab-tensors");
+  await page.click(".rows .row:nth-child(2)");
+  await page.waitForSelector("#detail[data-done]");
+  await page.click("#tab-metadata");
+  await page.waitForSelector(".entries");
+  assert.equal(asked("modelfmt-work.wasm"), 0);
+  await page.click("#tab-verify");
+  for (let round = 0; round < 2; round++) {
+    await page.click("#verify");
+    await page.waitForSelector("#verdict");
+  }
+  assert.equal(asked("modelfmt-work.wasm"), 1);
+  await page.close();
+});
+
 test("a large tensor is sampled, and counted when asked", async () => {
   const page = await browser.page();
-  assert.equal(await give(page, [sparse(join(folder, "five.safetensors"), 5_000_000_000)]), null);
-  assert.equal(await page.textContent("#fact-size"), "4.66 GiB");
+  assert.equal(await give(page, [sparse(join(folder, "large.safetensors"), 100_000_000_000)]), null);
+  assert.equal(await page.textContent("#fact-size"), "93.1 GiB");
   await page.click("#tab-tensors");
   await page.click(".rows .row:nth-child(1)");
   await page.waitForSelector("#detail[data-done]");
@@ -246,6 +266,25 @@ test("a URL is read by ranges, and a server without them is named", async () => 
   assert.equal(await again.textContent("#model-name"), basename(source));
   good.close();
   await Promise.all([page.close(), again.close()]);
+});
+
+test("a set is read by the address of its index, its files beside it", async () => {
+  const page = await browser.page();
+  const { server, port } = await serve(TESTDATA, 0, { cors: true });
+  const address = `http://127.0.0.1:${port}/`;
+  asked.push(address);
+  for (const set of ["safetensors/set.safetensors.index.json", "aero/set/model.aeroset.json"]) {
+    await page.evaluate(() => delete document.body.dataset.done);
+    await page.fill("#url", address + set);
+    await page.click("#url-form button");
+    assert.equal(await settled(page), null, set);
+    assert.deepEqual(JSON.parse(await downloaded(page, "#json")), JSON.parse(await program(["inspect", "--json"], join(TESTDATA, set))), set);
+    await page.click("#home");
+    await page.waitForSelector("#start:not([hidden])");
+  }
+  server.closeAllConnections();
+  server.close();
+  await page.close();
 });
 
 test("files that are no models, and a worker that dies, are said in a sentence", async () => {
