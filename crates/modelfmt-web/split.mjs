@@ -53,7 +53,9 @@ function look(path) {
   }
 }
 
-for (const path of models(testdata)) look(path);
+// Cryptography is needed for sealed files alone.
+const isSealed = (path) => path.startsWith(join(testdata, "seal"));
+for (const path of models(testdata).filter((path) => !isSealed(path))) look(path);
 const { memory, allocate, write_profile: write } = engine.exports;
 const room = 1 << 20;
 const at = allocate(room);

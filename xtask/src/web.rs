@@ -18,6 +18,7 @@ const MODULES: [&str; 2] = ["modelfmt.wasm", "modelfmt-work.wasm"];
 /// What splits a module, and Debian's package of it.
 const SPLIT: &str = "wasm-split";
 const SPLIT_PACKAGE: &str = "binaryen";
+const FLAGS: &str = r#"-C target-feature=+simd128 --cfg getrandom_backend="unsupported""#;
 /// The instructions beyond WebAssembly 1.0 that the library is built with.
 const INSTRUCTIONS: &[&str] = &[
     "--enable-bulk-memory",
@@ -56,10 +57,10 @@ fn out() -> PathBuf {
     workspace::root().join("target/web")
 }
 
-/// `cargo` for the library, with the instructions that every browser has had since 2023.
+/// `cargo` for the library, with the instructions that every browser has had since 2023. It makes no keys, so it has no source of randomness.
 fn cargo(toolchain: &Toolchain) -> Command {
     let mut cargo = toolchain.cargo_build();
-    cargo.args(["--locked", "--manifest-path", MANIFEST]).env("RUSTFLAGS", "-C target-feature=+simd128");
+    cargo.args(["--locked", "--manifest-path", MANIFEST]).env("RUSTFLAGS", FLAGS);
     cargo
 }
 
@@ -112,8 +113,9 @@ fn assemble(what: &str, modules: &Path) -> Result<PathBuf> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    copy_files(&dir().join(what), &folder)?;
-    copy_files(&dir().join(SHARED), &folder)?;
+    for from in [what, SHARED] {
+        copy_files(&dir().join(from), &folder)?;
+    }
     for name in MODULES {
         fs::copy(modules.join(name), folder.join(name))?;
     }
@@ -131,11 +133,18 @@ fn list(page: &Path) -> Result {
     Ok(fs::write(page.join("files.txt"), names)?)
 }
 
-/// Copies the files of a folder, which has no folders.
+/// Copies the files of a folder, which has no folders. Lines of scripts that are comments stay here: an eighth of what would be sent.
 fn copy_files(from: &Path, to: &Path) -> Result {
     for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        fs::copy(entry.path(), to.join(entry.file_name()))?;
+        let path = entry?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.extension().is_none_or(|extension| extension != "js") {
+            fs::copy(&path, copy)?;
+            continue;
+        }
+        let script = fs::read_to_string(&path)?;
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        fs::write(copy, script.split_inclusive('\n').filter(is_code).collect::<String>())?;
     }
     Ok(())
 }

@@ -53,17 +53,19 @@ export class Model {
   #sources;
   #name;
   #platform;
+  #keys;
   #connection;
   #summary;
 
-  static async open(source, { name, files }, platform) {
+  static async open(source, { name, files, keys }, platform) {
     const model = new Model();
     model.#name = name;
     model.#sources = { [model.#name]: source, ...files };
     model.#platform = platform;
+    model.#keys = keys;
     model.#connection = await connect(model.#sources, platform);
     try {
-      model.#summary = (await model.#connection.ask("open", { name: model.#name })).value;
+      model.#summary = (await model.#connection.ask("open", { name: model.#name, keys })).value;
     } catch (error) {
       model.close();
       throw error;
@@ -150,7 +152,7 @@ export class Model {
     const stop = () => connection.stop();
     signal?.addEventListener("abort", stop);
     try {
-      return await connection.ask(operation, { name: this.#name, ...args }, { onProgress, ...more });
+      return await connection.ask(operation, { name: this.#name, keys: this.#keys, ...args }, { onProgress, ...more });
     } catch (error) {
       throw signal?.aborted ? signal.reason : error;
     } finally {

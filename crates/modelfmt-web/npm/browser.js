@@ -28,6 +28,6 @@ const platform = {
 
 export { Model, ModelError };
 
-export function open(source, { name = nameOf(source), files = {} } = {}) {
-  return Model.open(source, { name, files }, platform);
+export function open(source, { name = nameOf(source), files = {}, keys } = {}) {
+  return Model.open(source, { name, files, keys }, platform);
 }

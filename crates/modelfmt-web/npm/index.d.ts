@@ -17,6 +17,15 @@ export interface OpenOptions {
   name?: string;
   /** The other files of a set, by their paths beside the index. */
   files?: Record<string, Source>;
+  /** For sealed APR2 files. */
+  keys?: Keys;
+}
+
+/** What opens a sealed file, and who must have signed it. */
+export interface Keys {
+  passphrase?: string;
+  /** Texts of key files: public keys of signers (Ed25519, PEM), one of which must have signed; private keys (X25519, PEM); 64 hex digits. */
+  files?: string[];
 }
 
 export interface JobOptions {

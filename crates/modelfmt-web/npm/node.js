@@ -39,9 +39,9 @@ const platform = {
 
 export { Model, ModelError };
 
-export async function open(source, { name = nameOf(source), files = {} } = {}) {
+export async function open(source, { name = nameOf(source), files = {}, keys } = {}) {
   const others = await Promise.all(Object.entries(files).map(async ([name, file]) => [name, await readable(file)]));
-  return Model.open(await readable(source), { name, files: Object.fromEntries(others) }, platform);
+  return Model.open(await readable(source), { name, files: Object.fromEntries(others), keys }, platform);
 }
 
 // Addresses on web servers become something with byteLength and slice; of a file, its URL stays.

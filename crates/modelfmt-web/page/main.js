@@ -38,11 +38,11 @@ function setState(changes) {
 }
 
 // Opens a model; what was open before stays if that fails.
-async function open(files, name) {
+async function open(files, name, keys) {
   const number = ++opening;
   busy(`Opening ${name}…`);
   try {
-    const opened = await Model.open(files, name);
+    const opened = await Model.open(files, name, keys);
     if (number !== opening) return opened.close();
     model?.close();
     model = opened;
@@ -75,7 +75,7 @@ function show() {
   fill($("model-name"), name);
   fill($("badge"), `${summary.format}${summary.version ? ` ${summary.version}` : ""}`);
   document.title = `${name} · modelfmt`;
-  const tools = { fail, state, setState, go };
+  const tools = { fail, state, setState, go, reopen: (keys) => open(model.files, model.name, keys) };
   const panel = ([id, title, make]) => {
     const properties = { id: `view-${id}`, role: "tabpanel", "aria-labelledby": `tab-${id}`, class: `view ${id}`, hidden: true };
     const element = h("section", properties);

@@ -75,14 +75,17 @@ export class Model {
   // The files, and the name of the model or its index among them.
   files;
   name;
+  // What opens a sealed file, { passphrase, files }: for each worker that opens it, and nobody else.
+  #keys;
   #connection;
 
-  static async open(files, name) {
+  static async open(files, name, keys) {
     const model = new Model();
     Object.assign(model, { files, name });
+    model.#keys = keys;
     model.#connection = await connect(files);
     try {
-      model.summary = await model.ask("open", { name });
+      model.summary = await model.ask("open", { name, keys });
     } catch (error) {
       model.close();
       throw error;
@@ -106,7 +109,7 @@ export class Model {
   }
 
   job(operation, args, onProgress, more) {
-    return job(this.files, operation, { name: this.name, ...args }, onProgress, more);
+    return job(this.files, operation, { name: this.name, keys: this.#keys, ...args }, onProgress, more);
   }
 
   close() {

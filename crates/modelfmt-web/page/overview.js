@@ -1,5 +1,6 @@
 // What the model is, in a few numbers, and its tensors as a tree with sums.
 import { fill, h } from "./elements.js";
+import { seal } from "./seal.js";
 import { count, counted, short, size } from "./units.js";
 
 export function overview(element, model, tools) {
@@ -16,6 +17,7 @@ export function overview(element, model, tools) {
     element,
     folder && h("p", { class: "quiet" }, folder),
     h("dl", { class: "summary" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { id: `fact-${name}` }, value)))),
+    seal(summary, tools),
     h("h3", {}, "Types"),
     types(summary),
     h("h3", {}, "Tensors by name"),

@@ -29,16 +29,15 @@ pub(crate) fn verify(args: &Args) -> Result {
     let name = args.need_text("name")?;
     let source = host::open(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
     let files = Some(host::files(session::folder(name)));
-    let report = modelfmt::verify_source(name, Box::new(source), files, level, &work());
+    let report = options::opening(args)?.verify_source(name, Box::new(source), files, level, &work());
     Ok(Answer::text(serde_json::to_string(&report)?))
 }
 
 /// What `modelfmt diff --json` prints.
 #[inline(never)]
 pub(crate) fn diff(args: &Args) -> Result {
-    let options = OpenOptions::new();
-    let a = session::open(args.need_text("name")?, &options)?;
-    let b = session::open(args.need_text("other")?, &options)?;
+    let a = session::open(args.need_text("name")?, &options::opening(args)?)?;
+    let b = session::open(args.need_text("other")?, &OpenOptions::new())?;
     let diff = modelfmt::diff(&a, &b, &work())?;
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
@@ -54,7 +53,7 @@ pub(crate) fn targets() -> Value {
 /// Converts a model into the output that the host has made; with `dry_run` it says what would be written, or why not.
 #[inline(never)]
 pub(crate) fn convert(args: &Args) -> Result {
-    let model = session::open(args.need_text("name")?, &OpenOptions::new())?;
+    let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let target: Target = args.need_text("to")?.parse().map_err(|error| usage(format!("to: {error}")))?;
     let mut options = options::conversion(args.get("options"))?;
     options.version = target.version;

@@ -15,6 +15,7 @@ mod answers;
 mod border;
 mod host;
 mod jobs;
+mod keys;
 mod operations;
 mod options;
 mod session;

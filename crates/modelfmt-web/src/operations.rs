@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use modelfmt::{DType, Execution, Globs, InspectOptions, Model, OpenOptions, Value as Tree, json};
+use modelfmt::{DType, Execution, Format, Globs, InspectOptions, Model, Value as Tree, json};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};
-use crate::options::Args;
+use crate::options::{self, Args};
 use crate::session::{self, Session};
 use crate::{jobs, tree, values};
 
@@ -42,7 +42,7 @@ fn run(name: &str, args: &Args) -> Result {
 }
 
 fn open(args: &Args) -> Result {
-    let options = OpenOptions::new().ignore_checksum(args.is("ignore_checksum"));
+    let options = options::opening(args)?.ignore_checksum(args.is("ignore_checksum"));
     let model = session::open(args.need_text("name")?, &options)?;
     Ok(summary(&session::keep(model).model)?.into())
 }
@@ -63,6 +63,9 @@ fn summary(model: &Model) -> Result<Value, Refusal> {
     let dtypes = by_dtype.iter().map(|(dtype, [tensors, elements, nbytes])| {
         json!({ "dtype": dtype.name(), "tensors": tensors, "parameters": elements, "nbytes": nbytes })
     });
+    let can_be_sealed = matches!(model.format(), Format::Apr2 | Format::Apr2Sharded);
+    let details = if can_be_sealed { model.details()? } else { Tree::Null };
+    let detail = |key: &str| details.as_object().and_then(|details| details.get(key));
     let pins: Vec<String> = model.pins()?.iter().map(ToString::to_string).collect();
     Ok(json!({
         "path": model.path().to_string_lossy(),
@@ -74,6 +77,8 @@ fn summary(model: &Model) -> Result<Value, Refusal> {
         "nbytes": total(2),
         "dtypes": dtypes.collect::<Vec<_>>(),
         "pins": pins,
+        "signatures": detail("signatures"),
+        "encryption": detail("encryption"),
     }))
 }
 

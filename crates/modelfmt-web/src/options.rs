@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use modelfmt::convert::{Compression, MagChecksum};
-use modelfmt::{ConvertOptions, json};
+use modelfmt::{ConvertOptions, OpenOptions, json};
 use serde_json::{Map, Value};
 
 use crate::answers::{Refusal, Result, usage};
+use crate::keys;
 
 /// The arguments of an operation.
 pub(crate) struct Args(Map<String, Value>);
@@ -47,6 +48,15 @@ impl Args {
     pub(crate) fn need_size(&self, key: &str) -> Result<usize> {
         self.size(key).ok_or_else(|| usage(format!("{key}: a whole number is needed")))
     }
+}
+
+/// How a model is opened: with `keys`, if any are given.
+pub(crate) fn opening(args: &Args) -> Result<OpenOptions> {
+    let options = OpenOptions::new();
+    Ok(match args.get("keys") {
+        Some(keys) => options.access(keys::access(keys)?),
+        None => options,
+    })
 }
 
 /// Fills the options of a conversion from the properties that were given; those that are null are not.

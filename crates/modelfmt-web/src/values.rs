@@ -8,7 +8,7 @@ use tensor_stats::{Histogram, Stats};
 
 use crate::answers::{Answer, Refusal, Result, usage};
 use crate::host;
-use crate::options::Args;
+use crate::options::{self, Args};
 use crate::session;
 
 /// Elements that are read at once.
@@ -195,7 +195,7 @@ pub(crate) fn sample(args: &Args) -> Result {
 /// Statistics of all values, in several passes.
 #[inline(never)]
 pub(crate) fn stats(args: &Args) -> Result {
-    let model = session::open(args.need_text("name")?, &modelfmt::OpenOptions::new())?;
+    let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let (position, matrix) = position(args, &model)?;
     let work = Execution { threads: 1, progress: Some(&host::advance) };
     let stats = modelfmt::stats(&model, position, &work)?;

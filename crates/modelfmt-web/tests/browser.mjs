@@ -41,7 +41,7 @@ export async function start(folder, options = {}) {
     problems,
     async page(hash = "") {
       const page = await context.newPage();
-      page.setDefaultTimeout(20_000);
+      page.setDefaultTimeout(60_000);
       await page.goto(address + hash);
       return page;
     },

@@ -9,13 +9,11 @@ export const PROGRAM = process.env.MODELFMT_PROGRAM;
 
 const ENDINGS = [".aero", ".aeroset.json", ".apr", ".apr.json", ".aprn", ".gguf", ".mag", ".oinf", ".safetensors", ".safetensors.index.json"];
 
-// The paths of all files below a folder whose names are those of models. Not the sealed ones, which the program opens and the page does not
-// (docs/BROWSER.md#what-it-does-not-do).
+// The paths of all files below a folder whose names are those of models.
 export function models(folder = TESTDATA) {
   const all = readdirSync(folder, { recursive: true, withFileTypes: true });
   const files = all.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name));
-  const isSealed = (path) => path.startsWith(join(folder, "seal"));
-  return files.filter((path) => !isSealed(path) && ENDINGS.some((ending) => path.endsWith(ending))).sort();
+  return files.filter((path) => ENDINGS.some((ending) => path.endsWith(ending))).sort();
 }
 
 // The other files of the set whose index has this path, as `inspect --json` lists them.

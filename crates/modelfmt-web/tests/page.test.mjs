@@ -284,6 +284,52 @@ test("a set is read by the address of its index, its files beside it", async () 
   }
   server.closeAllConnections();
   server.close();
+test("a sealed file shows its signers, and opens with a key that stays here", async () => {
+  const page = await browser.page();
+  const seal = join(TESTDATA, "seal");
+  const vectors = JSON.parse(readFileSync(join(seal, "vectors.json"), "utf8"));
+  const bytes = (hex) => Buffer.from(hex, "hex");
+  const file = (name, content) => (writeFileSync(join(folder, name), content), join(folder, name));
+  const pem = (kind, der) => `-----BEGIN ${kind}-----\n${der.toString("base64")}\n-----END ${kind}-----\n`;
+  // SubjectPublicKeyInfo of Ed25519, and PKCS #8 of X25519.
+  const signer = ({ public: key }) => pem("PUBLIC KEY", Buffer.concat([bytes("302a300506032b6570032100"), bytes(key)]));
+  const identity = ({ secret }) => pem("PRIVATE KEY", Buffer.concat([bytes("302e020100300506032b656e04220420"), bytes(secret)]));
+  const unseal = async (keys, passphrase) => {
+    await page.evaluate(() => delete document.body.dataset.done);
+    if (passphrase) await page.fill("#passphrase", passphrase);
+    await page.setInputFiles("#keys", keys);
+    await page.click("#unseal");
+    return settled(page);
+  };
+
+  assert.equal(await give(page, [join(seal, "signed.apr")]), null);
+  assert.match(await page.textContent(".signers"), /47b2e2d66d071c3c… ed25519, not checked/);
+  assert.match(await unseal([file("mallory.pub", signer(vectors.sign.mallory))]), /sign/);
+  assert.equal(await unseal([file("alice.pub", signer(vectors.sign.alice))]), null);
+  assert.match(await page.textContent(".signers"), /signed by the key that you gave/);
+  await page.click("#tab-verify");
+  await page.click("#verify");
+  await page.waitForSelector("#verdict.good");
+
+  const opened = [
+    ["encrypted-passphrase.apr", [], bytes(vectors.passphrase.good).toString()],
+    ["encrypted-recipient.apr", [file("carol.pem", identity(vectors.x25519.carol))]],
+    ["encrypted-key.apr", Object.entries(vectors.raw).map(([name, key]) => file(`${name.replace("/", "-")}.key`, bytes(key)))],
+  ];
+  for (const [name, keys, passphrase] of opened) {
+    assert.equal(await give(page, [join(seal, name)]), null, name);
+    await page.click("#tab-overview");
+    assert.match(await page.textContent("#encryption"), /^Encrypted[^.]*(names|shapes)/, name);
+    assert.equal(await unseal(keys, passphrase), null, name);
+    assert.match(await page.textContent("#encryption"), /open here/, name);
+    await page.click("#tab-tensors");
+    await page.click(".rows .row:nth-child(1)");
+    await page.waitForSelector("#detail[data-done]");
+    assert.equal(await page.locator(".corner tbody tr").count(), 8, name);
+  }
+  assert.equal(await give(page, [join(seal, "encrypted-passphrase.apr")]), null);
+  await page.click("#tab-overview");
+  assert.match(await unseal([], "wrong"), /no key|passphrase|opens/i);
   await page.close();
 });
 

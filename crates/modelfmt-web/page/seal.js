@@ -1,0 +1,58 @@
+// Who has signed a sealed file, and the keys that open it. A key goes from the form to the workers of this page and nowhere else.
+import { h } from "./elements.js";
+
+// Nothing for a file that is neither signed nor encrypted. `reopen` opens the model again with keys.
+export function seal({ signatures, encryption }, { reopen, fail }) {
+  const signers = signatures ?? [];
+  if (signers.length === 0 && !encryption) return null;
+  return [
+    h("h3", {}, "Seal"),
+    h("div", { id: "seal" },
+      signers.length > 0 ? h("ul", { class: "signers" }, signers.map(signer)) : h("p", {}, "Nobody has signed it."),
+      encryption && h("p", { id: "encryption" }, encrypted(encryption)),
+      form(encryption, reopen, fail),
+    ),
+  ];
+}
+
+function signer({ algorithm, key_id: id, is_named: isTrusted }) {
+  const verdict = isTrusted
+    ? h("span", { class: "good" }, "signed by the key that you gave: index, metadata and every tensor are what was signed, and each read is checked")
+    : h("span", { class: "quiet" }, "not checked: give the signer's public key, from a place that you trust");
+  return h("li", {}, h("code", {}, id ? `${id.slice(0, 16)}…` : "a key without a name"), ` ${algorithm}, `, verdict);
+}
+
+function encrypted({ recipients, is_open: isOpen, hides_index: hidesIndex }) {
+  const who = recipients.length === 1 ? "One key or passphrase opens it" : `${recipients.length} keys or passphrases open it`;
+  if (isOpen) return `Encrypted, and open here. ${who}.`;
+  return `Encrypted${hidesIndex ? ", names and shapes too" : ", but for names and shapes"}. ${who}.`;
+}
+
+function form(encryption, reopen, fail) {
+  const passphrase = h("input", { type: "password", id: "passphrase", autocomplete: "off" });
+  const files = h("input", { type: "file", id: "keys", multiple: true });
+  const isLocked = encryption && !encryption.is_open;
+  const element = h("form", { class: "form" },
+    isLocked && [h("label", { for: "passphrase" }, "Passphrase"), passphrase],
+    h("label", { for: "keys" }, "Key files"), files,
+    h("span"), h("div", {}, h("button", { type: "submit", class: "primary", id: "unseal" }, isLocked ? "Open with these" : "Check with these")),
+    h("span"), h("span", { class: "quiet" }, "Public keys of signers, X25519 keys (PEM) or keys of 32 bytes. They stay in this page."),
+  );
+  element.onsubmit = async (event) => {
+    event.preventDefault();
+    try {
+      await reopen({ passphrase: passphrase.value || null, files: await Promise.all(Array.from(files.files, text)) });
+    } catch (error) {
+      fail(error);
+    }
+  };
+  return element;
+}
+
+// The text of a file with a key; bytes as hex digits.
+async function text(file) {
+  const LONGEST = 64 << 10;
+  const bytes = new Uint8Array(await file.slice(0, LONGEST).arrayBuffer());
+  if (bytes.length !== 32) return new TextDecoder().decode(bytes);
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
