@@ -284,6 +284,9 @@ test("a set is read by the address of its index, its files beside it", async () 
   }
   server.closeAllConnections();
   server.close();
+  await page.close();
+});
+
 test("a sealed file shows its signers, and opens with a key that stays here", async () => {
   const page = await browser.page();
   const seal = join(TESTDATA, "seal");
