@@ -48,7 +48,6 @@ function look(path) {
   for (const query of ["weight", "*.{weight,bias}"]) tried("rows", { query });
   for (const { position, name: tensor } of tried("rows", { count: 64 }).rows) {
     for (const operation of ["tensor", "corner", "image", "sample", "hex"]) tried(operation, { position });
-    for (const slice of [null, "0"]) tried("read", { tensor, slice });
     tried("find", { tensor });
   }
 }
