@@ -1,4 +1,4 @@
-// Finds out which functions a first look at a model needs: node split.mjs INSTRUMENTED TESTDATA PROFILE
+// Finds out which functions a first look at a model needs: node split.mjs MODULE INSTRUMENTED TESTDATA PROFILE
 //
 // `wasm-split` has made the module so that it counts its functions as they are called. All golden files are opened here and looked at as the
 // page does it; `wasm-split` then makes two modules by the profile. A function that is missing in the first one is no error, whatever
@@ -8,7 +8,7 @@ import { basename, dirname, join } from "node:path";
 import { Engine, Refused } from "./js/engine.js";
 import { models } from "./tests/models.mjs";
 
-const [instrumented, testdata, profile] = process.argv.slice(2);
+const [whole, instrumented, testdata, profile] = process.argv.slice(2);
 
 function ofPath(path) {
   const size = (file) => fstatSync(file).size;
@@ -38,10 +38,40 @@ function tried(operation, args) {
   }
 }
 
-function look(path) {
-  const name = basename(path);
+// What is in memory, as a file.
+function ofBytes(bytes) {
+  return { size: bytes.length, read: (offset, out) => out.set(bytes.subarray(offset, offset + out.length)) };
+}
+
+// Golden files are small. This is a model of many tensors, one of them large.
+function large() {
+  const [many, rows, columns] = [5000, 1200, 1500];
+  const header = { "large.weight": { dtype: "F32", shape: [rows, columns], data_offsets: [0, rows * columns * 4] } };
+  for (let i = 0; i < many; i++) {
+    const at = rows * columns * 4 + i * 4;
+    header[`layers.${i}.bias`] = { dtype: "F32", shape: [1], data_offsets: [at, at + 4] };
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  const values = Float32Array.from({ length: rows * columns + many }, (_, i) => (i % 1009 === 0 ? [NaN, Infinity, 0][i % 3] : Math.sin(i) * Math.exp(Math.cos(i / 7))));
+  return Buffer.concat([length, text, Buffer.from(values.buffer)]);
+}
+
+// The same in another format, by a module that does not count.
+function converted(writer, to) {
+  const pieces = [];
+  writer.output = { write: (offset, bytes) => pieces.push([offset, bytes.slice()]) };
+  const options = { uuid: to === "aero" ? "0".repeat(32) : null, no_zstd: to === "aero" || null, tensor_hashes: to === "aero" || null };
+  writer.call("convert", { name: "large.safetensors", to, output: to, options });
+  const bytes = new Uint8Array(Math.max(...pieces.map(([offset, piece]) => offset + piece.length)));
+  for (const [offset, piece] of pieces) bytes.set(piece, offset);
+  return bytes;
+}
+
+function look(name, missing) {
   engine.files = new Map();
-  engine.missing = (other) => ofPath(join(dirname(path), other));
+  engine.missing = missing;
   tried("choose", { names: [name] });
   if (!tried("open", { name })) return;
   for (const operation of ["inspect", "metadata", "tree"]) tried(operation);
@@ -54,7 +84,15 @@ function look(path) {
 
 // Cryptography is needed for sealed files alone.
 const isSealed = (path) => path.startsWith(join(testdata, "seal"));
-for (const path of models(testdata).filter((path) => !isSealed(path))) look(path);
+for (const path of models(testdata).filter((path) => !isSealed(path))) {
+  look(basename(path), (other) => ofPath(join(dirname(path), other)));
+}
+const writer = await Engine.load(readFileSync(whole));
+writer.files.set("large.safetensors", ofBytes(large()));
+for (const { name } of writer.call("targets").value) {
+  const file = ofBytes(converted(writer, name));
+  look(`large.${name}`, () => file);
+}
 const { memory, allocate, write_profile: write } = engine.exports;
 const room = 1 << 20;
 const at = allocate(room);

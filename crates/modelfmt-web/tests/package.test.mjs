@@ -42,7 +42,8 @@ test("a page imports browser.js as it is: blobs, addresses, sets by address", as
   const files = [await serve(dirname(path), 0, { cors: true }), await serve(TESTDATA, 0, { cors: true })];
   const [model, testdata] = files.map(({ port }) => `http://127.0.0.1:${port}/`);
   try {
-    const page = await browser.page("package.json");
+    // A page without a policy of its own: that there is no such file.
+    const page = await browser.page("nothing");
     const set = "safetensors/set.safetensors.index.json";
     const seen = await page.evaluate(
       async ([library, address, setAddress]) => {
