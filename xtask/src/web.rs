@@ -88,7 +88,11 @@ fn split(module: &Path) -> Result<PathBuf> {
     };
     exec(splitter().args(["--instrument", "--profile-export=write_profile", "-o"]).arg(&counting))?;
     let testdata = workspace::root().join("testdata");
-    exec(workspace::command("node").arg(dir().join("split.mjs")).args([module, &counting, &testdata, &profile]))?;
+    exec(
+        workspace::command("node")
+            .arg(dir().join("split.mjs"))
+            .args([module, &counting, &testdata, &profile]),
+    )?;
     let mut two = splitter();
     two.arg("--profile").arg(&profile).arg("--export-prefix=%");
     for (option, name) in ["-o1", "-o2"].iter().zip(MODULES) {
