@@ -22,6 +22,7 @@ const PACKAGES: &[&str] = &[
     "safetensors==0.8.0",
     "mypy>=1.18,<3",
     "openinfer-oinf==0.1.1",
+    "distributed==2026.8.0",
 ];
 
 /// Installed alone: gguf asks for an HTTP client and a progress bar, which nothing here uses.

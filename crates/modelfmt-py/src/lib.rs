@@ -13,6 +13,7 @@
 //! options  keywords as options of the library
 //! edit     metadata and names, changed without the values
 //! files    whole files: convert, save, verify, inspect, diff
+//! parts    conversions into sets, part by part
 //! oinf     OINF from what a dataclass holds
 //! ```
 
@@ -24,6 +25,7 @@ mod model;
 mod oinf;
 mod opening;
 mod options;
+mod parts;
 mod raw;
 mod remote;
 mod sealing;
@@ -48,6 +50,7 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<raw::Memory>()?;
     module.add_class::<model::Model>()?;
+    module.add_class::<parts::Plan>()?;
     module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(files::convert, module)?)?;
     module.add_function(wrap_pyfunction!(files::save, module)?)?;

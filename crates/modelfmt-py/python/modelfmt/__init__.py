@@ -25,12 +25,15 @@ from ._load import load
 from ._model import Model, TensorInfo, open
 from ._modelfmt import __version__
 from ._opening import Opening
+from ._plan import ConversionPlan, Converting, PlannedPart, plan_convert
 from ._seal import seal, unseal
 from ._sealing import Seal
 from ._tensor import Tensor
 
 __all__ = [
+    "ConversionPlan",
     "Converted",
+    "Converting",
     "Edited",
     "FileError",
     "FormatError",
@@ -38,6 +41,7 @@ __all__ = [
     "Model",
     "ModelfmtError",
     "Opening",
+    "PlannedPart",
     "Seal",
     "Signed",
     "Tensor",
@@ -56,6 +60,7 @@ __all__ = [
     "keygen",
     "load",
     "open",
+    "plan_convert",
     "save",
     "seal",
     "show",

@@ -1,0 +1,186 @@
+"""Conversions into sets, whose parts independent processes write."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Unpack, cast
+
+from . import _modelfmt, _opening
+from ._errors import usage
+from ._files import Converted, Rules, conversion, format_of
+from ._model import Model
+from ._opening import Opening, Path
+from ._progress import Progress, callback
+
+
+class Converting(Opening, total=False):
+    """The keywords of :func:`modelfmt.convert` that say what is written."""
+
+    widen: bool
+    cast: Rules
+    dequantize: Rules
+    quantize: Rules
+    scales: Mapping[str, str] | None
+    include: str | Sequence[str]
+    exclude: str | Sequence[str]
+    rename: Mapping[str, str] | None
+    allow_ties: bool
+    dedupe: bool
+    lossy: bool
+    stringify: bool
+    metadata: Mapping[str, Any] | None
+    model_name: str | None
+    architecture: str | None
+    model_type: str | None
+    control_hash: bool
+    page_hashes: int | None
+    tensor_hashes: bool
+    uuid: bytes | None
+    no_zstd: bool
+    compress: str | None
+    align: int | None
+    reserve: int | None
+    verify: bool
+    overwrite: bool
+
+
+def plan_convert(
+    source: Path,
+    path: Path,
+    format: str | None = None,
+    *,
+    shard_size: int | None = None,
+    begin: bool = True,
+    **options: Unpack[Converting],
+) -> ConversionPlan:
+    """Plans a conversion into a set of files, whose parts can be written by independent processes, in any order.
+
+    Source and ``path`` are paths or URLs that every worker reaches. The same call gives the same plan everywhere, and a plan can be
+    pickled. One process alone begins: it looks whether the set can be written. A worker that makes the plan itself says
+    ``begin=False``; one that gets it pickled need not.
+
+    >>> plan = modelfmt.plan_convert("model.safetensors", "out/model.aeroset.json", shard_size=2 << 30)
+    >>> receipts = [plan.part(k).write() for k in range(len(plan))]     # by any workers
+    >>> plan.finish(receipts)
+    """
+    plan = ConversionPlan(os.fspath(source), os.fspath(path), format, {**options, "shard_size": shard_size})
+    if begin:
+        plan.native().begin()
+    return plan
+
+
+class ConversionPlan:
+    """A conversion into a set that is planned; :func:`plan_convert` makes one."""
+
+    #: What tells it from other plans: workers with the same one write parts of the same set.
+    id: str
+    #: The file that appears last, by which the set is opened.
+    path: str
+
+    def __init__(self, source: str, path: str, format: str | None, options: Mapping[str, Any]) -> None:
+        self._given = (source, path, format, dict(options))
+        self._receipts: dict[int, str] = {}
+        self._make()
+        self.id, self.path, self._parts = self._native.describe()
+
+    def _make(self) -> None:
+        source, path, format, options = self._given
+        opening = cast("Opening", {name: options[name] for name in Opening.__annotations__ if name in options})
+        known = Converting.__annotations__.keys() | {"shard_size"}
+        if unknown := options.keys() - known - opening.keys():
+            raise TypeError(f"plan_convert has no keyword {', '.join(sorted(unknown))}")
+        self._process = os.getpid()
+        self._model = Model(source, verify=options.get("verify", True), **opening)
+        name = format_of(format, path)
+        given = conversion(options)
+        requests = _opening.requests(opening)
+        self._native = _modelfmt.Plan(self._model.native(), path, name, given, requests)
+
+    def native(self) -> _modelfmt.Plan:
+        """The plan, with connections of this process's own."""
+        if self._process != os.getpid():
+            self._make()
+        return self._native
+
+    def __len__(self) -> int:
+        """The number of parts."""
+        return len(self._parts)
+
+    def part(self, number: int) -> PlannedPart:
+        """The part of that number, from 0 on."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no part {number} of {len(self)}")
+        return PlannedPart(self, number, *self._parts[number])
+
+    def __iter__(self) -> Iterator[PlannedPart]:
+        return map(self.part, range(len(self)))
+
+    def keep(self, number: int, receipt: str) -> str:
+        """Notes that a part was written here."""
+        self._receipts[number] = receipt
+        return receipt
+
+    def finish(
+        self, receipts: Iterable[str] = (), *, threads: int | None = None, progress: Progress = None
+    ) -> Converted:
+        """Writes what is left when all parts are there; the set can be opened then. ``receipts`` are what writing the parts
+        returned, in any order; those of parts that this plan itself has written need not be given.
+        """
+        all_receipts = list(receipts) or list(self._receipts.values())
+        done = self.native().finish(all_receipts, threads, callback(progress, "finishing"))
+        return Converted(**done)
+
+    def __repr__(self) -> str:
+        return f"<ConversionPlan of {self.path!r} in {len(self)} part{'' if len(self) == 1 else 's'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source, path, format, options = self._given
+        _opening.picklable(cast("Opening", options))
+        if not _opening.is_url(source):
+            source = os.path.abspath(source)
+        if not _opening.is_url(path):
+            path = os.path.abspath(path)
+        return (_unpickled, (pickle.dumps((source, path, format, options)), self.id))
+
+
+def _unpickled(given: bytes, id: str) -> ConversionPlan:
+    plan = _made(os.getpid(), given)
+    if plan.id != id:
+        _made.cache_clear()
+        plan = _made(os.getpid(), given)
+    if plan.id != id:
+        raise usage(f"{plan.path}: the model that is converted is another here than where the plan was made")
+    return plan
+
+
+@functools.lru_cache(maxsize=4)
+def _made(process: int, given: bytes) -> ConversionPlan:
+    """A plan for all the parts that a worker writes. A fork makes its own."""
+    return ConversionPlan(*pickle.loads(given))
+
+
+class PlannedPart:
+    """A part of a :class:`ConversionPlan`, which can be pickled as that can."""
+
+    def __init__(self, plan: ConversionPlan, number: int, path: str, tensors: int, nbytes: int) -> None:
+        self._plan = plan
+        #: Its number, from 0 on.
+        self.number = number
+        #: Its file.
+        self.path = path
+        #: The number of its tensors, and of their bytes.
+        self.tensors, self.nbytes = tensors, nbytes
+
+    def write(self, *, threads: int | None = None, progress: Progress = None) -> str:
+        """Writes the part, in place of one that a worker left which was killed. Returns its receipt, for
+        :meth:`ConversionPlan.finish`: a line of text, which can be sent to another process.
+        """
+        told = callback(progress, "writing")
+        receipt = self._plan.native().write(self.number, self.nbytes, threads, told)
+        return self._plan.keep(self.number, receipt)
+
+    def __repr__(self) -> str:
+        return f"<PlannedPart {self.number} {self.path!r}: {self.tensors} tensors, {self.nbytes} bytes>"
