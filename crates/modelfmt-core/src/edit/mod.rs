@@ -28,6 +28,8 @@ mod new_file;
 #[cfg(not(target_arch = "wasm32"))]
 mod patch;
 #[cfg(not(target_arch = "wasm32"))]
+mod recover;
+#[cfg(not(target_arch = "wasm32"))]
 mod replace;
 #[cfg(not(target_arch = "wasm32"))]
 mod several;
@@ -41,7 +43,9 @@ use crate::write::WriteError;
 pub use journal::{JOURNAL_SUFFIX, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
-pub use patch::{Recovered, is_interrupted, patch, recover};
+pub use patch::{Recovered, patch};
+#[cfg(not(target_arch = "wasm32"))]
+pub use recover::{is_interrupted, recover};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]

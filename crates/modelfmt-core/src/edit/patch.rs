@@ -1,14 +1,12 @@
 //! An edit in place, and what undoes one that was interrupted.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
-use super::group::{self, MAX_MARK, marked};
 use super::journal::{Journal, MAX_LEN, Record, journal_path};
 use super::new_file::{NewFile, Patch};
-use super::several;
 use crate::source::FileSource;
 
 /// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
@@ -26,54 +24,6 @@ pub enum Recovered {
     NotBegun,
     /// Several files were being edited as one, and all of them are now what they were to become.
     Completed,
-}
-
-/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, by which [`recover`] sets it right.
-#[must_use]
-pub fn is_interrupted(path: &Path) -> bool {
-    matches!(left(path), Left::Journal(_))
-}
-
-/// What is left of an edit beside a file.
-enum Left {
-    Nothing,
-    /// A journal, beside this file.
-    Journal(PathBuf),
-    /// A mark that leads to no journal: nothing had begun, or all is done.
-    Mark,
-}
-
-fn left(path: &Path) -> Left {
-    let is_file = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let place = journal_path(path);
-    if !is_file(&place) {
-        return Left::Nothing;
-    }
-    let mut mark = Vec::new();
-    // What cannot be read is taken for a journal.
-    let _ = File::open(&place).and_then(|file| file.take(MAX_MARK).read_to_end(&mut mark));
-    match marked(path, &mark) {
-        Some(index) if is_file(&journal_path(&index)) => Left::Journal(index),
-        Some(_) => Left::Mark,
-        None => Left::Journal(path.to_owned()),
-    }
-}
-
-/// Undoes an edit of a file that was interrupted, if there was one; an edit of several files is carried to its end. Call this
-/// before you open a file to change it.
-///
-/// # Errors
-/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
-/// journal is about.
-pub fn recover(path: &Path) -> io::Result<Recovered> {
-    match left(path) {
-        Left::Nothing => Ok(Recovered::Nothing),
-        Left::Mark => std::fs::remove_file(journal_path(path)).map(|()| Recovered::Nothing),
-        Left::Journal(path) => {
-            let _lock = lock(&path)?;
-            undo(&RealDisk, &path)
-        }
-    }
 }
 
 /// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
@@ -183,9 +133,6 @@ pub(super) fn read_all<D: Disk>(disk: &D, place: &Path) -> io::Result<Vec<u8>> {
 pub(super) fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let place = journal_path(path);
     let bytes = read_all(disk, &place)?;
-    if bytes.starts_with(group::MAGIC) {
-        return several::redo(disk, path);
-    }
     // It is flushed before the file is touched.
     let Some(journal) = Journal::decode(&bytes) else {
         disk.remove(&place)?;

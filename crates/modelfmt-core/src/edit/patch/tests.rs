@@ -1,5 +1,6 @@
 //! Edits that stop between any two operations, by a kill and by a loss of power.
 
+use super::super::recover::{is_interrupted, recover};
 use super::super::stopping::{State, Stopping, masks};
 use super::*;
 

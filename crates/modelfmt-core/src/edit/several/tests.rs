@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::patch::undo;
+use super::super::recover::set_right;
 use super::super::stopping::{State, Stopping, masks};
 use super::*;
 
@@ -67,7 +67,7 @@ fn edit(steps: usize, case: Case) -> (Stopping, bool) {
 fn settled(state: State) -> Vec<Vec<u8>> {
     let disk = Stopping::new(usize::MAX, state);
     if disk.open(&journal_path(Path::new(INDEX))).is_ok() {
-        undo(&disk, Path::new(INDEX)).unwrap();
+        set_right(&disk, Path::new(INDEX)).unwrap();
     }
     assert!(disk.open(&journal_path(Path::new(INDEX))).is_err());
     paths().map(|path| read_all(&disk, Path::new(&path)).unwrap()).collect()
@@ -117,7 +117,7 @@ fn completing_that_stops_anywhere_is_done_by_the_next_one() {
                 let interrupted = |then: &dyn Fn(Stopping) -> State| {
                     let disk = Stopping::new(again, edit(steps, case).0.killed());
                     let is_there = disk.open(&journal_path(Path::new(INDEX))).is_ok();
-                    let whole = !is_there || undo(&disk, Path::new(INDEX)).is_ok();
+                    let whole = !is_there || set_right(&disk, Path::new(INDEX)).is_ok();
                     let found = settled(then(disk));
                     assert!(found == after(case) || found == before(), "{case:?} {steps} {again}");
                     whole

@@ -1,0 +1,65 @@
+//! What is done about an edit that was interrupted.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::disk::{Disk, RealDisk};
+use super::group::{self, MAX_MARK, marked};
+use super::journal::journal_path;
+use super::patch::{Recovered, lock, read_all, undo};
+use super::several::redo;
+
+/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, by which [`recover`] sets it right.
+#[must_use]
+pub fn is_interrupted(path: &Path) -> bool {
+    matches!(left(path), Left::Journal(_))
+}
+
+/// What is left of an edit beside a file.
+enum Left {
+    Nothing,
+    /// A journal, beside this file.
+    Journal(PathBuf),
+    /// A mark that leads to no journal: nothing had begun, or all is done.
+    Mark,
+}
+
+fn left(path: &Path) -> Left {
+    let is_file = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let place = journal_path(path);
+    if !is_file(&place) {
+        return Left::Nothing;
+    }
+    let mut mark = Vec::new();
+    // What cannot be read is taken for a journal.
+    let _ = File::open(&place).and_then(|file| file.take(MAX_MARK).read_to_end(&mut mark));
+    match marked(path, &mark) {
+        Some(index) if is_file(&journal_path(&index)) => Left::Journal(index),
+        Some(_) => Left::Mark,
+        None => Left::Journal(path.to_owned()),
+    }
+}
+
+/// Undoes an edit of a file that was interrupted, if there was one; an edit of several files is carried to its end. Call this
+/// before you open a file to change it.
+///
+/// # Errors
+/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
+/// journal is about.
+pub fn recover(path: &Path) -> io::Result<Recovered> {
+    match left(path) {
+        Left::Nothing => Ok(Recovered::Nothing),
+        Left::Mark => std::fs::remove_file(journal_path(path)).map(|()| Recovered::Nothing),
+        Left::Journal(path) => {
+            let _lock = lock(&path)?;
+            set_right(&RealDisk, &path)
+        }
+    }
+}
+
+/// Undoes what the journal of a file says, or does what that of several files says.
+pub(super) fn set_right<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
+    let is_group = read_all(disk, &journal_path(path))?.starts_with(group::MAGIC);
+    if is_group { redo(disk, path) } else { undo(disk, path) }
+}
