@@ -16,6 +16,8 @@ use crate::wire::Footer;
 
 /// The bytes that one thread reads at once. They are looked at again (CRC, blocks) and should still be in its cache then.
 const PIECE: u64 = 1 << 20;
+/// How far before the footer the trailer of a sealed file has its CRC.
+const PREFIX_BEFORE_FOOTER: u64 = 8;
 /// Blocks that are decoded from one piece.
 const GROUP: u64 = PIECE / BLOCK;
 
@@ -27,6 +29,8 @@ pub(crate) struct Pass {
     pub(crate) padding: Vec<String>,
     /// The CRC of everything before the footer.
     pub(crate) seen: Crc,
+    /// The CRC of everything before the signatures of a sealed file.
+    prefix: u32,
     /// The CRC of the whole file, if all of it could be read.
     pub(crate) whole: Option<Crc>,
     /// LZ4 blocks that were decoded.
@@ -37,16 +41,41 @@ pub(crate) struct Pass {
 pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Pass {
     let mut pass = Pass::default();
     let plan = Plan::new(index, source, &mut pass).await;
+    let prefix_end = prefix_of(index).map(|(end, _)| end);
     let take = |piece: Piece| {
         pass.seen = pass.seen.then(piece.crc);
+        if prefix_end.is_some_and(|end| pass.seen.len <= end) {
+            pass.prefix = pass.seen.value; // a unit ends there
+        }
         pass.lz4.extend(piece.lz4);
         pass.padding.extend(piece.padding);
     };
     match source.scan(&plan, work, take).await {
-        Ok(()) => check_crc(index, source, &mut pass).await,
+        Ok(()) => {
+            check_prefix(index, &mut pass);
+            check_crc(index, source, &mut pass).await;
+        }
         Err(error) => pass.crc.push(with_causes(&Error::from(error))),
     }
     pass
+}
+
+/// Where the signatures of a sealed file begin, and the CRC of everything before them that its trailer states.
+fn prefix_of(index: &Index) -> Option<(u64, u32)> {
+    #[cfg(feature = "sign")]
+    return index.seal.as_deref().map(|s| (s.trailer.signatures_at(), s.trailer.prefix_crc32));
+    #[cfg(not(feature = "sign"))]
+    return index.is_sealed().then_some((0, 0)); // never, without the feature
+}
+
+/// Compares with the CRC in the trailer of a sealed file. The CRC in the footer does not tell whether it is right: it covers the
+/// trailer as it stands.
+fn check_prefix(index: &Index, pass: &mut Pass) {
+    let Some((_, stated)) = prefix_of(index).filter(|(_, stated)| *stated != pass.prefix) else { return };
+    let part = Part::new("trailer").with_field("prefix_crc32");
+    let fault = Fault::Crc { found: pass.prefix, stated };
+    let at = index.footer_at().saturating_sub(PREFIX_BEFORE_FOOTER);
+    pass.crc.push(with_causes(&malformed(part, at, SealFault::Crc(fault.to_string()))));
 }
 
 /// Compares with the CRC in the footer, which is read again: the index may be older than the file.
@@ -130,6 +159,10 @@ impl<'a> Plan<'a> {
             }
             unit.range.end = range.end;
             unit.groups.end = number + 1;
+        }
+        if let Some((prefix_end, _)) = prefix_of(self.index) {
+            stretch(&mut self.units, &mut unit, prefix_end.min(end), self.groups.len());
+            flush(&mut self.units, &mut unit, self.groups.len());
         }
         stretch(&mut self.units, &mut unit, end, self.groups.len());
         flush(&mut self.units, &mut unit, self.groups.len());

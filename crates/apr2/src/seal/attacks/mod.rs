@@ -442,3 +442,20 @@ fn with_slot_for(bytes: &[u8], recipient: &crate::seal::Recipient, file_key: &[u
     }
     parts
 }
+
+/// The CRC before the signatures is another than it says, and the CRC in the footer goes with that: only `verify` looks at it.
+#[test]
+fn crc_of_the_trailer_changed() {
+    for subject in signed().iter().chain(&encrypted()) {
+        let mut bytes = subject.bytes.clone();
+        let footer = bytes.len() - 16;
+        bytes[footer - 8] ^= 1;
+        let crc = Crc::of(&bytes[..footer]).value;
+        bytes[footer..footer + 4].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(read(&bytes, &subject.access), "ok", "{}", subject.name);
+        let report = open(&bytes, &subject.access).unwrap().verify(VerifyLevel::Full);
+        let [only] = &report.errors[..] else { panic!("{}: {:?}", subject.name, report.errors) };
+        assert!(only.contains("prefix_crc32") && only.contains("SealCrc"), "{}: {only}", subject.name);
+        assert!(only.contains(&format!("byte {}", footer - 8)), "{}: {only}", subject.name);
+    }
+}
