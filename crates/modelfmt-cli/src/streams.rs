@@ -69,6 +69,19 @@ fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Mode
     }
 }
 
+/// Whether an argument is a URL of another machine.
+#[cfg(feature = "remote")]
+pub(crate) fn is_far(path: &Path) -> Result<bool> {
+    let place = crate::remote::location(path)?;
+    Ok(place.is_some_and(|place| !matches!(place, Location::File(_))))
+}
+
+/// Without the feature, no argument is a URL.
+#[cfg(not(feature = "remote"))]
+pub(crate) fn is_far(_: &Path) -> Result<bool> {
+    Ok(false)
+}
+
 /// An argument as it may be printed: of a URL, without what may be secret.
 pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
     let text = path.to_string_lossy();

@@ -116,6 +116,28 @@ fn any_file_of_a_split_stands_for_it_at_a_url_too() {
 }
 
 #[test]
+fn a_plan_of_a_url_reads_over_larger_gaps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let values = vec![7u8; 21 << 20];
+    let (small, gap, long) = (&values[..16], &values[..500_000], &values[..20 << 20]);
+    let view = |bytes| modelfmt::View::new(bytes, [bytes.len() as u64]).unwrap();
+    let views = [("a", view(small)), ("b", view(gap)), ("c", view(small)), ("d", view(long))];
+    modelfmt::save(&path, views, &modelfmt::Object::new()).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let server = Server::start(move |request| Reply::file(request, &bytes, "\"1\""));
+    let url = format!("http://127.0.0.1:{}/m.safetensors", server.port);
+    let plan = |file: &str, tensors: &[&str]| {
+        let plan = run(&server, &[&["plan", "--json", file], tensors].concat()).json();
+        (plan["requests"].as_u64().unwrap(), plan["overhead"].as_u64().unwrap())
+    };
+    let local = path.to_str().unwrap();
+    assert_eq!((plan(local, &["a", "c"]), plan(&url, &["a", "c"])), ((2, 0), (1, 500_000)));
+    assert_eq!((plan(local, &["d"]), plan(&url, &["d"])), ((3, 0), (2, 0)));
+    assert_eq!(plan(&format!("file://{local}"), &["a", "c"]), (2, 0));
+}
+
+#[test]
 fn a_model_is_converted_and_extracted_from_a_url() {
     let server = golden();
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,8 @@ use super::OpenArgs;
   modelfmt plan model.safetensors.index.json 'embed.*' --json | jq '.ranges[]'
 
 The ranges hold the values; what is read to open the file and to verify it is not
-among them. Gaps of up to 64 KiB between tensors are read over, and count as overhead.")]
+among them. Gaps of up to 64 KiB between tensors are read over, and count as overhead, and
+a request has 8 MiB at most. At a URL these are 1 MiB and 16 MiB.")]
 pub(crate) struct Plan {
     /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]
