@@ -73,11 +73,7 @@ impl<'a> Cursor<'a> {
         match self.bytes.get(self.pos..).and_then(|rest| rest.first_chunk()) {
             Some(array) => {
                 self.pos += N;
-                let mut array = *array;
-                if self.is_big_endian {
-                    array.reverse();
-                }
-                Ok(array)
+                Ok(*array)
             }
             None => Err(self.truncated(N as u64, field)),
         }
@@ -119,8 +115,9 @@ impl<'a> Cursor<'a> {
         field: &'static str,
     ) -> Result<impl ExactSizeIterator<Item = u64> + Clone + use<'a>, CommonError> {
         let bytes = self.bytes(count.saturating_mul(8), field)?;
-        let of: fn([u8; 8]) -> u64 = if self.is_big_endian { u64::from_be_bytes } else { u64::from_le_bytes };
-        Ok(bytes.as_chunks().0.iter().map(move |&chunk| of(chunk)))
+        let is_big_endian = self.is_big_endian;
+        let of = move |number: u64| if is_big_endian { number.swap_bytes() } else { number };
+        Ok(bytes.as_chunks().0.iter().map(move |&chunk| of(u64::from_le_bytes(chunk))))
     }
 
     /// An 8-bit number.
@@ -129,7 +126,8 @@ impl<'a> Cursor<'a> {
     /// [`CommonError::Truncated`] if no byte is left.
     #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, CommonError> {
-        self.array(field).map(u8::from_le_bytes)
+        let [number] = self.array(field)?;
+        Ok(number)
     }
 
     /// A 16-bit number.
@@ -138,7 +136,8 @@ impl<'a> Cursor<'a> {
     /// [`CommonError::Truncated`] if fewer than 2 bytes are left.
     #[inline]
     pub fn u16(&mut self, field: &'static str) -> Result<u16, CommonError> {
-        self.array(field).map(u16::from_le_bytes)
+        let number = u16::from_le_bytes(self.array(field)?);
+        Ok(if self.is_big_endian { number.swap_bytes() } else { number })
     }
 
     /// A 32-bit number.
@@ -147,7 +146,8 @@ impl<'a> Cursor<'a> {
     /// [`CommonError::Truncated`] if fewer than 4 bytes are left.
     #[inline]
     pub fn u32(&mut self, field: &'static str) -> Result<u32, CommonError> {
-        self.array(field).map(u32::from_le_bytes)
+        let number = u32::from_le_bytes(self.array(field)?);
+        Ok(if self.is_big_endian { number.swap_bytes() } else { number })
     }
 
     /// A 64-bit number.
@@ -156,7 +156,8 @@ impl<'a> Cursor<'a> {
     /// [`CommonError::Truncated`] if fewer than 8 bytes are left.
     #[inline]
     pub fn u64(&mut self, field: &'static str) -> Result<u64, CommonError> {
-        self.array(field).map(u64::from_le_bytes)
+        let number = u64::from_le_bytes(self.array(field)?);
+        Ok(if self.is_big_endian { number.swap_bytes() } else { number })
     }
 }
 
@@ -190,6 +191,10 @@ mod tests {
         let mut c = Cursor::new(&bytes, 0);
         c.big_endian(true);
         assert_eq!(c.clone().u64("dim"), Ok(5 << 56));
+        assert_eq!(
+            (c.clone().u32("dim"), c.clone().u16("dim"), c.clone().u8("dim")),
+            (Ok(5 << 24), Ok(5 << 8), Ok(5))
+        );
         assert!(c.u64s(2, "dims").unwrap().eq([5 << 56, 7 << 56]));
     }
 }

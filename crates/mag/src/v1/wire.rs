@@ -144,7 +144,9 @@ impl<'a> TensorRecord<'a, ()> {
         let at = c.offset();
         let [code, rank, reserved @ ..] = c.u32("aux")?.to_le_bytes();
         let (numel, offset) = (c.u64("numel")?, c.u64("offset")?);
-        let shape = c.u64s(u64::from(rank), "shape")?;
+        // Version 1 is little-endian always, so no dimension asks the cursor for its order.
+        let shape = c.bytes(8 * u64::from(rank), "shape")?;
+        let shape = shape.as_chunks().0.iter().map(|&dim| u64::from_le_bytes(dim));
         let key = decode_key(c)?;
         let malformed = |field, within, fault| Error::Malformed {
             part: Part::entry("tensor record", entry).with_name(key).with_field(field),
