@@ -221,6 +221,24 @@ impl Tensors {
         }
         Ok(())
     }
+
+    /// Writes a sealed APR2 file of them.
+    ///
+    /// # Errors
+    /// If values cannot be read, or the sink refuses them.
+    pub fn seal(
+        &self,
+        options: &apr2::seal::SealOptions,
+        data: &dyn TensorData,
+        sink: &dyn Sink,
+        work: &Execution<'_>,
+    ) -> Result {
+        use apr2::{Metadata, Plan, WriteOptions};
+        let metadata = Metadata::new("bench", Object::new());
+        let plan = Plan::new(self.specs(), &metadata, &WriteOptions::new())?;
+        plan.write_sealed(options, data, sink, work)?;
+        Ok(())
+    }
 }
 
 /// The name of a layer's norm.

@@ -16,12 +16,14 @@ mod load;
 mod lookup;
 mod map;
 mod memory;
+mod oms;
 mod open;
 mod plot;
 mod proof;
 mod quant;
 mod race;
 mod report;
+mod seal;
 mod stats;
 mod threads;
 mod verify;
@@ -88,6 +90,9 @@ struct Sizes {
     /// MiB of f32 of which statistics are made
     #[arg(long, default_value_t = 1024)]
     stats_mib: u64,
+    /// MiB of the files that are encrypted and signed; three times as much memory is needed
+    #[arg(long, default_value_t = 512)]
+    seal_mib: u64,
 }
 
 impl Sizes {
@@ -102,6 +107,7 @@ impl Sizes {
             convert_mib: 64,
             quant_mib: 1,
             stats_mib: 4,
+            seal_mib: 8,
             ..self
         }
     }
@@ -250,6 +256,8 @@ fn run(args: &Args) -> Result {
     edit::run(&mut bench)?;
     quant::run(&mut bench)?;
     stats::run(&mut bench)?;
+    seal::run(&mut bench)?;
+    oms::run(&mut bench)?;
     memory::run(&mut bench)?;
     let rows = &bench.rows;
     if rows.is_empty() {
