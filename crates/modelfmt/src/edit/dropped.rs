@@ -7,6 +7,7 @@ use modelfmt_core::edit::NewFile;
 use modelfmt_core::write::{AtomicFile, Output, Overwrite};
 
 use super::{Edit, EditMethod, Edited, check};
+use crate::choice::Choice;
 use crate::convert::{Conversion, ConvertOptions};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
@@ -40,7 +41,10 @@ impl Edit {
         file.commit().map_err(failed)?;
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let dropped = self.drop.len();
-        let mut notes: Vec<Note> = self.notes.into_iter().chain(converted.notes).collect();
+        // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone.
+        let about_edit = |note: &Note| !note.choices.contains(&Choice::Exclude);
+        let mut notes: Vec<Note> =
+            self.notes.into_iter().chain(converted.notes.into_iter().filter(about_edit)).collect();
         notes.extend(crate::outboard::of_before(out).map(Note::from));
         Ok(Edited {
             path: out.to_owned(),
