@@ -156,7 +156,7 @@ pub(crate) fn signing_key(path: &Path) -> Result<SigningKey> {
     let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
     let bytes = bytes.ok_or_else(|| {
         let found = key.key_type();
-        bad(path, format!("signatures inside APR2 files are of ed25519 keys, and this is a {found} key"))
+        bad(path, format!("signatures inside APR2 files are of ed25519 keys, and this key is {found}"))
     })?;
     Ok(SigningKey::from_bytes(bytes))
 }
@@ -167,7 +167,7 @@ fn recipient(path: &Path) -> Result<Recipient> {
     let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
     let bytes = bytes.ok_or_else(|| {
         let found = key.key_type();
-        bad(path, format!("files are encrypted for x25519 keys, and this is a {found} key"))
+        bad(path, format!("files are encrypted for x25519 keys, and this key is {found}"))
     })?;
     Recipient::from_bytes(bytes).map_err(|error| bad(path, error))
 }
