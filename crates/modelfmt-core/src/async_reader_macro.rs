@@ -17,6 +17,12 @@ macro_rules! async_reader {
             pub(crate) shared: $crate::AsyncReader<$Index, S>,
         }
 
+        impl<S> From<$crate::AsyncReader<$Index, S>> for AsyncReader<S> {
+            fn from(shared: $crate::AsyncReader<$Index, S>) -> Self {
+                Self { shared }
+            }
+        }
+
         impl<S: $crate::Fetch> AsyncReader<S> {
             #[doc = concat!("Opens the ", $format, " file that `source` holds.")]
             ///

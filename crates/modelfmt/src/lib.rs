@@ -98,6 +98,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! If your store is asynchronous, implement [`Fetch`](modelfmt_core::Fetch) and [`FetchFiles`](modelfmt_core::FetchFiles) instead;
+//! [`AsyncModel`] is the model over it.
+//!
 //! # Verifying
 //!
 //! Opening refuses anything that would make a tensor unreadable. Verification checks every checksum, every hash and every
@@ -183,6 +186,16 @@
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(any(
+    feature = "aero",
+    feature = "mag",
+    feature = "oinf",
+    feature = "apr2",
+    feature = "apr",
+    feature = "safetensors",
+    feature = "gguf",
+))]
+mod async_model;
 mod check;
 mod checked;
 mod choice;
@@ -237,6 +250,16 @@ pub use apr;
 #[cfg(feature = "apr2")]
 #[doc(no_inline)]
 pub use apr2;
+#[cfg(any(
+    feature = "aero",
+    feature = "mag",
+    feature = "oinf",
+    feature = "apr2",
+    feature = "apr",
+    feature = "safetensors",
+    feature = "gguf",
+))]
+pub use async_model::AsyncModel;
 pub use check::{CheckReport, TensorFindings, check};
 pub use choice::Choice;
 pub use convert::{Conversion, ConvertOptions, Converted, MetadataDiff, convert_to_sink};

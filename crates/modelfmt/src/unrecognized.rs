@@ -16,12 +16,14 @@ pub(crate) struct Stranger {
     pub(crate) is_model: bool,
 }
 
+/// The first bytes that say so.
+pub(crate) const LOOKED_AT: u64 = 512;
+
 /// What a source looks like that is of no known format.
 ///
 /// # Errors
 /// If the source cannot be read.
 pub(crate) fn look(source: &impl Source) -> io::Result<Stranger> {
-    const LOOKED_AT: u64 = 512;
     Ok(from_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
 }
 
@@ -65,7 +67,8 @@ const STARTS: &[(&[u8], Stranger)] = &[
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
-fn from_first_bytes(first: &[u8]) -> Stranger {
+/// What a file looks like that begins so.
+pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {
         return unrecognized;

@@ -297,6 +297,12 @@ macro_rules! set_reader {
             shared: $crate::AsyncSetReader<$Index, F>,
         }
 
+        impl<F: $crate::FetchFiles> From<$crate::AsyncSetReader<$Index, F>> for AsyncSetReader<F> {
+            fn from(shared: $crate::AsyncSetReader<$Index, F>) -> Self {
+                Self { shared }
+            }
+        }
+
         impl<F: $crate::FetchFiles> AsyncSetReader<F> {
             #[doc = concat!("Opens the ", $format, " set whose index is the file `index` of `files`.")]
             ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use modelfmt_core::Source;
+use modelfmt_core::{Fetch, Source};
 
 use super::Format;
 use super::capabilities::{Access, Capabilities};
@@ -115,12 +115,31 @@ impl Format {
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
-        let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        if !is_json || source.len() > MAX_INDEX_JSON {
+        if !may_be_index(&first, source.len()) {
             return Ok(None);
         }
         super::index::told(source)
     }
+
+    /// As [`detect`](Self::detect), for a source that has to be waited for. What may be the index of a set, and is not longer
+    /// than `max_index`, is fetched whole.
+    #[allow(dead_code, reason = "with no format switched on nothing is opened")]
+    pub(crate) async fn detect_async(source: &impl Fetch, max_index: u64) -> io::Result<Option<Self>> {
+        let len = source.size();
+        let first = source.fetch(0..len.min(PROBE_LEN)).await?;
+        if let Some(format) = Self::from_first_bytes(&first, len) {
+            return Ok(Some(format));
+        }
+        if !may_be_index(&first, len) || len > max_index {
+            return Ok(None);
+        }
+        super::index::told(&*source.fetch(0..len).await?)
+    }
+}
+
+/// Whether a file that begins so may be the index of a set: that is told by its keys, which may be anywhere in it.
+fn may_be_index(first: &[u8], len: u64) -> bool {
+    first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') && len <= MAX_INDEX_JSON
 }
 
 /// The first bytes that [`Format::from_first_bytes`] looks at.

@@ -277,7 +277,7 @@ impl ToOpen<'_> {
 }
 
 /// The options of a format's own reader; its own default limits, unless the caller has chosen others.
-pub(super) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
+pub(crate) fn own_options<I: FileIndex>(options: &OpenOptions) -> modelfmt_core::OpenOptions {
     let limits = options.limits.clone().unwrap_or_else(I::default_limits);
     let own = modelfmt_core::OpenOptions::new(limits).ignore_checksum(options.ignore_checksum);
     #[cfg(feature = "seal")]

@@ -25,6 +25,8 @@ pub(crate) mod versions;
 pub(crate) use self::detect::MAX_INDEX_JSON;
 pub use self::detect::{PROBE_LEN, UnknownFormat};
 use self::entry::Entry;
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+pub(crate) use self::entry::own_options;
 pub(crate) use self::index::{InOrder, Walk};
 pub use self::versions::{Target, UnknownTarget};
 

@@ -1,0 +1,371 @@
+//! A model of any format whose bytes have to be waited for.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use modelfmt_core::value::Object;
+use modelfmt_core::{
+    AnyError, Bytes, Execution, Fetch, FetchFiles, Report, TensorInfo, TensorView, VerifyLevel,
+};
+use modelfmt_core::{
+    AsyncReader, AsyncSetReader,
+    author::{FileIndex, ShardMap},
+};
+
+use crate::error::{Error, Result};
+use crate::formats::Format;
+use crate::formats::own_options;
+use crate::open::OpenOptions;
+use crate::pin::Pin;
+use crate::unrecognized::{self, Stranger};
+
+/// A model of any format whose bytes have to be waited for: in a bucket, on a web server, behind a store of your own.
+///
+/// It detects the format by the content and has the methods of [`Model`](crate::Model) as `async` functions, run by the same
+/// code. Any executor drives it. `modelfmt_remote::Beside` is files of that kind, and so is your own [`FetchFiles`]. For what
+/// only one format has, use the `AsyncReader` or `AsyncSetReader` of its crate.
+///
+/// ```
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut future = std::pin::pin!(future);
+/// #     let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+/// #     loop { if let std::task::Poll::Ready(done) = future.as_mut().poll(context) { return done } }
+/// # }
+/// use modelfmt::AsyncModel;
+/// use modelfmt::modelfmt_core::source::MemoryFiles;
+///
+/// # let bytes = std::fs::read("../../testdata/reference/one-shard.aero")?;
+/// # #[cfg(feature = "aero")]
+/// # block_on(async {
+/// let files = MemoryFiles([("model.aero".to_owned(), bytes.into())].into()); // or a bucket, a web server
+/// let model = AsyncModel::open(files, "model.aero").await?;                  // reads the index
+/// for tensor in model.tensors().await? {
+///     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+/// }
+/// let row = model.read_range("embed.weight", 32..64).await?;                 // reads one range
+/// assert_eq!(*row, model.tensor("embed.weight").await?.bytes()[32..64]);
+/// # Ok::<(), modelfmt::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AsyncModel<F: FetchFiles> {
+    name: String,
+    format: Format,
+    opened: Opened<F>,
+}
+
+/// The reader of a format.
+enum Opened<F: FetchFiles> {
+    #[cfg(feature = "aero")]
+    Aero(aero::AsyncReader<F::File>),
+    #[cfg(feature = "aero")]
+    PinnedAero(aero::AsyncReader<modelfmt_core::proof::AsyncVerifiedSource<F::File, aero::HeadProof>>),
+    #[cfg(feature = "aero")]
+    AeroSet(aero::AsyncSetReader<F>),
+    #[cfg(feature = "mag")]
+    Mag(mag::AsyncReader<F::File>),
+    #[cfg(feature = "oinf")]
+    Oinf(oinf::AsyncReader<F::File>),
+    #[cfg(feature = "apr2")]
+    Apr2(apr2::AsyncReader<F::File>),
+    #[cfg(feature = "apr2")]
+    Apr2Set(apr2::AsyncSetReader<F>),
+    #[cfg(feature = "apr")]
+    Apr(apr::AsyncReader<F::File>),
+    #[cfg(feature = "apr")]
+    Aprn(apr::v1::AsyncReader<F::File>),
+    #[cfg(feature = "safetensors")]
+    Safetensors(modelfmt_safetensors::AsyncReader<F::File>),
+    #[cfg(feature = "safetensors")]
+    SafetensorsSet(modelfmt_safetensors::AsyncSetReader<F>),
+    #[cfg(feature = "gguf")]
+    Gguf(modelfmt_gguf::AsyncReader<F::File>),
+    #[cfg(feature = "gguf")]
+    GgufSet(modelfmt_gguf::AsyncSetReader<F>),
+}
+
+/// The same of each reader: of files, and of sets, where that differs.
+macro_rules! each {
+    ($model:expr, $reader:ident => $do:expr) => {
+        each!($model, $reader => $do, $do)
+    };
+    ($model:expr, $reader:ident => $of_file:expr, $of_set:expr) => {
+        match &$model.opened {
+            #[cfg(feature = "aero")]
+            Opened::Aero($reader) => $of_file,
+            #[cfg(feature = "aero")]
+            Opened::PinnedAero($reader) => $of_file,
+            #[cfg(feature = "aero")]
+            Opened::AeroSet($reader) => $of_set,
+            #[cfg(feature = "mag")]
+            Opened::Mag($reader) => $of_file,
+            #[cfg(feature = "oinf")]
+            Opened::Oinf($reader) => $of_file,
+            #[cfg(feature = "apr2")]
+            Opened::Apr2($reader) => $of_file,
+            #[cfg(feature = "apr2")]
+            Opened::Apr2Set($reader) => $of_set,
+            #[cfg(feature = "apr")]
+            Opened::Apr($reader) => $of_file,
+            #[cfg(feature = "apr")]
+            Opened::Aprn($reader) => $of_file,
+            #[cfg(feature = "safetensors")]
+            Opened::Safetensors($reader) => $of_file,
+            #[cfg(feature = "safetensors")]
+            Opened::SafetensorsSet($reader) => $of_set,
+            #[cfg(feature = "gguf")]
+            Opened::Gguf($reader) => $of_file,
+            #[cfg(feature = "gguf")]
+            Opened::GgufSet($reader) => $of_set,
+        }
+    };
+}
+
+impl<F: FetchFiles> fmt::Debug for AsyncModel<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AsyncModel({:?}, {})", self.name, self.format)
+    }
+}
+
+impl OpenOptions {
+    /// Opens the model whose file, or whose index, is called `name` among `files`; of a split GGUF that is any of its files. The
+    /// format is detected by the content. What may be the index of a set is read twice: to detect it, and to open it.
+    ///
+    /// # Errors
+    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) that is not [`Pin::Aero`].
+    pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
+        let path = || PathBuf::from(name);
+        let failed = |source| Error::Open { path: path(), source };
+        let file = files.fetch_file(name).await.map_err(failed)?;
+        let max_index = self.limits.as_ref().map_or(u64::MAX, |limits| limits.index_len);
+        let Some(format) = Format::detect_async(&file, max_index).await.map_err(failed)? else {
+            let first = file.fetch(0..file.size().min(unrecognized::LOOKED_AT)).await.map_err(failed)?;
+            let Stranger { hint, is_model } = unrecognized::from_first_bytes(&first);
+            return Err(Error::UnknownFormat { path: path(), hint, is_model });
+        };
+        if format.driver().is_none() {
+            return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
+        }
+        if let Some(pin) = self.pin {
+            crate::pinned::check(&path(), format, pin)?;
+            if !matches!(pin, Pin::Aero(_)) {
+                let why = "of files that are waited for, only a pin `aero:` is checked; open it with Model"
+                    .to_owned();
+                return Err(Error::Unpinnable { path: path(), pin, why });
+            }
+        }
+        #[cfg(feature = "seal")]
+        self.check_sealable(&path(), format)?;
+        let opened = self.opened(files, name, file, format).await;
+        let opened = opened.map_err(|error| Error::file(path(), error))?;
+        let format = match &opened {
+            #[cfg(feature = "gguf")]
+            Opened::GgufSet(_) => Format::GgufSharded,
+            _ => format,
+        };
+        Ok(AsyncModel { name: name.to_owned(), format, opened })
+    }
+
+    #[allow(unused_variables, reason = "with no set switched on there are no other files")]
+    async fn opened<F: FetchFiles>(
+        &self,
+        files: F,
+        name: &str,
+        file: F::File,
+        format: Format,
+    ) -> std::result::Result<Opened<F>, AnyError> {
+        let opened = match format {
+            #[cfg(feature = "aero")]
+            Format::Aero => match self.pin {
+                Some(Pin::Aero(hash)) => {
+                    let options = aero::OpenOptions::new();
+                    let options = match &self.limits {
+                        Some(limits) => options.limits(limits.clone()),
+                        None => options,
+                    };
+                    Opened::PinnedAero(options.open_pinned_async(file, hash).await?)
+                }
+                _ => Opened::Aero(reader(self, file).await?.into()),
+            },
+            #[cfg(feature = "aero")]
+            Format::AeroSet => Opened::AeroSet(set::<aero::SetIndex, _>(self, files, name).await?.into()),
+            #[cfg(feature = "mag")]
+            Format::Mag => Opened::Mag(reader(self, file).await?.into()),
+            #[cfg(feature = "oinf")]
+            Format::Oinf => Opened::Oinf(reader(self, file).await?.into()),
+            #[cfg(feature = "apr2")]
+            Format::Apr2 | Format::Apr1 => Opened::Apr2(reader(self, file).await?.into()),
+            #[cfg(feature = "apr2")]
+            Format::Apr2Sharded => Opened::Apr2Set(set::<apr2::SetIndex, _>(self, files, name).await?.into()),
+            #[cfg(feature = "apr")]
+            Format::Apr => Opened::Apr(reader(self, file).await?.into()),
+            #[cfg(feature = "apr")]
+            Format::Aprn => Opened::Aprn(reader(self, file).await?.into()),
+            #[cfg(feature = "safetensors")]
+            Format::Safetensors => Opened::Safetensors(reader(self, file).await?.into()),
+            #[cfg(feature = "safetensors")]
+            Format::SafetensorsSharded => {
+                let set = set::<modelfmt_safetensors::SetIndex, _>(self, files, name);
+                Opened::SafetensorsSet(set.await?.into())
+            }
+            #[cfg(feature = "gguf")]
+            Format::Gguf => self.opened_gguf(files, name, file).await?,
+            #[allow(unreachable_patterns, reason = "with all formats switched on there is no other")]
+            _ => {
+                let why = format!("{format} is not read from files that are waited for; open it with Model");
+                let source = io::Error::new(io::ErrorKind::Unsupported, why);
+                return Err(AnyError::Io { at: 0, len: 0, source });
+            }
+        };
+        Ok(opened)
+    }
+
+    /// Opens one file; if it is one of a split, the split.
+    #[cfg(feature = "gguf")]
+    async fn opened_gguf<F: FetchFiles>(
+        &self,
+        files: F,
+        name: &str,
+        file: F::File,
+    ) -> std::result::Result<Opened<F>, AnyError> {
+        let reader = reader::<modelfmt_gguf::Index, _>(self, file).await?;
+        if !reader.index().is_split() {
+            return Ok(Opened::Gguf(reader.into()));
+        }
+        let options = own_options::<modelfmt_gguf::Index>(self);
+        let first = modelfmt_gguf::Index::clone(reader.index());
+        let split = modelfmt_gguf::SetIndex::read_others(first, name, &files, &options).await?;
+        let set = AsyncSetReader::with_index(std::sync::Arc::new(split), files, options);
+        Ok(Opened::GgufSet(set.into()))
+    }
+}
+
+async fn reader<I: FileIndex, S: Fetch>(
+    options: &OpenOptions,
+    source: S,
+) -> std::result::Result<AsyncReader<I, S>, modelfmt_core::Error<I::Fault>> {
+    AsyncReader::open_source(source, &own_options::<I>(options)).await
+}
+
+#[allow(dead_code, reason = "with no set switched on none is opened")]
+async fn set<M: ShardMap, F: FetchFiles>(
+    options: &OpenOptions,
+    files: F,
+    name: &str,
+) -> std::result::Result<AsyncSetReader<M, F>, AnyError> {
+    Ok(AsyncSetReader::from_files_with(files, name, &own_options::<M::Index>(options)).await?)
+}
+
+impl<F: FetchFiles> AsyncModel<F> {
+    /// Opens a model with the default options: see [`OpenOptions::open_async`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn open(files: F, name: &str) -> Result<Self> {
+        OpenOptions::new().open_async(files, name).await
+    }
+
+    /// The name by which it was opened.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn tensor_count(&self) -> usize {
+        each!(self, reader => reader.tensors().len(), reader.index().tensor_count())
+    }
+
+    /// The tensors, in file order. Of a set whose index has only their names, this opens every file.
+    ///
+    /// # Errors
+    /// [`Error::File`] if a file of a set is missing or broken.
+    pub async fn tensors(&self) -> Result<Vec<TensorInfo<'_>>> {
+        each!(self, reader => Ok(reader.tensors().iter().collect()), self.named(reader.tensors().await))
+    }
+
+    /// The position of the tensor of that name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTensor`].
+    pub fn find(&self, name: &str) -> Result<usize> {
+        let found = each!(self, reader => reader.tensors().find(name), reader.find(name));
+        let path = || PathBuf::from(&self.name);
+        found.ok_or_else(|| Error::NoSuchTensor { path: path(), name: name.to_owned(), nearest: None })
+    }
+
+    /// A tensor with its values, by its name.
+    ///
+    /// # Errors
+    /// As [`Model::tensor`](crate::Model::tensor).
+    pub async fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        self.tensor_at(self.find(name)?).await
+    }
+
+    /// A tensor with its values, by its position.
+    ///
+    /// # Errors
+    /// As [`Model::tensor_at`](crate::Model::tensor_at).
+    pub async fn tensor_at(&self, position: usize) -> Result<TensorView<'_>> {
+        each!(self, reader => self.named(reader.tensor_at(position).await))
+    }
+
+    /// A tensor with its values, by its name, checked by the smallest digest that its file has of them.
+    ///
+    /// # Errors
+    /// As [`Model::tensor_checked`](crate::Model::tensor_checked).
+    pub async fn tensor_checked(&self, name: &str) -> Result<TensorView<'_>> {
+        let position = self.find(name)?;
+        each!(self, reader => self.named(reader.tensor_at_checked(position).await))
+    }
+
+    /// A range of the bytes of a tensor's values, without the rest of them.
+    ///
+    /// # Errors
+    /// As [`Model::read_range`](crate::Model::read_range).
+    pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.find(name)?;
+        each!(self, reader => self.named(reader.read_range_at(position, range).await))
+    }
+
+    /// A range of the bytes of a tensor's values, checked.
+    ///
+    /// # Errors
+    /// As [`Model::read_range_checked`](crate::Model::read_range_checked).
+    pub async fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
+        let position = self.find(name)?;
+        each!(self, reader => self.named(reader.read_range_at_checked(position, range).await))
+    }
+
+    /// The metadata as one object of keys, without what says how the file is built.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be read or does not decode.
+    pub async fn flat_metadata(&self) -> Result<Object> {
+        each!(self, reader => self.named(reader.flat_metadata().await))
+    }
+
+    /// Checks the model; of a set, all of its files.
+    pub async fn verify(&self, level: VerifyLevel) -> Report {
+        each!(self, reader => reader.verify(level).await)
+    }
+
+    /// As [`verify`](Self::verify), with progress.
+    pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
+        each!(self, reader => reader.verify_with(level, work).await)
+    }
+
+    /// Names the model in an error.
+    fn named<T, E: Into<AnyError>>(&self, result: std::result::Result<T, E>) -> Result<T> {
+        result.map_err(|error| Error::file(PathBuf::from(&self.name), error.into()))
+    }
+}

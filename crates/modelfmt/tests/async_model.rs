@@ -1,0 +1,237 @@
+//! Every golden model through [`AsyncModel`], over files that have to be waited for, intact and damaged: what it sees is what
+//! [`Model`] sees.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
+use modelfmt::modelfmt_core::{Bytes, Fetch, FetchFiles};
+use modelfmt::{AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Pin, VerifyLevel};
+
+/// What is seen of a model.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    format: Format,
+    tensors: Result<Vec<String>, String>,
+    /// By name: found at which position, whole, checked, a part, the part checked.
+    values: Vec<[Result<Vec<u8>, String>; 4]>,
+    /// By position.
+    at: Vec<Result<Vec<u8>, String>>,
+    /// None if it does not decode.
+    metadata: Option<String>,
+    report: Vec<String>,
+}
+
+type Outcome = Result<Seen, String>;
+
+/// A part of a tensor's bytes that is there of most.
+const PART: Range<u64> = 1..3;
+
+fn names(tensors: &Result<Vec<String>, String>, found: impl Iterator<Item = String>) -> Vec<String> {
+    if tensors.is_ok() { found.collect() } else { Vec::new() }
+}
+
+fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
+    let source = files.open(name).map_err(|error| error.to_string())?;
+    let model =
+        options.open_source(name, Box::new(source), Some(shared_files(files.clone()))).map_err(text)?;
+    let infos = || model.tensors().map(|info| format!("{info:?}")).collect();
+    let tensors = model.open_all().map(|()| infos()).map_err(text);
+    let names = names(&tensors, model.tensors().map(|info| info.name.to_owned()));
+    let value = |name: &String| {
+        [
+            model.tensor(name).map(|tensor| tensor.bytes().to_vec()).map_err(text),
+            model.tensor_checked(name).map(|tensor| tensor.bytes().to_vec()).map_err(text),
+            model.read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(text),
+            model.read_range_checked(name, PART).map(|bytes| bytes.to_vec()).map_err(text),
+        ]
+    };
+    let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(text);
+    let metadata = model.container().flat_metadata();
+    Ok(Seen {
+        format: model.format(),
+        values: names.iter().map(value).collect(),
+        at: (0..model.tensor_count()).map(at).collect(),
+        tensors,
+        metadata: metadata.ok().map(|keys| format!("{keys:?}")),
+        report: report(&model.container().verify(VerifyLevel::Full, &Execution::default())),
+    })
+}
+
+async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
+    let model = options.open_async(SlowFiles(files), name).await.map_err(text)?;
+    assert_eq!(model.name(), name);
+    let infos = model.tensors().await;
+    let tensors = infos.as_ref().map(|infos| infos.iter().map(|info| format!("{info:?}")).collect());
+    let tensors = tensors.map_err(text);
+    let names = names(&tensors, infos.iter().flatten().map(|info| info.name.to_owned()));
+    let (mut values, mut at) = (Vec::new(), Vec::new());
+    for name in &names {
+        values.push([
+            model.tensor(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(text),
+            model.tensor_checked(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(text),
+            model.read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(text),
+            model.read_range_checked(name, PART).await.map(|bytes| bytes.to_vec()).map_err(text),
+        ]);
+    }
+    for position in 0..model.tensor_count() {
+        at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
+    }
+    Ok(Seen {
+        format: model.format(),
+        tensors,
+        values,
+        at,
+        metadata: model.flat_metadata().await.ok().map(|keys| format!("{keys:?}")),
+        report: report(&model.verify(VerifyLevel::Full).await),
+    })
+}
+
+fn text(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn report(report: &modelfmt::Report) -> Vec<String> {
+    let checks = report.checks.iter().map(|check| format!("{check:?}"));
+    checks.chain(report.errors.iter().cloned()).collect()
+}
+
+/// Files that have to be waited for, to be opened and to be read.
+struct SlowFiles<'a>(&'a MemoryFiles);
+
+struct Slow(Arc<[u8]>);
+
+async fn wait() {
+    let mut waited = false;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+impl FetchFiles for SlowFiles<'_> {
+    type File = Slow;
+
+    async fn fetch_file(&self, path: &str) -> io::Result<Slow> {
+        wait().await;
+        self.0.open(path).map(Slow)
+    }
+}
+
+impl Fetch for Slow {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        wait().await;
+        self.0.fetch(range).await
+    }
+}
+
+/// An executor of one future.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// Both see the same, or the same error.
+fn agree(what: &str, options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
+    let expected = by_model(options, files, name);
+    assert_eq!(block_on(by_async_model(options, files, name)), expected, "{what}");
+    expected
+}
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+/// The files of a folder, which may be the files of sets.
+fn files_of(folder: &Path) -> MemoryFiles {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let files = entries.filter(|path| path.is_file() && path.extension().is_none_or(|end| end != "txt"));
+    MemoryFiles(files.map(|path| (name(&path), std::fs::read(&path).unwrap().into())).collect())
+}
+
+fn folders(root: &Path, found: &mut Vec<PathBuf>) {
+    found.push(root.to_owned());
+    let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).for_each(|path| folders(&path, found));
+}
+
+#[test]
+fn every_golden_model_is_what_model_sees() {
+    let options = OpenOptions::new();
+    let mut all = Vec::new();
+    folders(&testdata(), &mut all);
+    let mut formats = BTreeSet::new();
+    for folder in all {
+        let files = files_of(&folder);
+        for (name, bytes) in &files.0 {
+            let what = folder.join(name).display().to_string();
+            let Ok(seen) = agree(&what, &options, &files, name) else { continue };
+            formats.insert(seen.format.name());
+            for eighth in [1, 4, 7] {
+                let at = bytes.len() * eighth / 8;
+                let mut damaged = bytes.to_vec();
+                damaged[at] ^= 0x41;
+                let mut changed = files.clone();
+                changed.0.insert(name.clone(), Arc::from(&*damaged));
+                let _ = agree(&format!("{what} with byte {at} changed"), &options, &changed, name);
+                damaged.truncate(at);
+                changed.0.insert(name.clone(), Arc::from(&*damaged));
+                let _ = agree(&format!("{what} cut at {at}"), &options, &changed, name);
+            }
+        }
+    }
+    let every: BTreeSet<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+    assert_eq!(formats, every, "there are golden files of every format");
+}
+
+#[test]
+fn an_aero_file_is_opened_by_its_pin() {
+    let files = files_of(&testdata().join("aero"));
+    let pin = aero::Reader::from_source(&files.0["hashes.aero"][..]).unwrap().pin().unwrap().unwrap();
+    let options = OpenOptions::new().pin(Pin::Aero(pin));
+    agree("pinned", &options, &files, "hashes.aero").unwrap();
+    let error = agree("another file", &options, &files, "dtypes.aero").unwrap_err();
+    assert!(error.contains("dtypes.aero"), "{error}");
+    let model = |pin| block_on(OpenOptions::new().pin(pin).open_async(SlowFiles(&files), "hashes.aero"));
+    let error = model(Pin::B3([0; 32])).unwrap_err();
+    assert!(matches!(error, Error::Unpinnable { .. }) && error.to_string().contains("Model"), "{error}");
+}
+
+#[test]
+fn limits_hold_and_other_files_are_refused() {
+    let files = files_of(&testdata().join("safetensors"));
+    let index = "set.safetensors.index.json";
+    let mut limits = Limits::default();
+    limits.index_len = 10;
+    let tight = OpenOptions::new().limits(limits);
+    // What is too long to be looked at whole is not taken for an index.
+    let error = block_on(tight.open_async(SlowFiles(&files), index)).unwrap_err();
+    assert!(matches!(error, Error::UnknownFormat { .. }), "{error}");
+    let file = files.0.keys().find(|name| name.ends_with(".safetensors")).unwrap();
+    let _ = agree("a tight limit", &tight, &files, file).unwrap_err();
+    let error = block_on(AsyncModel::open(SlowFiles(&files), "nothing")).unwrap_err();
+    assert!(matches!(error, Error::Open { .. }), "{error}");
+    let model = block_on(AsyncModel::open(SlowFiles(&files), file)).unwrap();
+    let error = block_on(model.tensor("no such tensor")).unwrap_err();
+    assert!(matches!(error, Error::NoSuchTensor { .. }), "{error}");
+    assert_eq!(model.format(), Model::open(testdata().join("safetensors").join(file)).unwrap().format());
+}
