@@ -62,6 +62,26 @@ def test_slices_are_those_of_numpy(tmp_path_factory, data, shape, dtype):
         np.testing.assert_array_equal(part.numpy(), array[key])
 
 
+@settings(max_examples=300)
+@given(st.data(), SHAPE)
+def test_one_run_is_what_stands_together(data, shape):
+    array = np.arange(int(np.prod(shape))).reshape(shape)
+    key = data.draw(keys(shape))
+    run = _slices.one_run(key, shape)
+    if run is not None:
+        first, last, result = run
+        np.testing.assert_array_equal(array.reshape(-1)[first:last].reshape(result), array[key])
+
+
+def test_plain_slices_are_one_run():
+    shape = (3, 4, 5)
+    runs = [(1, (20, 40)), (np.s_[1:3], (20, 60)), (np.s_[0, 2], (10, 15)), (np.s_[-1, -1, 1:3], (56, 58)), ((), (0, 60))]
+    for key, expected in runs:
+        assert _slices.one_run(key, shape)[:2] == expected
+    for key in (np.s_[:, 1], np.s_[::2], np.s_[1:1], np.s_[True], [0], np.s_[3], np.s_[0, 0, 0, 0], ...):
+        assert _slices.one_run(key, shape) is None
+
+
 def planned(shape, unit, key):
     places, goes = _slices.resolve(key, shape)
     return _slices.plan(places, goes, shape, unit)

@@ -33,6 +33,35 @@ class Slice(NamedTuple):
     shape: tuple[int, ...]
 
 
+def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]] | None:
+    """The first and last element + 1 of a slice whose elements stand together, and its shape.
+
+    Most slices are so, and need no lists of places. None for all others, those that are wrong among them.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    if len(keys) > len(shape):
+        return None
+    first, last = 0, 1
+    result: list[int] = []
+    for axis, size in enumerate(shape):
+        one = keys[axis] if axis < len(keys) else slice(None)
+        # A bool is no number here.
+        if type(one) is int and -size <= one < size:
+            low = one % size
+            high = low + 1
+        elif type(one) is slice:
+            low, high, step = one.indices(size)
+            if step != 1 or high <= low:
+                return None
+            result.append(high - low)
+        else:
+            return None
+        if last - first > 1 and high - low < size:
+            return None
+        first, last = first * size + low, (last - 1) * size + high
+    return first, last, tuple(result)
+
+
 def resolve(key: Key, shape: tuple[int, ...]) -> tuple[list[Positions], list[bool]]:
     """The places of each dimension that are taken, and whether the dimension goes."""
     keys = _expand(key, len(shape))

@@ -158,14 +158,25 @@ class Tensor:
 
     def __getitem__(self, key: _slices.Key) -> Tensor:
         """A part of the tensor. Of values that have not been read, only the ranges that it takes are."""
-        places, goes = _slices.resolve(key, self.shape)
         size = _dtypes.size_of(self.dtype)
+        run = None if size is None else _slices.one_run(key, self.shape)
+        if size is not None and run is not None:
+            first, last, shape = run
+            return self._range(first * size, last * size, shape)
+        places, goes = _slices.resolve(key, self.shape)
         if size is None:
             return self._part_of_packed(places, goes)
         taken = _slices.plan(places, goes, self.shape, size)
         data = self._gather(taken.ranges)
         values = _slices.finish(data.view(f"V{size}").reshape(taken.read), taken)
         return self._part(values.reshape(-1).view(np.uint8) if values.size else data[:0], taken.shape)
+
+    def _range(self, start: int, end: int, shape: tuple[int, ...]) -> Tensor:
+        if self._memory is None and self._source is not None:
+            memory = self._source.native().gather(self._position, [(start, end)])
+        else:
+            memory = Memory.copy_of(self.raw()[start:end])
+        return Tensor(self.name, self.dtype, shape, memory.nbytes, memory=memory)
 
     def _gather(self, ranges: list[tuple[int, int]]) -> Array:
         """The bytes of these ranges, one after the other."""
