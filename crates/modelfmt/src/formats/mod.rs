@@ -14,6 +14,10 @@ pub(crate) mod entry;
 mod gguf;
 mod index;
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
+#[cfg_attr(
+    not(all(feature = "aero", feature = "apr2", feature = "safetensors")),
+    allow(dead_code, reason = "each index uses a part of it")
+)]
 pub(crate) mod listed;
 mod mag;
 pub(crate) mod merged;
