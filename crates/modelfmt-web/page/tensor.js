@@ -12,6 +12,7 @@ let shown = 0;
 
 export async function tensor(element, model, position) {
   const current = ++shown;
+  delete element.dataset.done;
   fill(element, h("p", { class: "quiet", role: "status" }, "Reading…"));
   let info;
   try {
@@ -40,7 +41,7 @@ export async function tensor(element, model, position) {
       fill([values, image, statistics, bytes][i], h("p", { class: "quiet" }, error.message));
     }
   }
-  element.dataset.done = position;
+  if (current === shown) element.dataset.done = position;
 }
 
 function facts(info) {
