@@ -57,6 +57,10 @@ pub struct AsyncModel<F: FetchFiles> {
 }
 
 /// The reader of a format.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "clippy takes a file, whose type is the caller's, for nothing; a model has one of these"
+)]
 enum Opened<F: FetchFiles> {
     #[cfg(feature = "aero")]
     Aero(aero::AsyncReader<F::File>),
