@@ -210,7 +210,7 @@ impl Edit {
     ///
     /// # Errors
     /// [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::File`] with
-    /// [`AnyError::Changed`] if it is no longer the file that the edit was made for. Of tensors that go also as
+    /// [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if it is no longer the file that the edit was made for. Of tensors that go also as
     /// [`convert`](fn@crate::convert).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         let path = self.path.clone();
