@@ -13,7 +13,7 @@ use crate::source::FileSource;
 /// and one sector of today's disks.
 const ATOMIC: u64 = 4096;
 
-/// What [`recover`] found and did.
+/// What [`recover`](super::recover()) found and did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
     /// Nothing: there was no journal.
@@ -32,7 +32,7 @@ pub enum Recovered {
 /// What is more than one write of a page is undone by a journal beside the file, `NAME.modelfmt-undo`, if it is interrupted.
 ///
 /// # Errors
-/// If the file cannot be read or written, if another process is changing it, or a journal is there: [`recover`] first.
+/// If the file cannot be read or written, if another process is changing it, or a journal is there: [`recover`](super::recover()) first.
 pub fn patch(path: &Path, new: &NewFile) -> io::Result<u64> {
     let _lock = lock(path)?;
     let old = FileSource::open(path)?;
