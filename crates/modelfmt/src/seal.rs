@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use apr2::EditError;
 use apr2::seal::{SealOptions, SigningKey};
 use modelfmt_core::edit::NewFile;
-use modelfmt_core::source::FileSource;
+use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::{Execution, Source as _, VerifyLevel};
 
 use crate::edit::EditMethod;
@@ -63,7 +63,7 @@ pub fn sign(
     options: &OpenOptions,
     work: &Execution<'_>,
 ) -> Result<Resealed> {
-    let Opened { path, model, notes } = Opened::new(path.as_ref(), options)?;
+    let Opened { path, version, model, notes } = Opened::new(path.as_ref(), options)?;
     if let Some(finding) = model.verify_with(VerifyLevel::Full, work).errors.first() {
         let why = format!("it is not intact, and so it is not signed: {finding}");
         return Err(Error::NotEditable { path, why });
@@ -76,7 +76,7 @@ pub fn sign(
         }
         _ => return Err(not_apr2(path, model.format())),
     };
-    write(path, new, notes)
+    write(path, &version, new, notes)
 }
 
 /// Names anew who can open an encrypted file: those whom `to` names, and nobody else. `options` have a key that opens it. Signatures
@@ -86,9 +86,9 @@ pub fn sign(
 /// # Errors
 /// As [`sign`]; [`Error::NotEditable`] for a set, whose manifest has the sizes of its files.
 pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
-    let Opened { path, model, notes } = Opened::new(path.as_ref(), options)?;
+    let Opened { path, version, model, notes } = Opened::new(path.as_ref(), options)?;
     match model.as_apr2() {
-        Some(reader) => write(path, reader.index().rekey(reader.source(), to), notes),
+        Some(reader) => write(path, &version, reader.index().rekey(reader.source(), to), notes),
         None if model.format() == Format::Apr2Sharded => {
             let why = "its files would change one after the other, and its manifest with them; seal it into a new set";
             Err(Error::NotEditable { path, why: why.to_owned() })
@@ -100,6 +100,8 @@ pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) ->
 /// A model that is about to change.
 struct Opened {
     path: PathBuf,
+    /// The version of the file that is read.
+    version: FileVersion,
     model: Model,
     notes: Vec<Note>,
 }
@@ -107,12 +109,10 @@ struct Opened {
 impl Opened {
     fn new(path: &Path, options: &OpenOptions) -> Result<Self> {
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
-        let mut notes = Vec::new();
-        if crate::edit::recover(&path)? != crate::edit::Recovered::Nothing {
-            notes.push("an edit that was interrupted has been undone".to_owned().into());
-        }
+        let notes = crate::edit::recovered(&path)?.into_iter().collect();
+        let version = FileVersion::of(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
         let model = options.open(&path)?;
-        Ok(Self { path, model, notes })
+        Ok(Self { path, version, model, notes })
     }
 }
 
@@ -121,7 +121,12 @@ fn not_apr2(path: PathBuf, format: Format) -> Error {
     Error::NotEditable { path, why }
 }
 
-fn write(path: PathBuf, new: Result<NewFile, EditError>, mut notes: Vec<Note>) -> Result<Resealed> {
+fn write(
+    path: PathBuf,
+    before: &FileVersion,
+    new: Result<NewFile, EditError>,
+    mut notes: Vec<Note>,
+) -> Result<Resealed> {
     let new = new.map_err(|error| crate::edit::failed(&path, error.into()))?;
     let unread = |source| Error::Open { path: path.clone(), source };
     let old = FileSource::open(&path).map_err(unread)?;
@@ -130,7 +135,7 @@ fn write(path: PathBuf, new: Result<NewFile, EditError>, mut notes: Vec<Note>) -
     let (method, changed_nbytes) = match is_same {
         true => (EditMethod::Unchanged, 0),
         false => {
-            let changed = modelfmt_core::edit::patch(&path, &new);
+            let changed = modelfmt_core::edit::patch(&path, &new, before);
             (EditMethod::InPlace, changed.map_err(|source| Error::Write { path: path.clone(), source })?)
         }
     };

@@ -165,8 +165,8 @@ impl SetPlan {
         self.parts.iter().enumerate().map(|(number, shards)| {
             let shards = self.shards.get(shards.clone()).unwrap_or_default();
             let first = shards.first().map_or(0, |shard| shard.tensors.start);
-            let end = shards.last().map_or(first, |shard| shard.tensors.end);
-            SetPart { path: format!("{}{}", self.prefix, self.part_name(number)), tensors: first..end }
+            let count = shards.iter().map(|shard| shard.tensors.len()).sum();
+            SetPart::new(format!("{}{}", self.prefix, self.part_name(number)), first, count)
         })
     }
 

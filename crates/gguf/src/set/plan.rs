@@ -38,8 +38,7 @@ struct Shard {
 
 impl Shard {
     fn part(&self) -> SetPart {
-        let end = self.first.saturating_add(self.plan.tensors().len());
-        SetPart { path: self.name.clone(), tensors: self.first..end }
+        SetPart::new(&self.name, self.first, self.plan.tensors().len())
     }
 }
 
@@ -129,7 +128,7 @@ impl SetPlan {
     /// The file that appears last, and stands for the set: the first.
     #[must_use]
     pub fn head(&self) -> SetPart {
-        self.shards.first().map_or_else(|| SetPart { path: String::new(), tensors: 0..0 }, Shard::part)
+        self.shards.first().map_or_else(|| SetPart::new("", 0, 0), Shard::part)
     }
 
     /// The files after the first, each of which can be written by itself.

@@ -49,7 +49,7 @@ pub use recover::{is_interrupted, recover};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]
-pub use several::change as change_several;
+pub use several::{FileChange, change as change_several};
 
 /// Why a file cannot be changed; `F` is its format's `Fault`.
 #[derive(Debug, thiserror::Error)]

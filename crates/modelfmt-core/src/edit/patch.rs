@@ -7,7 +7,7 @@ use std::path::Path;
 use super::disk::{Disk, RealDisk};
 use super::journal::{Journal, MAX_LEN, Record, journal_path};
 use super::new_file::{NewFile, Patch};
-use crate::source::FileSource;
+use crate::source::{FileSource, FileVersion};
 
 /// A write within one block of so many bytes, at a multiple of it, reaches the disk whole or not at all: it is one page of the system
 /// and one sector of today's disks.
@@ -32,9 +32,11 @@ pub enum Recovered {
 /// What is more than one write of a page is undone by a journal beside the file, `NAME.modelfmt-undo`, if it is interrupted.
 ///
 /// # Errors
-/// If the file cannot be read or written, if another process is changing it, or a journal is there: [`recover`](super::recover()) first.
-pub fn patch(path: &Path, new: &NewFile) -> io::Result<u64> {
+/// If the file cannot be read or written, is no longer the version `before` that `new` was made for, if another process is changing it, or
+/// a journal is there: [`recover`](super::recover()) first.
+pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
     let _lock = lock(path)?;
+    expect_version(path, before)?;
     let old = FileSource::open(path)?;
     let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
     let patches = new.patches(&old)?.ok_or_else(moves)?;
@@ -55,6 +57,16 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// That the file is the version that an edit was made for. It is asked after the lock is there: another edit may have put a new file at
+/// this path meanwhile.
+pub(super) fn expect_version(path: &Path, before: &FileVersion) -> io::Result<()> {
+    if FileVersion::of(path)? == *before {
+        return Ok(());
+    }
+    let text = format!("{} has been changed since the edit was prepared; edit it again", path.display());
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
 /// Writes the patches, after a journal where that is needed.

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use super::new_file::{NewFile, Part};
-use super::patch::lock;
+use super::patch::{expect_version, lock};
+use crate::source::FileVersion;
 use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink};
 
 /// Writes what `new` says into the file `out`, which appears when it is complete; what is kept is copied from the file at `path` by the
@@ -14,16 +15,19 @@ use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink};
 /// `go_on` is asked after each piece of a gigabyte at most, with the bytes of it, and stops the work if it says no.
 ///
 /// # Errors
-/// If a file cannot be read or written, another process is changing one, or `out` exists and may not be replaced.
+/// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made for, another process is changing
+/// one, or `out` exists and may not be replaced.
 pub fn replace(
     path: &Path,
     new: &NewFile,
+    before: &FileVersion,
     out: &Path,
     overwrite: Overwrite,
     go_on: &dyn Fn(u64) -> bool,
 ) -> io::Result<()> {
     let is_same = InputFiles::new([path]).contains(out);
     let old = if is_same { lock(path)? } else { File::open(path)? };
+    expect_version(path, before)?;
     // A link is not replaced by a file: what it leads to is.
     let resolved = if is_same { std::fs::canonicalize(path)? } else { out.to_owned() };
     let overwrite = if is_same { Overwrite::Replace } else { overwrite };
@@ -59,6 +63,10 @@ pub(super) fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()
 mod tests {
     use super::*;
 
+    fn version(path: &Path) -> FileVersion {
+        FileVersion::of(path).unwrap()
+    }
+
     #[test]
     fn a_file_is_replaced_and_keeps_its_permissions() {
         let folder = tempfile::tempdir().unwrap();
@@ -73,12 +81,12 @@ mod tests {
         new.push(*b"longer head");
         new.keep(4..12);
         let other = folder.path().join("other");
-        replace(&path, &new, &other, Overwrite::Refuse, &|_| true).unwrap();
+        replace(&path, &new, &version(&path), &other, Overwrite::Refuse, &|_| true).unwrap();
         assert_eq!(std::fs::read(&other).unwrap(), b"longer head, values");
-        assert!(replace(&path, &new, &other, Overwrite::Refuse, &|_| true).is_err());
-        assert!(replace(&path, &new, &path, Overwrite::Refuse, &|_| false).is_err());
+        assert!(replace(&path, &new, &version(&path), &other, Overwrite::Refuse, &|_| true).is_err());
+        assert!(replace(&path, &new, &version(&path), &path, Overwrite::Refuse, &|_| false).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"head, values");
-        replace(&path, &new, &path, Overwrite::Refuse, &|_| true).unwrap();
+        replace(&path, &new, &version(&path), &path, Overwrite::Refuse, &|_| true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"longer head, values");
         #[cfg(unix)]
         {
@@ -98,7 +106,7 @@ mod tests {
         let mut new = NewFile::new();
         new.push(*b"x");
         new.keep(0..2);
-        replace(&link, &new, &link, Overwrite::Refuse, &|_| true).unwrap();
+        replace(&link, &new, &version(&link), &link, Overwrite::Refuse, &|_| true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"xab");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }

@@ -8,42 +8,53 @@ use super::disk::{Disk, RealDisk};
 use super::group::{Group, Member, mark};
 use super::journal::{Journal, Record, journal_path};
 use super::new_file::{NewFile, Part, Patch};
-use super::patch::{Recovered, is_of, journal_for, lock, patch, read_all};
+use super::patch::{Recovered, expect_version, is_of, journal_for, lock, patch, read_all};
 use super::replace::{PIECE, proceed, replace};
-use crate::source::FileSource;
+use crate::source::{FileSource, FileVersion};
 use crate::write::{Overwrite, commit_guard, draft_of, folder_of};
 
 /// So many of the first bytes tell whether a file is the one that another was to be replaced by.
 const HEAD: u64 = 4096;
+
+/// A file of several that change together.
+#[derive(Clone, Debug)]
+pub struct FileChange {
+    /// Its path, relative to the folder of the index.
+    pub name: String,
+    /// What becomes of it.
+    pub new: NewFile,
+    /// The version of it that `new` was made for.
+    pub before: FileVersion,
+}
 
 /// What becomes of a file.
 struct Change<'a> {
     /// Its path, relative to the folder of the index.
     name: &'a str,
     new: &'a NewFile,
+    before: &'a FileVersion,
     /// Where it is changed in place, what is written.
     patches: Option<Vec<Patch<'a>>>,
 }
 
-/// Changes several files, given by their paths relative to the folder of `index`, which is one of the model's files and need not be among them;
-/// returns how many bytes were written that the files did not have.
+/// Changes several files of a model; `index` is one of its files too, and need not be among those that change. Returns how many bytes were written that the files did not have.
 ///
 /// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place), or by a new file. A journal beside the index,
 /// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover) carries it to its end.
 /// Before that journal is complete no file is changed. An edit that changes only one file is made as by [`patch`] and [`replace`].
 ///
 /// # Errors
-/// If a file cannot be read or written, another process is changing them, or `go_on` says no, which is asked as in [`replace`].
-pub fn change(index: &Path, files: &[(String, NewFile)], go_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
+/// If a file cannot be read or written, is no longer the version that the change was made for, another process is changing them, or `go_on` says no, which is asked as in [`replace`].
+pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     let folder = folder_of(index);
     let mut changes = Vec::new();
-    for (name, new) in files {
+    for FileChange { name, new, before } in files {
         let old = FileSource::open(folder.join(name))?;
         let patches = new.patches(&old)?;
         if new.len() != crate::Source::len(&old) || patches.as_ref().is_none_or(|patches| !patches.is_empty())
         {
             // A text that is written anew is never half of one and half of the other, for programs that know of no journal.
-            changes.push(Change { name, new, patches: patches.filter(|_| new.keeps()) });
+            changes.push(Change { name, new, before, patches: patches.filter(|_| new.keeps()) });
         }
     }
     let nbytes = changes.iter().map(|change| match &change.patches {
@@ -53,13 +64,14 @@ pub fn change(index: &Path, files: &[(String, NewFile)], go_on: &dyn Fn(u64) -> 
     let nbytes = nbytes.sum();
     match &changes[..] {
         [] => {}
-        [Change { name, new, patches: Some(_) }] => return patch(&folder.join(name), new),
-        [Change { name, new, patches: None }] => {
+        [Change { name, new, before, patches: Some(_) }] => return patch(&folder.join(name), new, before),
+        [Change { name, new, before, patches: None }] => {
             let path = folder.join(name);
-            replace(&path, new, &path, Overwrite::Replace, go_on)?;
+            replace(&path, new, before, &path, Overwrite::Replace, go_on)?;
         }
         _ => {
             let _lock = lock(index)?;
+            changes.iter().try_for_each(|change| expect_version(&folder.join(change.name), change.before))?;
             apply(&RealDisk, index, &changes, go_on)?;
         }
     }
@@ -106,7 +118,7 @@ fn prepare<D: Disk>(
 ) -> io::Result<Group> {
     let folder = folder_of(index);
     let mut members = Vec::with_capacity(changes.len());
-    for Change { name, new, patches } in changes {
+    for Change { name, new, patches, .. } in changes {
         let path = folder.join(name);
         let journal = match patches {
             Some(patches) => {

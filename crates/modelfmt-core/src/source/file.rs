@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use super::direct;
-use super::pool::{Pool, Pooled, Stamp};
+use super::pool::{FileVersion, Pool, Pooled};
 use super::{FileId, Files, Source, check_relative, checked_len};
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use tensor_core::AlignedBuf;
@@ -26,7 +26,7 @@ enum Handle {
     Open {
         file: File,
         path: Option<PathBuf>,
-        stamp: Stamp,
+        version: FileVersion,
     },
     /// One of many, which is closed when others are read, and opened again.
     Pooled(Pooled),
@@ -55,8 +55,9 @@ impl FileSource {
     fn named(file: File, path: Option<PathBuf>) -> io::Result<Self> {
         let metadata = file.metadata()?;
         require_file(&metadata)?;
-        let (len, id, stamp) = (metadata.len(), FileId::from_metadata(&metadata), Stamp::of(&metadata));
-        Ok(Self { len, id, file: Handle::Open { file, path, stamp } })
+        let (len, id, version) =
+            (metadata.len(), FileId::from_metadata(&metadata), FileVersion::from_metadata(&metadata));
+        Ok(Self { len, id, file: Handle::Open { file, path, version } })
     }
 
     /// As [`open`](Self::open), with the file in a pool.
@@ -104,8 +105,8 @@ impl Source for FileSource {
     /// Asks the system when the file was changed last, and how long it is.
     fn is_unchanged(&self) -> bool {
         match &self.file {
-            Handle::Open { file, stamp, .. } => {
-                file.metadata().is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
+            Handle::Open { file, version, .. } => {
+                file.metadata().is_ok_and(|metadata| FileVersion::from_metadata(&metadata) == *version)
             }
             Handle::Pooled(pooled) => pooled.is_unchanged(),
         }

@@ -24,6 +24,8 @@ pub use file::{FileSource, Folder};
 pub use files::{Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_relative, shared_files};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use map::Mmap;
+#[cfg(not(target_arch = "wasm32"))]
+pub use pool::FileVersion;
 
 /// Random-access bytes of a fixed length.
 ///

@@ -57,19 +57,27 @@ pub(super) struct Pooled {
     pool: Arc<Pool>,
     number: u64,
     path: PathBuf,
-    stamp: Stamp,
+    version: FileVersion,
 }
 
-/// By what a file is known again.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+/// What tells whether a file is still the one that it was: its identity, its length, and the time of its last change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileVersion {
     id: Option<FileId>,
     len: u64,
     modified: Option<SystemTime>,
 }
 
-impl Stamp {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+impl FileVersion {
+    /// That of the file at `path` as it is now.
+    ///
+    /// # Errors
+    /// If the system cannot say.
+    pub fn of(path: impl AsRef<Path>) -> io::Result<Self> {
+        std::fs::metadata(path).map(|metadata| Self::from_metadata(&metadata))
+    }
+
+    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
         Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
     }
 }
@@ -80,7 +88,7 @@ impl Pooled {
         let number = open.next;
         open.next += 1;
         open.put(number, Arc::new(file));
-        Self { pool: Arc::clone(pool), number, path, stamp: Stamp::of(metadata) }
+        Self { pool: Arc::clone(pool), number, path, version: FileVersion::from_metadata(metadata) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -89,7 +97,7 @@ impl Pooled {
 
     /// Whether the file is still what it was.
     pub(super) fn is_unchanged(&self) -> bool {
-        self.with(|file| Ok(Stamp::of(&file.metadata()?) == self.stamp)).unwrap_or(false)
+        self.with(|file| Ok(FileVersion::from_metadata(&file.metadata()?) == self.version)).unwrap_or(false)
     }
 
     /// Does something with the file, open.
@@ -105,7 +113,7 @@ impl Pooled {
 
     fn again(&self) -> io::Result<Arc<File>> {
         let file = File::open(&self.path)?;
-        if Stamp::of(&file.metadata()?) != self.stamp {
+        if FileVersion::from_metadata(&file.metadata()?) != self.version {
             return Err(io::Error::other("the file was changed or replaced while it was in use"));
         }
         let file = Arc::new(file);

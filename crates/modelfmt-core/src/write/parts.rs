@@ -16,6 +16,14 @@ pub struct SetPart {
     pub tensors: Range<usize>,
 }
 
+impl SetPart {
+    /// The file at `path`, which holds `count` tensors from the one with the number `first` on.
+    #[must_use]
+    pub fn new(path: impl Into<String>, first: usize, count: usize) -> Self {
+        Self { path: path.into(), tensors: first..first.saturating_add(count) }
+    }
+}
+
 /// A file of a set that has been written by itself: what the index needs to know of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenPart {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use modelfmt_core::Execution;
 use modelfmt_core::edit::NewFile;
+use modelfmt_core::source::FileVersion;
 use modelfmt_core::write::{AtomicFile, Output, Overwrite};
 
 use super::{Edit, EditMethod, Edited, check};
@@ -18,6 +19,7 @@ impl Edit {
     pub(super) fn write_without(
         self,
         new: &NewFile,
+        before: &FileVersion,
         out: &Path,
         overwrite: Overwrite,
         work: &Execution<'_>,
@@ -38,6 +40,9 @@ impl Edit {
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
+        if *before != super::plan::version(&self.path)? {
+            return Err(Error::file(self.path, modelfmt_core::AnyError::Changed));
+        }
         file.commit().map_err(failed)?;
         let nbytes = std::fs::metadata(out).map_err(failed)?.len();
         let dropped = self.drop.len();

@@ -44,6 +44,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::Execution;
 use modelfmt_core::edit::NewFile;
 pub use modelfmt_core::edit::Recovered;
+use modelfmt_core::source::FileVersion;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::Overwrite;
 
@@ -88,7 +89,7 @@ impl EditOptions {
     }
 }
 
-/// EditMethod a file is changed.
+/// How a file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
@@ -108,11 +109,11 @@ pub enum EditMethod {
 pub struct Edited {
     /// The file that was written, or changed.
     pub path: PathBuf,
-    /// EditMethod.
+    /// How it was changed.
     pub method: EditMethod,
     /// Its length in bytes.
     pub nbytes: u64,
-    /// EditMethod many bytes were written that are not values: those that differ.
+    /// The number of bytes that were written without the values: those that differ.
     pub changed_nbytes: u64,
     /// The number of metadata keys that were set.
     pub set: usize,
@@ -132,6 +133,16 @@ pub struct Edited {
 /// As [`Edit::new`] and [`Edit::write`].
 pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
     Edit::new(path, options)?.write(work)
+}
+
+/// [`recover`], with a note of what was done.
+pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
+    let done = match recover(path)? {
+        Recovered::Nothing => return Ok(None),
+        Recovered::Completed => "completed",
+        Recovered::Undone | Recovered::NotBegun => "undone",
+    };
+    Ok(Some(format!("an edit that was interrupted has been {done}").into()))
 }
 
 /// Undoes an edit of a file that was interrupted, or completes one of several files, and says whether there was one.
@@ -162,12 +173,13 @@ pub struct Edit {
 /// What becomes of what is edited.
 #[derive(Debug)]
 enum Target {
-    File(NewFile),
+    /// A file, and the version of it that this was prepared for.
+    File(NewFile, FileVersion),
     Set(Box<SetEdit>),
 }
 
 impl Edit {
-    /// EditMethod the file will be changed.
+    /// How the file will be changed.
     #[must_use]
     pub const fn method(&self) -> EditMethod {
         self.method
@@ -189,7 +201,7 @@ impl Edit {
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         match &self.target {
-            Target::File(new) => new.len(),
+            Target::File(new, _) => new.len(),
             Target::Set(edit) => edit.nbytes(),
         }
     }
@@ -209,23 +221,22 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// [`Error::Write`] if it cannot be written, or another process is changing it; [`Error::File`] with
-    /// [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if it is no longer the file that the edit was made for. Of tensors that go also as
-    /// [`convert`](fn@crate::convert).
+    /// [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the file that the edit was prepared
+    /// for. Of tensors that go also as [`convert`](fn@crate::convert).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         let path = self.path.clone();
         let failed = |source| Error::Write { path: path.clone(), source };
         let changed = match &self.target {
             _ if self.method == EditMethod::Unchanged => 0,
             Target::Set(edit) => edit.write(&path, work)?,
-            Target::File(new) if !self.drop.is_empty() => {
-                let new = new.clone();
-                return self.write_without(&new, &path, Overwrite::Replace, work);
+            Target::File(new, before) if !self.drop.is_empty() => {
+                let (new, before) = (new.clone(), before.clone());
+                return self.write_without(&new, &before, &path, Overwrite::Replace, work);
             }
-            Target::File(new) if self.method == EditMethod::InPlace => {
-                modelfmt_core::edit::patch(&path, new).map_err(failed)?
+            Target::File(new, before) if self.method == EditMethod::InPlace => {
+                modelfmt_core::edit::patch(&path, new, before).map_err(failed)?
             }
-            Target::File(new) => self.copy_to(new, &path, Overwrite::Replace, work)?,
+            Target::File(new, before) => self.copy_to(new, before, &path, Overwrite::Replace, work)?,
         };
         Ok(self.done(path, changed))
     }
@@ -245,8 +256,8 @@ impl Edit {
             let why = "it is the file that is edited; leave the output out to change it";
             return Err(Error::usage(crate::choice::Choice::Output, why));
         }
-        let new = match &self.target {
-            Target::File(new) => new.clone(),
+        let (new, before) = match &self.target {
+            Target::File(new, before) => (new.clone(), before.clone()),
             Target::Set(_) => {
                 let why =
                     "a model of several files is edited where it is; copy its folder, and edit the copy";
@@ -254,16 +265,23 @@ impl Edit {
             }
         };
         if !self.drop.is_empty() {
-            return self.write_without(&new, &out, overwrite, work);
+            return self.write_without(&new, &before, &out, overwrite, work);
         }
-        let changed = self.copy_to(&new, &out, overwrite, work)?;
+        let changed = self.copy_to(&new, &before, &out, overwrite, work)?;
         self.method = EditMethod::NewFile;
         Ok(self.done(out, changed))
     }
 
-    fn copy_to(&self, new: &NewFile, out: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<u64> {
+    fn copy_to(
+        &self,
+        new: &NewFile,
+        before: &FileVersion,
+        out: &Path,
+        overwrite: Overwrite,
+        work: &Execution<'_>,
+    ) -> Result<u64> {
         interruptible(out, work, |go_on| {
-            modelfmt_core::edit::replace(&self.path, new, out, overwrite, go_on)
+            modelfmt_core::edit::replace(&self.path, new, before, out, overwrite, go_on)
         })?;
         Ok(new.new_nbytes())
     }

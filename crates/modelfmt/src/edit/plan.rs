@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use modelfmt_core::source::FileSource;
+use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::value::{List, Object, Value};
 
 use super::fault::failed;
 use super::given::Given;
 use super::set::SetEdit;
-use super::{Edit, EditMethod, EditOptions, Recovered, Target, check};
+use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
 use crate::convert::rename::Renamed;
 use crate::error::{Error, Result};
@@ -28,14 +28,8 @@ impl Edit {
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = path.as_ref();
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
-        let mut notes = Vec::new();
-        match super::recover(&path)? {
-            Recovered::Nothing => {}
-            Recovered::Completed => {
-                notes.push("an edit that was interrupted has been completed".to_owned().into());
-            }
-            _ => notes.push("an edit that was interrupted has been undone".to_owned().into()),
-        }
+        let notes = super::recovered(&path)?.into_iter().collect();
+        let before = version(&path)?;
         let model = Model::open(&path)?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
         if is_sealed(&model) {
@@ -61,8 +55,8 @@ impl Edit {
         let names = names(&model, options, &dropped)?;
         let given = Given::new(&model, options, &names)?;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
-            Some(set) => several(&model, &path, set, &names, given)?,
-            None => one(&model, &path, &names, &given)?,
+            Some(set) => several(&model, (&path, before), set, &names, given)?,
+            None => one(&model, (&path, before), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         let drop = dropped.names(&model, &names);
@@ -94,10 +88,15 @@ fn is_sealed(model: &Model) -> bool {
     flags.iter().any(|flag| matches!(*flag, "SIGNED" | "ENCRYPTED"))
 }
 
+/// The version of a file that an edit is prepared for: asked before the file is read.
+pub(super) fn version(path: &Path) -> Result<FileVersion> {
+    FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
+}
+
 /// What becomes of a file.
 fn one(
     model: &Model,
-    path: &Path,
+    (path, before): (&Path, FileVersion),
     names: &BTreeMap<usize, String>,
     given: &Given,
 ) -> Result<(Target, EditMethod)> {
@@ -113,18 +112,18 @@ fn one(
         Some(_) => EditMethod::InPlace,
         None => EditMethod::NewFile,
     };
-    Ok((Target::File(new), method))
+    Ok((Target::File(new, before), method))
 }
 
 /// What becomes of a set.
 fn several(
     model: &Model,
-    path: &Path,
+    (path, before): (&Path, FileVersion),
     set: &EditSet,
     names: &BTreeMap<usize, String>,
     given: Given,
 ) -> Result<(Target, EditMethod)> {
-    let edit = SetEdit::new(model, path, (set, editor(path, set.file)?), names, given)?;
+    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given)?;
     let method = match edit.is_unchanged() {
         true => EditMethod::Unchanged,
         false if edit.is_in_place => EditMethod::InPlace,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::edit::{NewFile, Preview};
-use modelfmt_core::source::{BoxSource, FileSource, Files, Folder, shared_files};
+use modelfmt_core::edit::{FileChange, NewFile, Preview};
+use modelfmt_core::source::{BoxSource, FileSource, FileVersion, Files, Folder, shared_files};
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_core::{Execution, Source as _};
 
@@ -25,7 +25,7 @@ pub(super) struct SetEdit {
     /// The file beside which the journal stands.
     index: PathBuf,
     /// Those that change, by their paths, without the index.
-    files: Vec<(String, NewFile)>,
+    files: Vec<FileChange>,
     listing: Option<Listing>,
     /// Whether all bytes that are kept keep their places.
     pub(super) is_in_place: bool,
@@ -36,6 +36,8 @@ pub(super) struct SetEdit {
 struct Listing {
     name: String,
     text: Vec<u8>,
+    /// The version that has this text.
+    version: FileVersion,
     set: Vec<(String, NewValue)>,
     unset: Vec<String>,
     names: HashMap<String, String>,
@@ -58,7 +60,7 @@ impl SetEdit {
     /// Works out what becomes of the files of a set; `names` are new names of tensors, by position.
     pub(super) fn new(
         model: &Model,
-        path: &Path,
+        (path, version): (&Path, FileVersion),
         (set, edit): (&EditSet, EditFile),
         names: &BTreeMap<usize, String>,
         given: Given,
@@ -75,9 +77,10 @@ impl SetEdit {
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
             let file = File { set, path: folder.join(&name), model: path };
+            let before = super::plan::version(&file.path)?;
             if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
                 is_in_place &= stays;
-                files.push((name, new));
+                files.push(FileChange { name, new, before });
             }
         }
         let index = match (&set.index, &first) {
@@ -90,6 +93,7 @@ impl SetEdit {
             Some(edit) => Some(Listing {
                 name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 text: read(path)?,
+                version,
                 set: given.set,
                 unset: given.unset,
                 names: renamed,
@@ -110,15 +114,15 @@ impl SetEdit {
     /// The files that change with their lengths; digests are not known yet.
     fn lengths(&self) -> HashMap<String, Listed> {
         let listed = |new: &NewFile| Listed { nbytes: new.len(), digests: None };
-        self.files.iter().map(|(name, new)| (name.clone(), listed(new))).collect()
+        self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
     }
 
     /// The number of bytes of the files that change.
     pub(super) fn nbytes(&self) -> u64 {
-        self.files.iter().map(|(_, new)| new.len()).sum()
+        self.files.iter().map(|file| file.new.len()).sum()
     }
 
-    /// The number of the files that change, with the index.
+    /// Whether neither a file nor the index changes.
     pub(super) fn is_unchanged(&self) -> bool {
         let is_index =
             |listing: &Listing| listing.edited(&self.lengths()).is_ok_and(|text| text == listing.text);
@@ -127,7 +131,8 @@ impl SetEdit {
 
     /// Looks at the set that there would be: it has the same tensors in the same files, under their new names.
     fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
-        let mut news: HashMap<String, NewFile> = self.files.iter().cloned().collect();
+        let news = self.files.iter().map(|file| (file.name.clone(), file.new.clone()));
+        let mut news: HashMap<String, NewFile> = news.collect();
         let name = self.index.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(listing) = &self.listing {
             let mut text = NewFile::new();
@@ -169,7 +174,7 @@ impl SetEdit {
             let text = listing.edited(&listed).map_err(|fault| failed(path, fault))?;
             let mut new = NewFile::new();
             new.push(text);
-            files.push((listing.name.clone(), new));
+            files.push(FileChange { name: listing.name.clone(), new, before: listing.version.clone() });
         }
         interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, &files, go_on))
     }
@@ -179,7 +184,7 @@ impl SetEdit {
         let mut listed = self.lengths();
         let Some(digest) = listing.digest else { return Ok(listed) };
         let folder = Folder::containing(&self.index);
-        for (name, new) in &self.files {
+        for FileChange { name, new, .. } in &self.files {
             let preview = Preview::new(new.clone(), folder.open(name)?);
             let old = folder.open(name)?;
             let (before, after) = work.join(|| digest(&old, work), || digest(&preview, work));

@@ -230,3 +230,31 @@ fn what_a_set_cannot_become_is_refused_and_nothing_changes() {
         assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new(), "{format}");
     }
 }
+
+#[test]
+fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
+    for (format, name) in SETS.into_iter().chain([(Format::Safetensors, "m.safetensors")]) {
+        for drop in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path =
+                if format.is_set() { set(format, name, folder.path()) } else { one(format, folder.path()) };
+            let name = Model::open(&path).unwrap().tensors().next().unwrap().name.to_owned();
+            let options = with(|options| match drop {
+                true => options.drop.push(name),
+                false => options.set.push(text("k.two", "two")),
+            });
+            let Ok(edit) = Edit::new(&path, &options) else {
+                assert!(drop && format.is_set(), "tensors of a set are dropped by a conversion");
+                continue;
+            };
+            // Another program puts a copy there, which could be any file.
+            let copy = folder.path().join("copy");
+            fs::copy(&path, &copy).unwrap();
+            fs::rename(&copy, &path).unwrap();
+            let before = all_bytes(folder.path());
+            let error = edit.write(&Execution::default()).unwrap_err();
+            assert!(error.to_string().contains("changed"), "{format}: {error}");
+            assert!(changed(&before, folder.path()).is_empty());
+        }
+    }
+}

@@ -116,10 +116,7 @@ impl SetPlan {
 
     /// The files beside the index, each of which can be written by itself.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
-        self.shards.iter().map(|shard| {
-            let end = shard.first.saturating_add(shard.plan.tensors().len());
-            SetPart { path: shard.name.clone(), tensors: shard.first..end }
-        })
+        self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
     /// Writes one file, which appears when it is complete. It has the same bytes as [`write`](Self::write) gives it, whoever

@@ -3,6 +3,7 @@
 use super::super::recover::{is_interrupted, recover};
 use super::super::stopping::{State, Stopping, masks};
 use super::*;
+use crate::write::Overwrite;
 
 const PATH: &str = "folder/m";
 
@@ -137,16 +138,37 @@ fn a_real_file_is_patched_and_put_back() {
     let mut new = NewFile::new();
     new.push(vec![7; 5000]);
     new.keep(5000..6000);
-    assert_eq!(patch(&path, &new).unwrap(), 5000);
+    let version = || FileVersion::of(&path).unwrap();
+    let first = version();
+    assert_eq!(patch(&path, &new, &first).unwrap(), 5000);
     let after = [vec![7; 5000], before()[5000..].to_vec()].concat();
     assert_eq!(std::fs::read(&path).unwrap(), after);
     assert!(!is_interrupted(&path));
     let record = Record { at: 0, before: before()[..5000].to_vec(), after: vec![7; 5000] };
     let journal = Journal { old_len: 6000, new_len: 6000, records: vec![record] };
     std::fs::write(journal_path(&path), journal.encode().unwrap()).unwrap();
-    assert!(patch(&path, &new).is_ok(), "nothing to do");
+    assert!(patch(&path, &new, &version()).is_ok(), "nothing to do");
     assert_eq!(recover(&path).unwrap(), Recovered::Undone);
     assert_eq!(std::fs::read(&path).unwrap(), before());
     let _held = lock(&path).unwrap();
-    assert_eq!(patch(&path, &new).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+    assert_eq!(patch(&path, &new, &version()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+}
+
+#[test]
+fn a_file_that_was_replaced_meanwhile_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("m"), folder.path().join("other"));
+    std::fs::write(&path, before()).unwrap();
+    let version = FileVersion::of(&path).unwrap();
+    let (mut new, replace) = (NewFile::new(), Overwrite::Replace);
+    new.push(*b"new");
+    new.keep(3..6000);
+    // Another program puts a file there that has the same length.
+    std::fs::write(&other, vec![1; 6000]).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    let error = patch(&path, &new, &version).unwrap_err();
+    assert!(error.to_string().contains("has been changed since"), "{error}");
+    assert!(super::super::replace(&path, &new, &version, &path, replace, &|_| true).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), vec![1; 6000]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }

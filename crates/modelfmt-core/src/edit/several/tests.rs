@@ -54,9 +54,10 @@ fn edit(steps: usize, case: Case) -> (Stopping, bool) {
     let disk = Stopping::new(steps, disk());
     let news: Vec<NewFile> =
         (0..).zip(case).map(|(number, moves)| new_file(&old(number), moves == Some(true))).collect();
+    let version = FileVersion::of(".").unwrap(); // these files are in memory, and their versions are not looked at
     let changes = FILES.iter().zip(&news).zip(case).filter_map(|((name, new), moves)| {
         let patches = (!moves?).then(|| new.patches(&old(9)).unwrap().unwrap());
-        Some(Change { name, new, patches })
+        Some(Change { name, new, before: &version, patches })
     });
     let changes: Vec<Change<'_>> = changes.collect();
     let done = apply(&disk, Path::new(INDEX), &changes, &|_| true).is_ok();
@@ -171,8 +172,12 @@ fn real_files_change_together_and_links_stay() {
     let index = folder.path().join("m.json");
     let case = [Some(true), Some(false), Some(true), Some(false)];
     let news = FILES.iter().zip(0..).zip(case);
-    let news: Vec<(String, NewFile)> = news
-        .map(|((name, number), moves)| ((*name).to_owned(), new_file(&old(number), moves == Some(true))))
+    let news: Vec<FileChange> = news
+        .map(|((name, number), moves)| FileChange {
+            name: (*name).to_owned(),
+            new: new_file(&old(number), moves == Some(true)),
+            before: FileVersion::of(folder.path().join(name)).unwrap(),
+        })
         .collect();
     assert!(change(&index, &news, &|_| false).is_err());
     let read = || FILES.map(|name| std::fs::read(folder.path().join(name)).unwrap()).to_vec();
@@ -180,6 +185,7 @@ fn real_files_change_together_and_links_stay() {
     let left = || (count(folder.path()), count(&folder.path().join("sub")));
     assert!(read() == before() && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
     assert_eq!(change(&index, &news, &|_| true).unwrap(), 2 * 5003 + 2 * 5000);
+    assert!(change(&index, &news, &|_| true).is_err(), "they are no longer what they were");
     assert!(read() == after(case) && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
     #[cfg(unix)]
     assert!(std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
