@@ -36,7 +36,7 @@ export function compare(element, model) {
 }
 
 function differences(diff) {
-  if (diff.same) return h("p", { class: "verdict good", id: "verdict" }, "Both are the same.");
+  if (diff.same) return h("p", { class: "verdict good", id: "compared" }, "Both are the same.");
   const names = (title, list, text) =>
     list.length > 0 && [
       h("h3", {}, `${title} (${count(list.length)})`),
@@ -44,7 +44,7 @@ function differences(diff) {
       list.length > MOST && h("p", { class: "quiet" }, `and ${count(list.length - MOST)} more`),
     ];
   return [
-    h("p", { class: "verdict bad", id: "verdict" }, "They differ."),
+    h("p", { class: "verdict bad", id: "compared" }, "They differ."),
     changed(diff.changed),
     names("Only in the first", diff.only_in_a, (name) => name),
     names("Only in the second", diff.only_in_b, (name) => name),
@@ -73,9 +73,11 @@ function changed(list) {
     );
   return [
     h("h3", {}, counted(list.length, "changed tensor")),
-    h("table", { class: "entries" },
-      h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, list.slice(0, MOST).map(row)),
+    h("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Changed tensors" },
+      h("table", { class: "changed" },
+        h("thead", {}, h("tr", {}, titles.map((title, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, title)))),
+        h("tbody", {}, list.slice(0, MOST).map(row)),
+      ),
     ),
     list.length > MOST && h("p", { class: "quiet" }, `and ${count(list.length - MOST)} more`),
   ];

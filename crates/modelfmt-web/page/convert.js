@@ -101,7 +101,7 @@ async function write(model, to, targets, chosen, status, result) {
   const lines = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", {}, list.map((text) => h("li", {}, text)))];
   fill(
     result,
-    h("p", { class: "verdict good", id: "verdict" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(file.size)} (${count(file.size)} bytes).`),
+    h("p", { class: "verdict good", id: "written" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(file.size)} (${count(file.size)} bytes).`),
     lines("Notes", value.notes),
     lines("Beyond the range of their new type", value.clipped),
     lines("Dropped", value.dropped),

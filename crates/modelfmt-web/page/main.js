@@ -165,8 +165,7 @@ async function downloadJson() {
 
 function listen() {
   $("json").onclick = downloadJson;
-  $("open-files").onclick = () => $("files").click();
-  $("open-folder").onclick = () => $("folder").click();
+  for (const button of document.querySelectorAll("[data-opens]")) button.onclick = () => $(button.dataset.opens).click();
   for (const input of [$("files"), $("folder")]) input.onchange = () => take(chosen(input));
   addEventListener("dragover", (event) => {
     event.preventDefault();

@@ -20,10 +20,10 @@ function part(model, name, title, entries) {
     if (isCut) value.append(h("button", { type: "button", class: "small", onclick: () => whole(model, name, key, value) }, "all of it"));
     return h("tr", {}, h("th", { scope: "row" }, key), value);
   };
-  return [
+  return h("section", { class: "card" },
     h("h3", {}, title),
     shown.length > 0 ? h("table", { class: "entries" }, h("tbody", {}, shown.map(row))) : h("p", { class: "quiet" }, "There is none."),
-  ];
+  );
 }
 
 async function whole(model, part, key, cell) {

@@ -5,9 +5,8 @@ import { count, counted, short, size } from "./units.js";
 
 export function overview(element, model, tools) {
   const { summary } = model;
-  const parameters = summary.parameters >= 1000 ? `${short(summary.parameters)} (${count(summary.parameters)})` : count(summary.parameters);
   const facts = [
-    ["parameters", parameters],
+    ["parameters", short(summary.parameters), summary.parameters >= 1000 && count(summary.parameters)],
     ["tensors", count(summary.tensors)],
     ["size", size(summary.file_size)],
     ["values", size(summary.nbytes)],
@@ -16,18 +15,24 @@ export function overview(element, model, tools) {
   fill(
     element,
     folder && h("p", { class: "quiet" }, folder),
-    h("dl", { class: "summary" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { id: `fact-${name}` }, value)))),
-    seal(summary, tools),
-    h("h3", {}, "Types"),
-    types(summary),
-    h("h3", {}, "Tensors by name"),
-    tree(model, tools),
-    summary.pins.length > 0 && [
-      h("h3", {}, "Pins"),
+    h("dl", { class: "summary" }, facts.map(fact)),
+    card("Seal", seal(summary, tools)),
+    card("Types", types(summary)),
+    card("Tensors by name", tree(model, tools)),
+    summary.pins.length > 0 && card("Pins", [
       h("p", { class: "quiet" }, "With --pin the program reads this file only if it is exactly this one."),
       h("ul", { class: "pins" }, summary.pins.map((pin) => h("li", {}, h("code", {}, pin)))),
-    ],
+    ]),
   );
+}
+
+function fact([name, value, exactly]) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { id: `fact-${name}` }, value), exactly && h("small", {}, exactly)));
+}
+
+// Nothing for nothing.
+function card(title, content) {
+  return content && h("section", { class: "card" }, h("h3", {}, title), content);
 }
 
 function types({ dtypes, nbytes }) {

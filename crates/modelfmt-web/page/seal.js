@@ -5,14 +5,11 @@ import { h } from "./elements.js";
 export function seal({ signatures, encryption }, { reopen, fail }) {
   const signers = signatures ?? [];
   if (signers.length === 0 && !encryption) return null;
-  return [
-    h("h3", {}, "Seal"),
-    h("div", { id: "seal" },
-      signers.length > 0 ? h("ul", { class: "signers" }, signers.map(signer)) : h("p", {}, "Nobody has signed it."),
-      encryption && h("p", { id: "encryption" }, encrypted(encryption)),
-      form(encryption, reopen, fail),
-    ),
-  ];
+  return h("div", { id: "seal" },
+    signers.length > 0 ? h("ul", { class: "signers" }, signers.map(signer)) : h("p", {}, "Nobody has signed it."),
+    encryption && h("p", { id: "encryption" }, encrypted(encryption)),
+    form(encryption, reopen, fail),
+  );
 }
 
 function signer({ algorithm, key_id: id, is_named: isTrusted }) {

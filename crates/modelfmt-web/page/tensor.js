@@ -4,7 +4,7 @@ import { fill, h } from "./elements.js";
 import { watched } from "./progress.js";
 import { count, number, shape, size } from "./units.js";
 
-const CORNER = 8;
+const [ROWS, COLUMNS] = [8, 5]; // of the corner
 const PAGE = 256; // bytes
 
 // Counts the tensors that were shown: what comes late for one before is not drawn.
@@ -61,7 +61,7 @@ function facts(info) {
 }
 
 async function corner(element, model, position, row = 0, column = 0) {
-  const answer = await model.ask("corner", { position, row, column, rows: CORNER, columns: CORNER });
+  const answer = await model.ask("corner", { position, row, column, rows: ROWS, columns: COLUMNS });
   const { rows, columns, texts } = answer;
   const wide = texts[0]?.length ?? 0;
   const head = Array.from({ length: wide }, (_, i) => h("th", { scope: "col" }, count(column + i)));
@@ -79,7 +79,7 @@ async function corner(element, model, position, row = 0, column = 0) {
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values" },
       h("table", { class: "corner" }, h("thead", {}, h("tr", {}, h("td"), head)), h("tbody", {}, body)),
     ),
-    (rows > CORNER || columns > CORNER) && h("p", { class: "line quiet" }, at("row", row, rows), at("column", column, columns)),
+    (rows > ROWS || columns > COLUMNS) && h("p", { class: "line quiet" }, at("row", row, rows), at("column", column, columns)),
   );
 }
 

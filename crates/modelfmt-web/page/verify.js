@@ -49,7 +49,7 @@ function report({ ok, checks, errors }, milliseconds) {
   const more = errors.length > 1 && [h("h3", {}, `All ${errors.length} findings`), h("ul", { class: "findings" }, errors.slice(0, 1000).map((text) => h("li", {}, text)))];
   return [
     h("p", { class: ok ? "verdict good" : "verdict bad", id: "verdict" }, verdict),
-    h("table", { class: "entries checks" }, h("tbody", {}, checks.map(row))),
+    h("div", { class: "card" }, h("table", { class: "entries checks" }, h("tbody", {}, checks.map(row)))),
     more,
   ];
 }

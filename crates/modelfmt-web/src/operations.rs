@@ -120,7 +120,11 @@ fn entry(key: &str, value: &Tree, most: usize) -> Value {
         other => json::start(other, most + 1),
     };
     let is_cut = start.chars().count() > most;
-    json!({ "key": key, "text": start.chars().take(most).collect::<String>(), "is_cut": is_cut })
+    let start = match value {
+        Tree::Object(_) if !is_cut => json::to_string_pretty(value).unwrap_or(start),
+        _ => start,
+    };
+    json!({ "key": key, "text": if is_cut { start.chars().take(most).collect() } else { start }, "is_cut": is_cut })
 }
 
 /// A page of the list of tensors.

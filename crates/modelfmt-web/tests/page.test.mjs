@@ -124,6 +124,7 @@ test("a first look needs the first module alone, and the second comes once", asy
   await page.waitForSelector("#detail[data-done]");
   await page.click("#tab-metadata");
   await page.waitForSelector(".entries");
+  assert.match(await page.textContent(".entries td"), /^\{\n {2}"architecture": "transformer",\n/);
   assert.equal(asked("modelfmt-work.wasm"), 0);
   await page.click("#tab-verify");
   for (let round = 0; round < 2; round++) {
@@ -229,8 +230,8 @@ test("two models are compared as the program compares them", async () => {
     assert.equal(await give(page, [a]), null);
     await page.click("#tab-compare");
     await page.setInputFiles("#other", [other]);
-    await page.waitForSelector("#verdict");
-    assert.equal(await page.textContent("#verdict"), verdict);
+    await page.waitForSelector("#compared");
+    assert.equal(await page.textContent("#compared"), verdict);
   }
   assert.equal(await page.locator("#differences tbody tr").count(), 4);
   await page.close();
@@ -391,6 +392,16 @@ test("nothing serious keeps a screen reader out", async () => {
       }
       await check(`${view}, ${scheme}`);
     }
+  }
+  const ids = await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id));
+  assert.equal(new Set(ids).size, ids.length, "an id is there twice");
+  // On a telephone nothing is wider than the screen, and names are there.
+  await page.setViewportSize({ width: 360, height: 740 });
+  for (const view of ["overview", "tensors", "metadata", "verify", "compare", "convert"]) {
+    await page.click(`#tab-${view}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 360, `${view}: ${wide} pixels wide`);
+    if (view === "tensors") await page.waitForFunction(() => document.querySelector(".rows .row .name")?.getBoundingClientRect().width > 150);
   }
   await page.close();
 });
