@@ -1,4 +1,4 @@
-//! What a type of key can do. A type that is not compiled in can do nothing, and says so.
+//! The operations of each type of key. A type that is not compiled in has none, and its errors say so.
 
 use pkcs8::SecretDocument;
 use sha2::Digest as _;
@@ -42,7 +42,7 @@ pub(crate) fn public(key_type: KeyType, secret: &[u8]) -> Result<Vec<u8>> {
     dispatch!(key_type, public(secret))
 }
 
-/// A public key in the form in which it is kept, if it is one: a point in full for the NIST curves.
+/// Checks a public key, and returns the bytes that are kept: the uncompressed point for the NIST curves.
 pub(crate) fn point(key_type: KeyType, bytes: &[u8]) -> Result<Vec<u8>> {
     dispatch!(key_type, point(bytes))
 }
@@ -52,7 +52,7 @@ pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocumen
     dispatch!(key_type, to_pkcs8(secret))
 }
 
-/// The secret in what PKCS#8 holds.
+/// Takes the secret out of the contents of a PKCS#8 key.
 pub(crate) fn unwrap(key_type: KeyType, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     dispatch!(key_type, unwrap(wrapped))
 }
@@ -65,7 +65,7 @@ pub(crate) fn verify(key_type: KeyType, public: &[u8], message: &[u8], signature
     dispatch!(key_type, verify(public, message, signature))
 }
 
-/// The id of a public key, by the rule of the format that takes it.
+/// The id of a public key, by the rule of the format that uses it.
 pub(crate) fn id(key_type: KeyType, public: &[u8], pem: &str) -> [u8; 32] {
     let _ = (public, pem);
     match key_type {

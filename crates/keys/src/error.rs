@@ -1,4 +1,4 @@
-//! What can be wrong with a key, or with its use.
+//! Errors of reading and using keys.
 
 use std::io;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub enum Error {
     /// A private key under a passphrase.
     #[error("is a private key under a passphrase, which is not supported; `openssl pkey` writes it without")]
     Encrypted,
-    /// PEM, but of something else.
+    /// PEM of something that is not a key.
     #[error("is PEM, but neither PRIVATE KEY nor PUBLIC KEY")]
     WrongLabel,
     /// A key of a type that is not known.
@@ -72,22 +72,22 @@ pub enum Error {
         /// The key's type.
         key_type: KeyType,
     },
-    /// The key's bytes are not what its type demands.
+    /// The key's bytes are not a key of its type.
     #[error("is no valid {key_type} key")]
     Malformed {
         /// The key's type.
         key_type: KeyType,
     },
-    /// The bytes of PEM are no key.
+    /// The PEM text does not contain a key.
     #[error("is damaged: the PEM text holds no key")]
     Damaged,
-    /// A key that anybody could have made signatures for, or whose secrets everybody knows.
+    /// A weak key: anybody could make signatures for it, or everybody knows its shared secrets.
     #[error("is a weak {key_type} key, which anybody can use")]
     Weak {
         /// The key's type.
         key_type: KeyType,
     },
-    /// A key that does not do what was asked.
+    /// A key of this type cannot do what was asked.
     #[error("a {key_type} key cannot {what}")]
     WrongUse {
         /// The key's type.

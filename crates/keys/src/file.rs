@@ -10,16 +10,17 @@ use zeroize::Zeroizing;
 use crate::PrivateKey;
 use crate::error::{Error, Result};
 
-/// The most bytes of a key's file. A key has less than a kilobyte.
+/// The largest key file that is read, in bytes. A key has less than a kilobyte.
 pub const MAX_LEN: u64 = 1 << 16;
 
-/// What stands between `-----BEGIN ` and `-----` of the first such line.
+/// The label between `-----BEGIN ` and `-----` in the first such line.
 pub(crate) fn label(pem: &str) -> Result<&str> {
     let (_, rest) = pem.split_once("-----BEGIN ").ok_or(Error::NotPem)?;
     rest.split_once("-----").map(|(label, _)| label).ok_or(Error::NotPem)
 }
 
-/// Reads a key's file. What was read is wiped, whatever it is: it might be the private key where the public one was meant.
+/// Reads a key's file. The bytes are always wiped afterwards: they may be the private key even if the public one was
+/// meant.
 pub(crate) fn read<K>(path: &Path, parse: impl FnOnce(&str) -> Result<K>) -> Result<K> {
     let named = |error| Error::File { path: path.to_owned(), error: Box::new(error) };
     let bytes = bytes(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
@@ -47,8 +48,8 @@ fn bytes(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Writes a private key to `path`, which nobody else may read from the first moment on (on Unix), and its public key to
-/// `path.pub`, whose path is returned. Either both appear or none.
+/// Writes a private key to `path` and its public key to `path.pub`, and returns the latter path. On Unix, nobody else can read the private key, from
+/// the first moment on. Either both files appear or neither.
 ///
 /// # Errors
 /// [`Error::Exists`] if one of them exists, [`Error::Write`].
@@ -56,7 +57,7 @@ pub fn write_pair(path: &Path, key: &PrivateKey) -> Result<PathBuf> {
     let mut name = OsString::from(path);
     name.push(".pub");
     let public = PathBuf::from(name);
-    // The public key first: where its place is taken, no private key has touched the disk.
+    // The public key first: if its file exists already, no private key has touched the disk.
     create(&public, false, key.public().to_pem().as_bytes())?;
     let written = key.to_pem().and_then(|pem| create(path, true, pem.as_bytes()));
     if let Err(error) = written {
@@ -66,7 +67,7 @@ pub fn write_pair(path: &Path, key: &PrivateKey) -> Result<PathBuf> {
     Ok(public)
 }
 
-/// A new file. It is removed if it cannot be written whole.
+/// Makes a new file, and removes it if it cannot be written completely.
 fn create(path: &Path, is_secret: bool, bytes: &[u8]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -4,10 +4,10 @@ use std::fmt;
 
 /// The id of a public key: 32 bytes, printed as 64 hex digits.
 ///
-/// An id is the hash by which the formats that take a key name it, so that an id in a file can be compared with it:
+/// An id is the hash that a format uses to name a key, so you can compare it with an id in a file:
 ///
-/// - NIST curves: SHA-256 of the PEM text, as OpenSSF Model Signing has it (`hint`). `sha256sum KEY.pub` prints it
-/// - Ed25519 and X25519: BLAKE3 of a label and the key's 32 bytes, as sealed APR2 files have it (`key_id`)
+/// - NIST curves: SHA-256 of the PEM text, as in OpenSSF Model Signing (`hint`). `sha256sum KEY.pub` prints it
+/// - Ed25519 and X25519: BLAKE3 of a label and the key's 32 bytes, as in sealed APR2 files (`key_id`)
 ///
 /// An id says which key is meant. It proves nothing: trust the key, not the id in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use pkcs8::spki::AlgorithmIdentifierRef;
 
 use crate::error::{Error, Result};
 
-/// What stands for every key on a NIST curve; the curve is its parameter (RFC 5480).
+/// The identifier of every key on a NIST curve. The curve is its parameter (RFC 5480).
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 /// The type of a key.
@@ -48,7 +48,7 @@ impl KeyType {
         !matches!(self, Self::X25519)
     }
 
-    /// Whether a key of this type is on one of the NIST curves, as OpenSSF Model Signing wants it.
+    /// Whether a key of this type is on one of the NIST curves, which OpenSSF Model Signing requires.
     pub const fn is_nist(self) -> bool {
         matches!(self, Self::P256 | Self::P384 | Self::P521)
     }
@@ -62,7 +62,7 @@ impl KeyType {
         }
     }
 
-    /// The feature of this crate that has it.
+    /// The feature of this crate that enables it.
     pub const fn feature(self) -> &'static str {
         match self {
             Self::Ed25519 => "ed25519",
@@ -71,7 +71,7 @@ impl KeyType {
         }
     }
 
-    /// The type's own identifier: that of the algorithm, or of the curve.
+    /// The type's own object identifier: of the algorithm, or of the curve.
     pub(crate) const fn oid(self) -> ObjectIdentifier {
         match self {
             Self::Ed25519 => ObjectIdentifier::new_unwrap("1.3.101.112"),

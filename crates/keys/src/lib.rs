@@ -53,10 +53,10 @@ pub use key_type::KeyType;
 pub use private::PrivateKey;
 pub use public::PublicKey;
 
-/// Bytes that nobody can guess, from the system.
+/// Fills `out` with bytes that nobody can guess, from the system.
 ///
 /// # Errors
-/// [`Error::Random`] if the system has none to give.
+/// [`Error::Random`] if the system has none.
 #[cfg(feature = "random")]
 pub fn random(out: &mut [u8]) -> Result<()> {
     getrandom::fill(out).map_err(|_| Error::Random)

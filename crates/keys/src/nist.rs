@@ -1,7 +1,7 @@
-//! ECDSA on the three NIST curves, each with the hash of its size. The nonce comes from the key and the message (RFC 6979), so that
-//! no signature depends on randomness.
+//! ECDSA on the three NIST curves, each with the hash of its size. The nonce is computed from the key and the message (RFC 6979), so no signature
+//! depends on randomness.
 
-/// The functions of one curve, whose crates are alike.
+/// Makes the functions of one curve. The crates of the curves are alike.
 macro_rules! curve {
     ($curve:ident, $key_type:ident) => {
         pub(crate) mod $curve {

@@ -1,4 +1,4 @@
-//! What RFC 8410 puts around the 32 bytes of a private key: an octet string within the octet string.
+//! The wrapper that RFC 8410 puts around the 32 bytes of a private key: an octet string within the octet string.
 
 use pkcs8::der::asn1::OctetStringRef;
 use pkcs8::spki::AlgorithmIdentifierRef;

@@ -34,8 +34,8 @@ impl PrivateKey {
             {
                 *first &= 1; // 521 bits of 528
             }
-            // A number beyond the order of a NIST curve is thrown away, so that all keys are equally likely. That is rare: at
-            // most every second time for P-521, once in 2^32 for P-256.
+            // A number beyond the order of a NIST curve is discarded, so that all keys are equally likely. That happens at most every second time for
+            // P-521, and once in 2^32 for P-256.
             match Self::from_bytes(key_type, &secret) {
                 Err(Error::Malformed { .. }) => {}
                 done => return done,
@@ -43,20 +43,19 @@ impl PrivateKey {
         }
     }
 
-    /// A key by its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the number of a NIST curve, its first byte
-    /// the most significant.
+    /// Makes a key from its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the big-endian number of a NIST curve.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if there are too few or too many, or the number is not one of the curve; [`Error::NotEnabled`].
+    /// [`Error::Malformed`] if there are too few or too many bytes, or the number is not a key of the curve; [`Error::NotEnabled`].
     pub fn from_bytes(key_type: KeyType, secret: &[u8]) -> Result<Self> {
         let public = PublicKey::known(key_type, algorithm::public(key_type, secret)?)?;
         Ok(Self { key_type, secret: Zeroizing::new(secret.to_vec()), public })
     }
 
-    /// Reads a private key in PEM: PKCS#8 (`PRIVATE KEY`), or what OpenSSL wrote before (`EC PRIVATE KEY`).
+    /// Reads a private key in PEM: PKCS#8 (`PRIVATE KEY`), or OpenSSL's older form (`EC PRIVATE KEY`).
     ///
     /// # Errors
-    /// What else it is, if it is no such key.
+    /// An error that says what the text is, if it is not such a key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PRIVATE KEY" | "EC PRIVATE KEY" => {}
@@ -78,12 +77,12 @@ impl PrivateKey {
         Self::from_bytes(key_type, &algorithm::unwrap(key_type, info.private_key.as_bytes())?)
     }
 
-    /// A key of a NIST curve that stands alone, and names its curve itself.
+    /// A key of a NIST curve that is not in PKCS#8 and names its curve itself.
     fn from_sec1(der: &[u8]) -> Result<Self> {
         let nist = KeyType::ALL.into_iter().filter(|key_type| key_type.is_nist());
         let mut why = Error::Damaged;
         for key_type in nist {
-            // Secrets have another length for each curve, so at most one of them fits.
+            // Secrets have a different length for each curve, so at most one curve fits.
             match algorithm::unwrap(key_type, der) {
                 Ok(secret) => return Self::from_bytes(key_type, &secret),
                 Err(error @ Error::NotEnabled { .. }) => why = error,
@@ -116,7 +115,7 @@ impl PrivateKey {
         self.key_type
     }
 
-    /// The secret bytes, for what makes other things of them than signatures. They are wiped with the key, and copies must be too.
+    /// The secret bytes, for uses other than signatures. They are wiped with the key; wipe your copies too.
     #[must_use]
     pub fn secret(&self) -> &[u8] {
         &self.secret
@@ -135,7 +134,7 @@ impl PrivateKey {
         algorithm::sign(self.key_type, &self.secret, message)
     }
 
-    /// What this key and `their` key agree on, both of X25519. It is not uniform: derive keys from it.
+    /// The secret that this key and `their` key agree on, both X25519 keys. Its bits are not uniform: derive keys from it.
     ///
     /// # Errors
     /// [`Error::WrongUse`] if one is of another type, [`Error::Weak`] if everybody would know the result.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::key_type::EC;
 use crate::{KeyId, KeyType, algorithm, file};
 
-/// A public key that its type's rules allow.
+/// A valid public key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PublicKey {
     key_type: KeyType,
@@ -22,10 +22,10 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// A key by its bytes: 32 of Ed25519 or X25519, the point of a NIST curve as SEC 1 has it.
+    /// Makes a key from its bytes: 32 for Ed25519 and X25519, the SEC 1 point for a NIST curve.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if they are no such key, [`Error::Weak`] if it is one that anybody can use, [`Error::NotEnabled`].
+    /// [`Error::Malformed`] if the bytes are not such a key, [`Error::Weak`] if anybody could use the key, [`Error::NotEnabled`].
     pub fn from_bytes(key_type: KeyType, bytes: &[u8]) -> Result<Self> {
         Self::known(key_type, algorithm::point(key_type, bytes)?)
     }
@@ -40,7 +40,7 @@ impl PublicKey {
     /// Reads a public key in PEM (`PUBLIC KEY`).
     ///
     /// # Errors
-    /// What else it is, if it is no such key.
+    /// An error that says what the text is, if it is not such a key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PUBLIC KEY" => {}
@@ -72,7 +72,7 @@ impl PublicKey {
         self.key_type
     }
 
-    /// The key's bytes: 32 of Ed25519 and X25519, the uncompressed point of a NIST curve.
+    /// The key's bytes: 32 for Ed25519 and X25519, the uncompressed point for a NIST curve.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,4 +1,4 @@
-//! What a server answers to a request for a range.
+//! The answers of servers to requests for ranges.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use std::ops::Range;
 
 use crate::error::Fault;
 
-/// The most characters of a server's own word for an error.
+/// The longest part of a server's own word for an error that is kept, in characters.
 const MAX_CODE: usize = 64;
 
 /// Which bytes are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// These; of a file that is not known yet, as many of them as there are.
+    /// This range; if the length of the file is not known yet, as much of it as there is.
     Part(Range<u64>),
-    /// So many at the end, or all.
+    /// This many bytes at the end, or the whole file if it is shorter.
     Tail(u64),
 }
 
-/// What tells a state of a file from others: later requests are answered for this state, or not at all.
+/// Identifies one state of a file. Later requests are answered for this state, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Version {
     /// The number of bytes.
@@ -48,7 +48,7 @@ impl Version {
             && (is_named || !differs(&self.modified, &other.modified))
     }
 
-    /// The name of the content, if requests can demand it: weak ones never match.
+    /// The entity tag, if requests can require it. A weak one never matches.
     pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
@@ -59,13 +59,13 @@ pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>
 
 /// An answer that holds bytes.
 pub(crate) struct Answer {
-    /// Which bytes these are: where it begins is where it was asked to.
+    /// Which bytes these are. They begin where the request asked.
     pub(crate) range: Range<u64>,
     pub(crate) version: Version,
     pub(crate) pieces: Pieces,
 }
 
-/// The range of a `Content-Range`, and the length of the file; of an answer that says there is no such range, only the latter.
+/// The range of a `Content-Range`, and the length of the file. An answer that says there is no such range has only the length.
 pub(crate) fn content_range(headers: &HeaderMap) -> Result<(Option<Range<u64>>, u64), Fault> {
     let wrong = Fault::Answer("Content-Range is missing or malformed");
     let parse = || {
@@ -95,7 +95,7 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     text(headers, &CONTENT_LENGTH).and_then(number)
 }
 
-/// Compressed bytes are not those of the file, whatever their number is.
+/// Compressed bytes are not the bytes of the file, whatever their number.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     match text(headers, &CONTENT_ENCODING).map(str::trim) {
         None | Some("" | "identity") if headers.get_all(CONTENT_ENCODING).iter().count() < 2 => Ok(()),
@@ -103,7 +103,7 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// The range of an answer with a part of a file, and the length of the file: one that all headers agree about.
+/// The range of an answer with a part of a file, and the length of the file, if all headers agree about them.
 pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fault> {
     check_encoding(headers)?;
     let (range, size) = content_range(headers)?;
@@ -120,7 +120,7 @@ pub(crate) fn version(headers: &HeaderMap, size: u64) -> Version {
     Version { size, etag: owned(&ETAG), modified: owned(&LAST_MODIFIED), id: None }
 }
 
-/// The fault that an error's status is. `body` is the beginning of what came with it.
+/// The fault for the status of an error. `body` is the beginning of what came with it.
 pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     let seconds = text(headers, &RETRY_AFTER).and_then(|value| number(value.trim()));
     let code = code(&String::from_utf8_lossy(body));
@@ -132,8 +132,8 @@ pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     }
 }
 
-/// The word that a provider has for an error, in parentheses: `<Code>AccessDenied</Code>`. All else of the body is left out: it
-/// may be a page of HTML, or quote a signature.
+/// The word that a provider has for an error, in parentheses: `<Code>AccessDenied</Code>`. The rest of the body is left out: it may be a page of
+/// HTML, or quote a signature.
 pub(crate) fn code(body: &str) -> Box<str> {
     let word = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let word = word.map(|(word, _)| word).filter(|word| word.len() <= MAX_CODE);

@@ -9,7 +9,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use crate::answer::{Answer, Ask, Version, code};
 use crate::error::Fault;
 
-/// An object of a bucket. The store behind it tries nothing again by itself.
+/// An object of a bucket. The store behind it does not retry by itself.
 #[derive(Debug)]
 pub(crate) struct BucketObject {
     store: Arc<dyn ObjectStore>,
@@ -53,7 +53,7 @@ impl BucketObject {
         Ok(Answer { range, version, pieces: Box::pin(pieces) })
     }
 
-    /// A range of an empty object cannot be asked for, and its length is not said either.
+    /// An empty object has no range to ask for, and the answer does not say its length either.
     async fn empty(&self, pin: Option<&Version>) -> Result<Answer, Fault> {
         if pin.is_some() {
             return Err(Fault::Changed);
@@ -68,7 +68,8 @@ impl BucketObject {
     }
 }
 
-/// What an error of a store is. Its text holds whole bodies, of which only the provider's word for the error is kept.
+/// The fault for an error of a store. Its text holds whole bodies, of which only the provider's word for the error is
+/// kept.
 pub(crate) fn fault_of(error: &object_store::Error) -> Fault {
     use object_store::Error as E;
     if let Some(fault) = Fault::within(error) {

@@ -23,7 +23,7 @@ pub(crate) trait Writable: ObjectStore + MultipartStore {}
 
 impl<S: ObjectStore + MultipartStore> Writable for S {}
 
-/// The store of a bucket. It tries requests again `retries` times by itself.
+/// The store of a bucket. It retries a request up to `retries` times by itself.
 pub(crate) fn store(
     service: Service,
     bucket: &str,
@@ -119,7 +119,7 @@ pub(crate) const fn name(service: Service) -> &'static str {
     }
 }
 
-/// What a builder refuses, in short: it may quote values, which are secrets.
+/// A builder's error, shortened, because its text may quote values that are secret.
 fn settings(error: &object_store::Error) -> Box<str> {
     match error {
         object_store::Error::UnknownConfigurationKey { key, .. } => format!("{key} is unknown").into(),
@@ -127,7 +127,7 @@ fn settings(error: &object_store::Error) -> Box<str> {
     }
 }
 
-/// Whether there are credentials, or the wish to do without, so that the metadata address is asked only where an option says so.
+/// Whether the environment has credentials or asks for anonymous access. If not, only an option makes the metadata address be asked.
 fn check_credentials(service: Service, environment: &Environment, asks_instance: bool) -> Result<(), Fault> {
     let any = |names: &[&str]| names.iter().any(|name| environment.var(name).is_some());
     let (skips, is_found, help) = match service {

@@ -1,4 +1,4 @@
-//! What the cache of the disk is asked about a file.
+//! The cache on the disk, as one file uses it.
 
 use crate::answer::Version;
 use crate::cache::{CacheKey, DiskCache, Known, Pages};
@@ -9,7 +9,7 @@ use crate::url::Location;
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     cache: DiskCache,
-    /// Who answers, where the URL does not say it, and what tells files of one URL apart.
+    /// The server, if the URL does not say it, and the parts that distinguish files at one URL.
     server: String,
     url: String,
     asks: bool,
@@ -26,7 +26,7 @@ impl Cached {
             Location::Web(url) => ("-", plain_query(url.query().unwrap_or_default())),
             Location::File(_) => return None,
         };
-        // Of what the environment says, the address; not the credentials.
+        // From the environment only the address of the server, not the credentials.
         let is_address =
             |name: &str| ["ENDPOINT", "URL", "ACCOUNT_NAME"].iter().any(|word| name.contains(word));
         let server = options.environment.starting(prefix).filter(|(name, _)| is_address(name));
@@ -44,12 +44,12 @@ impl Cached {
         Some(Version { size: len, etag: Some(etag), ..Version::default() })
     }
 
-    /// Whether the server has to be asked if it still is so.
+    /// Whether the server has to be asked if that is still so.
     pub(crate) const fn asks(&self) -> bool {
         self.asks
     }
 
-    /// That the file is another.
+    /// Notes that the file has changed.
     pub(crate) fn forget(&self) {
         self.cache.forget_known(&self.key());
     }
@@ -63,7 +63,7 @@ impl Cached {
     }
 }
 
-/// A query without what signs it, which is secret and another each time.
+/// A query without its signature, which is secret and different each time.
 fn plain_query(query: &str) -> String {
     const SIGNS: [&str; 22] = [
         "signature",

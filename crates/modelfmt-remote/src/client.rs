@@ -121,8 +121,8 @@ fn fault_of(error: &legacy::Error) -> Fault {
     }
 }
 
-/// For object stores: statuses that may pass, and those that a store does not look at, are errors which carry how long the server
-/// asks to wait and no body. What a store trusts without looking is checked here.
+/// For object stores: a status that is worth a retry, or that a store does not look at, becomes an error that carries how long the server asks to
+/// wait, and no body. What a store trusts without looking is checked here.
 #[async_trait]
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
@@ -152,7 +152,7 @@ fn kind(fault: &Fault) -> HttpErrorKind {
     }
 }
 
-/// Gives object stores this client, and none other.
+/// Gives object stores this client and no other.
 #[derive(Debug)]
 pub(crate) struct Connector(pub(crate) Client);
 

@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::store::Store;
 use crate::url::Location;
 
-/// The files beside a file, such as those of a set beside its index. The query string of that file's URL is not theirs.
+/// The files beside a file, such as the files of a set beside its index. They are requested without the query string of that file's URL.
 #[derive(Clone, Debug)]
 pub struct Beside {
     store: Store,

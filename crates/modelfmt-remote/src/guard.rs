@@ -12,7 +12,7 @@ pub(crate) enum Network {
     Private,
     Loopback,
     LinkLocal,
-    /// Where a cloud's machines ask for their secrets.
+    /// The addresses where a cloud's machines get their credentials.
     Metadata,
 }
 
@@ -105,8 +105,8 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// What the requests for one file may reach: the host of its URL wherever that is, and others on a network of the same kind or
-/// the public one.
+/// What the requests for one file may reach: the host of its URL, wherever that is, and other hosts on a network of the same kind or on the public
+/// one.
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// The host that the user named; without one, every host counts as named.

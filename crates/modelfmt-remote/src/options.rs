@@ -59,23 +59,23 @@ impl Options {
         self
     }
 
-    /// Within what time 4 KiB of an answer have to come: 20 s unless you say otherwise.
+    /// The time within which 4 KiB of an answer have to come: 20 s unless you say otherwise.
     #[must_use]
     pub const fn progress(mut self, limit: Duration) -> Self {
         self.progress = limit;
         self
     }
 
-    /// How often a request is tried again that failed for a reason that may pass: 5 times unless you say otherwise, and
-    /// twice at most where nothing takes the connection. A request whose answer broke off goes on at the byte where it did.
+    /// How often a request is tried again if it failed for a reason that may pass: 5 times unless you say otherwise, and at most twice if no server
+    /// accepts the connection. If an answer broke off, the next request starts at the byte where it did.
     #[must_use]
     pub const fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// The wait before the second try, which doubles with each, and the longest wait: 200 ms and 30 s unless you say otherwise.
-    /// A server that asks for a longer wait than the longest gets none: its answer is the error.
+    /// The wait before the second try, which doubles with each, and the longest wait: 200 ms and 30 s unless you say otherwise. If a server asks for
+    /// a longer wait than that, its answer is returned as the error.
     #[must_use]
     pub const fn waits(mut self, first: Duration, longest: Duration) -> Self {
         self.first_wait = first;
@@ -112,17 +112,17 @@ impl Options {
         self
     }
 
-    /// Keeps what is read in a cache on the disk, and reads from there what has not changed: a file that was read before is opened by
-    /// one small request. What a server gives no strong entity tag is not kept.
+    /// Keeps what is read in a cache on the disk, and reads from there what has not changed: a file that was read before is opened by one small
+    /// request. Files without a strong entity tag are not kept.
     #[must_use]
     pub fn cache(mut self, cache: DiskCache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Whether a server is asked if a file that is in the cache is still the same; it is unless you say otherwise. Without, such a file is
-    /// opened by no request at all, and may be one that the server no longer has: only for what is checked against a hash that
-    /// you know. A file that has changed is an error then when more of it is asked for, and is forgotten.
+    /// Whether a server is asked if a file that is in the cache is still the same; it is unless you say otherwise. If it is not asked, such a file is
+    /// opened without any request, and may be one that the server no longer has. Use this only for files that you check against a hash that you know.
+    /// If the file has changed, the next request for more of it is an error, and the cache forgets the file.
     #[must_use]
     pub const fn revalidate(mut self, ask: bool) -> Self {
         self.revalidates = ask;
@@ -142,7 +142,7 @@ impl Options {
 pub struct Environment(Arc<BTreeMap<String, String>>);
 
 impl Environment {
-    /// The variables that the process has now; those that are no Unicode are left out.
+    /// The variables that the process has now; variables that are not Unicode are left out.
     #[must_use]
     pub fn process() -> Self {
         let text = std::env::vars_os()
@@ -170,14 +170,14 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a variable says yes, as the providers' tools read that.
+    /// Whether a variable says yes, as the providers' tools read it.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
         self.var(name)
             .is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str()))
     }
 
-    /// All variables whose names begin so.
+    /// All variables whose names begin with `prefix`.
     pub fn starting<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let from = self.0.range(prefix.to_owned()..);
         from.take_while(move |(name, _)| name.starts_with(prefix))

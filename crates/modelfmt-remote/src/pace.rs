@@ -1,4 +1,4 @@
-//! Bodies that have to come at some pace, or are errors.
+//! Bodies that have to come at a minimum pace, or else are errors.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,17 +15,17 @@ use crate::error::Fault;
 /// How many bytes have to come for a body to count as coming at all.
 const STEP: u64 = 4 << 10;
 
-/// A body of an answer. It ends with [`Fault::Stalled`] if it was waited for too long, and with [`Fault::Broken`] if the
-/// connection breaks off. The time in which nobody asks for bytes does not count.
+/// A body of an answer. It ends with [`Fault::Stalled`] if the next bytes take too long, and with [`Fault::Broken`] if the connection breaks off.
+/// Time in which nobody asks for bytes does not count.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
     limit: Duration,
-    /// How much more of it is given; the rest is left out.
+    /// How many more bytes of it are returned; the rest is left out.
     left: u64,
     /// The bytes that came.
     done: u64,
-    /// Those since the wait was last set to nothing.
+    /// The bytes that came since the wait was last reset.
     step: u64,
     waited: Duration,
     since: Option<Instant>,

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::error::Fault;
 use crate::options::Environment;
 
-/// No such file is longer.
+/// A longer file is not read: no such file is this long.
 const MAX_LEN: u64 = 1 << 20;
-/// What says that another program makes the credentials of a profile.
+/// Keys which say that another program makes the credentials of a profile.
 const MADE: [&str; 5] =
     ["credential_process", "sso_session", "sso_start_url", "role_arn", "credential_source"];
 /// Variables, and what a profile calls them.
@@ -20,7 +20,7 @@ const KEYS: [(&str, &str); 3] = [
     ("AWS_SESSION_TOKEN", "aws_session_token"),
 ];
 
-/// The environment with what its profile says (`AWS_PROFILE`, or `default`), where it does not say so itself.
+/// The environment, with values from its profile (`AWS_PROFILE`, or `default`) for variables that it lacks.
 pub(crate) fn completed(environment: &Environment) -> Result<Environment, Fault> {
     let (named, mut all) = (environment.var("AWS_PROFILE"), environment.clone());
     let profile = named.unwrap_or("default");
@@ -102,7 +102,7 @@ fn section(file: &Option<PathBuf>, heading: &str) -> Option<Section> {
 mod tests {
     use super::*;
 
-    /// What S3 is told, with these files and variables.
+    /// The settings that S3 gets from these files and variables.
     fn told(credentials: &str, config: &str, more: &[(&str, &str)]) -> Result<[Option<String>; 4], String> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {

@@ -14,8 +14,8 @@ use tower_service::Service;
 use crate::error::Fault;
 use crate::guard::Guard;
 
-/// Looks names up with the system's resolver, and keeps the addresses that may be connected to. What is checked is what is
-/// connected to, so a name that changes its address between the two gains nothing.
+/// Looks names up with the system's resolver, and keeps the addresses that may be connected to. The addresses that were checked are the ones that are
+/// connected to, so a name that changes its address in between gains nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver(pub(crate) Arc<Guard>);
 

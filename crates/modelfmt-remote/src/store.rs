@@ -52,7 +52,7 @@ struct Inner {
     /// Counts KiB.
     bytes: Semaphore,
     traffic: (AtomicU64, AtomicU64),
-    /// The commits that revisions of repositories were when they were asked for first.
+    /// The commit of each revision of a repository, as it was at the first request.
     commits: Mutex<BTreeMap<(String, String), String>>,
 }
 
@@ -118,14 +118,14 @@ impl Store {
         &self.shared.options
     }
 
-    /// How much was asked for so far.
+    /// How many requests there were so far, and how many bytes came.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let (requests, bytes) = &self.shared.traffic;
         Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
-    /// How the file at a place is asked for.
+    /// The way to request the file at a location.
     pub(crate) fn way(&self, place: &Location) -> Result<Way, Fault> {
         match place {
             Location::Bucket(at) => {
@@ -190,7 +190,7 @@ impl Store {
         turn
     }
 
-    /// Waits until so many bytes more may be under way.
+    /// Waits until this many more bytes may be under way.
     pub(crate) async fn room(&self, len: u64) -> Option<SemaphorePermit<'_>> {
         let most = kib(u64::from(self.options().in_flight));
         let wanted = u32::try_from(kib(len).min(most)).unwrap_or(u32::MAX);
@@ -206,8 +206,8 @@ impl Store {
         usize::try_from(PIECE.min(u64::from(self.options().in_flight))).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The bucket of an object as `object_store` has it, over this crate's connections: to list, to write, to delete. It tries
-    /// again what may pass.
+    /// The bucket of an object as `object_store` has it, over this crate's connections: to list, to write, to delete. It retries requests that failed
+    /// for a reason that may pass.
     ///
     /// # Errors
     /// [`Fault::NoCredentials`](crate::Fault::NoCredentials) without credentials in the environment, unless it asks for anonymous

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// Where a file is that is not given by a path of this machine.
+/// The location of a file that is given by a URL instead of a local path.
 ///
 /// `Display` prints no credentials and no query string, which may be one (a presigned URL).
 ///
@@ -27,7 +27,7 @@ pub enum Location {
     Web(Url),
     /// A file of a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
     Hf(Hf),
-    /// A file of this machine: `file:///PATH`.
+    /// A file on this machine: `file:///PATH`.
     File(PathBuf),
 }
 
@@ -36,7 +36,7 @@ pub enum Location {
 pub struct Bucket {
     /// The provider.
     pub service: Service,
-    /// The name of the bucket; of Azure's, the container.
+    /// The name of the bucket; for Azure, of the container.
     pub bucket: String,
     /// The name of the object.
     pub key: String,
@@ -45,7 +45,7 @@ pub struct Bucket {
 /// A provider of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Service {
-    /// Amazon's S3, and whatever speaks its language.
+    /// Amazon's S3, and servers with the same interface.
     S3,
     /// Google Cloud Storage.
     Gs,
@@ -56,7 +56,7 @@ pub enum Service {
 impl Service {
     const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gs), ("az", Self::Az)];
 
-    /// How the names of the variables begin with which the environment speaks of it.
+    /// The prefix of the environment variables for it.
     pub(crate) const fn variables(self) -> &'static str {
         match self {
             Self::S3 => "AWS_",
@@ -103,7 +103,7 @@ pub enum UrlFault {
     /// The key has an empty part, or one of dots.
     #[error("its path has an empty part, or one that is . or .., which no object of ours has")]
     Path,
-    /// The name of the bucket has characters that none may have.
+    /// The name of the bucket has characters that no bucket's name may have.
     #[error(
         "what stands for the bucket has characters that no bucket's name has; credentials come from the environment"
     )]
@@ -285,7 +285,7 @@ pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// A path as people write it: decoded, where that makes no other path of it and prints.
+/// A path as people write it: decoded, if it stays the same path and can be printed.
 fn readable(path: &str) -> String {
     let part = |part: &str| {
         let decoded = percent_decode_str(part).decode_utf8().unwrap_or_default();

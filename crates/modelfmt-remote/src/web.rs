@@ -1,4 +1,4 @@
-//! A file of a web server, by requests for ranges. Redirects are followed here, with what each may be told.
+//! A file of a web server, by requests for ranges. Redirects are followed here, and each gets only the headers that it may see.
 
 use std::pin::Pin;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -34,11 +34,11 @@ pub(crate) struct Web {
     client: Client,
     /// The URL as it was given, query string and all.
     url: Url,
-    /// What goes to the server of that URL alone.
+    /// The headers that only the server of that URL gets.
     token: Option<HeaderValue>,
     /// Where redirects led: later requests begin there, until that is refused.
     led: Mutex<Option<Url>>,
-    /// What the server of that URL says the revision is that it names.
+    /// The commit that the server gives for the revision in that URL.
     commit: OnceLock<String>,
 }
 
@@ -142,7 +142,7 @@ fn redirected(from: &Url, to: Option<&HeaderValue>) -> Result<Url, Fault> {
     match (from.scheme(), to.scheme()) {
         ("https", "http") => Err(Fault::Redirect(RedirectFault::Downgrade)),
         (_, "http" | "https") if to.has_host() => {
-            // A server may not name the user to another one.
+            // A server must not choose the credentials that another server gets.
             let _ = to.set_username("");
             let _ = to.set_password(None);
             to.set_fragment(None);
@@ -178,7 +178,7 @@ async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Resu
     Ok(Answer { range, version, pieces: pieces(body) })
 }
 
-/// An answer with the whole file is good if all of it was asked for.
+/// An answer with the whole file is good if the whole file was asked for.
 fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops::Range<u64>, u64), Fault> {
     let size = len.ok_or(Fault::NoRanges)?;
     if pin.is_some_and(|pin| pin.size != size) {

@@ -11,7 +11,7 @@ use serde::de::MapAccess;
 use crate::error::{Error, Fault, Result};
 use crate::statement::{Members, Object, Objects, PAYLOAD_TYPE, members, text};
 
-/// The most bytes of a bundle that are read: the statement of about a million files.
+/// The largest bundle that is read, in bytes: enough for the statement of about a million files.
 pub const MAX_BUNDLE: u64 = 256 << 20;
 
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -78,7 +78,7 @@ impl Bundle {
     #[must_use]
     pub fn check(&self, keys: &[PublicKey]) -> Option<KeyId> {
         let message = pae(&self.payload);
-        // A hint that is not of the named key is refused, so that a bundle never shows another key than the one that counts.
+        // A hint of another key is refused, so that a bundle never shows a key other than the one that counts.
         let named =
             keys.iter().filter(|key| self.hint.as_ref().is_none_or(|hint| *hint == key.id().to_string()));
         let mut nist = named.filter(|key| key.key_type().is_nist());
@@ -104,7 +104,7 @@ impl Bundle {
     }
 }
 
-/// What the signature is over: the payload with its type, so that it can be taken for nothing else (DSSE 1.0).
+/// The bytes that are signed: the payload with its type, so that it cannot be taken for anything else (DSSE 1.0).
 fn pae(payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
     [head.as_bytes(), payload].concat()

@@ -1,4 +1,4 @@
-//! What was signed beside what is there.
+//! Compares the files that were signed with the files that are there.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -10,12 +10,12 @@ use crate::names::covers;
 use crate::statement::{Resource, Statement};
 use crate::walk::Found;
 
-/// A file as it was signed: its digests, each of a range.
+/// A file as it was signed, with a digest for each range.
 #[derive(Debug, Default)]
 pub(crate) struct SignedFile<'a> {
-    /// Of the whole file, if it was hashed whole.
+    /// The digest of the whole file, if it was hashed whole.
     whole: Option<&'a [u8]>,
-    /// By where each range begins.
+    /// The digests of ranges, by where each range begins.
     ranges: BTreeMap<u64, (u64, &'a [u8])>,
 }
 
@@ -63,7 +63,7 @@ fn range_of(name: &str) -> Option<(&str, Range<u64>)> {
     Some((path, start.parse().ok()?..end.parse().ok()?))
 }
 
-/// What has to be hashed, and what differs before anything is.
+/// What has to be hashed, and the differences that show without hashing.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison<'a> {
     pub(crate) jobs: Vec<Job<'a>>,
@@ -89,7 +89,7 @@ pub(crate) fn compare<'a>(signed: &SignedFiles<'a>, found: &'a [Found], in_range
         match order {
             Ordering::Less => out.missing.extend(signed.next().map(|(name, _)| (*name).to_owned())),
             Ordering::Greater => {
-                // An empty file has no range, so that nothing can be said of it.
+                // An empty file has no range, so nothing can be said about it.
                 let file = found.next().filter(|file| !in_ranges || file.stamp.len > 0);
                 out.extra.extend(file.map(|file| file.name.clone()));
             }
@@ -131,7 +131,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The names of git's files, but for those that the statement has something of.
+/// The names of git's files, except for those about which the statement says something.
 pub(crate) fn unlisted_defaults(resources: &[Resource]) -> impl Iterator<Item = String> {
     let listed: HashSet<&str> = crate::names::DEFAULT_IGNORED
         .into_iter()

@@ -1,12 +1,12 @@
-//! Why a model could not be signed, or its signature not be looked at.
+//! Why a model could not be signed, or its signature could not be checked.
 
 use std::io;
 use std::path::PathBuf;
 
 use modelfmt_keys::KeyId;
 
-/// Why a model could not be signed, or why its signature does not count. That files differ from what was signed is no error but
-/// what [`Verified`](crate::Verified) reports.
+/// Why a model could not be signed, or why its signature does not count. Files that differ from what was signed are not an error:
+/// [`Verified`](crate::Verified) reports them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -91,10 +91,10 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is larger than any that is read.
+    /// It is larger than the limit.
     #[error("has {0} bytes, and the limit is {1}")]
     TooLarge(u64, u64),
-    /// It is no JSON, or a member is missing or of another kind.
+    /// It is not JSON, or a member is missing or of another kind.
     #[error("is no signature that can be read: {0}")]
     Json(String),
     /// Another kind of bundle, or an unknown version.
@@ -121,7 +121,7 @@ pub enum Fault {
     /// A member is not Base64.
     #[error("{0} is no Base64")]
     Base64(&'static str),
-    /// The resources are not those that the root digest is of.
+    /// The root digest does not match the resources.
     #[error("the list of files does not match the digest over it")]
     Root,
     /// A name that no signer writes: outside the folder, or the same twice.

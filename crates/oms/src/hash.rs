@@ -69,7 +69,7 @@ pub(crate) fn digests(
     order.sort_by_key(|&at| std::cmp::Reverse(jobs.get(at).map_or(0, Job::len)));
     let next = AtomicUsize::new(0);
     let is_file = root.is_file();
-    // A worker is one piece of work for `map`, whose pieces must not be far from each other.
+    // For `map`, a worker is one piece of work, and the pieces must not be far from each other.
     let run = |buffer: &mut Vec<u8>, _| {
         let mut done = Vec::new();
         while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -1,6 +1,5 @@
-//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model
-//! says who vouches for every byte of it. The Python tool `model_signing` verifies what this crate signs, and this crate
-//! verifies what the tool signs.
+//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model proves who signed every byte
+//! of it. The Python tool `model_signing` verifies what this crate signs, and this crate verifies what the tool signs.
 //!
 //! ```text
 //! FOLDER/                    model.sig: a Sigstore bundle, JSON
@@ -38,12 +37,12 @@
 //!
 //! # What is trusted
 //!
-//! Only the keys that the caller names are trusted, never a key in a bundle. The statement is parsed only after its
-//! signature was verified. No name in it is ever opened: the files that are there are hashed, and then names are compared.
+//! Only the keys that the caller names are trusted, never a key in a bundle. The statement is parsed only after its signature was verified. No name
+//! in it is ever opened: the existing files are hashed, and then names are compared.
 //!
 //! Bundles that were signed with a certificate or through Sigstore are recognised and refused, and the error says what they are.
 //!
-//! wasm32 has no files, so signing is left out there.
+//! wasm32 has no files, so signing does not exist there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "what only signing needs"))]
 

@@ -1,9 +1,9 @@
 //! Names of files within a model, and what they cover.
 
-/// Left out of every folder, unless the statement lists something of it.
+/// Names that are left out of every folder, unless the statement lists them.
 pub(crate) const DEFAULT_IGNORED: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
 
-/// What is wrong with a name, which is to lead from the folder downwards in one way only.
+/// What is wrong with a name. A name must lead from the folder downwards, and have only one spelling.
 pub(crate) fn fault(name: &str) -> Option<&'static str> {
     if name.contains('\0') {
         return Some("has a zero byte");

@@ -21,7 +21,7 @@ pub fn signature_path(model: &Path) -> PathBuf {
 pub(crate) fn within(model: &Path, signature: &Path) -> Option<String> {
     let relative = match signature.strip_prefix(model) {
         Ok(relative) => relative.to_owned(),
-        // The same folder by another name. The signature may not exist yet, but its folder does.
+        // It may be the same folder under another name. The signature may not exist yet, but its folder does.
         Err(_) => {
             let folder = signature.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;

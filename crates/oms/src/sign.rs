@@ -17,8 +17,8 @@ use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
 use crate::walk::{self, Found, Stamp, nanoseconds};
 
-/// The time that must have passed since a file was written for its time of modification to be noted: systems count time in
-/// steps, and a second write within one does not show.
+/// A file's time of modification is noted only if the file was written longer ago than this: systems count time in steps, and a second write within
+/// the same step does not show.
 const SETTLED: i128 = 2_000_000_000;
 
 /// How a model is signed.
@@ -32,7 +32,7 @@ pub struct SignOptions {
 }
 
 impl SignOptions {
-    /// No signature is replaced, no symbolic link followed, every file hashed, and all files signed but those of git.
+    /// The defaults: no signature is replaced, no symbolic link is followed, every file is hashed, and all files except those of git are signed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -45,17 +45,16 @@ impl SignOptions {
         self
     }
 
-    /// Follows symbolic links to files, whose bytes are signed under the name of the link. The statement says so, and whoever
-    /// verifies has to allow it too.
+    /// Follows symbolic links to files, whose bytes are signed under the name of the link. The statement says so, and verifiers have to allow it too.
     #[must_use]
     pub const fn allow_symlinks(mut self, allow: bool) -> Self {
         self.allow_symlinks = allow;
         self
     }
 
-    /// Notes each file's size and time of modification in the statement, and takes the digest of a file from the signature that is
-    /// there, if that was made by the same key with this option, and both are still the same. Whoever can set the time of a file
-    /// can thus have anything signed: only for models that nobody else writes to. The signature that is there is replaced.
+    /// Notes each file's size and time of modification in the statement. If there is a signature that the same key made with this option, a file
+    /// whose size and time are still the same is not read again: its digest is taken from that signature, which is then replaced. Somebody who can
+    /// set the time of a file can have anything signed in this way, so use this only for models that nobody else can write to.
     #[must_use]
     pub const fn trust_mtime(mut self, trust: bool) -> Self {
         self.trust_mtime = trust;
@@ -78,7 +77,7 @@ pub struct Signed {
     pub path: PathBuf,
     /// The id of the key.
     pub key_id: KeyId,
-    /// How many files it is of.
+    /// How many files it covers.
     pub files: usize,
     /// Their sizes together.
     pub nbytes: u64,
@@ -89,9 +88,9 @@ pub struct Signed {
 /// Signs a file or folder: writes `FILE.sig` or `FOLDER/model.sig`. Each file is read once, in pieces, several at once.
 ///
 /// # Errors
-/// [`Error::WrongKey`] if the key is of no NIST curve, [`Error::Exists`] if there is a signature that may not be replaced,
-/// [`Error::Unsignable`] for links, devices and names that cannot be signed, [`Error::Changed`] if a file is written to
-/// meanwhile, [`Error::Read`], [`Error::Write`], [`Error::Stopped`].
+/// [`Error::WrongKey`] if the key is not on a NIST curve, [`Error::Exists`] if there is a signature that may not be replaced, [`Error::Unsignable`]
+/// for links, devices and names that cannot be signed, [`Error::Changed`] if a file is written to meanwhile, [`Error::Read`], [`Error::Write`],
+/// [`Error::Stopped`].
 pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execution<'_>) -> Result<Signed> {
     if !key.key_type().is_nist() {
         return Err(Error::WrongKey(format!("this key is {}", key.key_type())));
@@ -137,7 +136,7 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
 fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<Found>, Ignored)> {
     let defaults = DEFAULT_IGNORED.map(str::to_owned);
     if !model.is_dir() {
-        // The tool calls the one file so; the specification would have its name, which the tool does not verify.
+        // The Python tool uses this name for a single file. The specification wants the file's own name, which the tool does not verify.
         let found = walk::file(model, ".", options.allow_symlinks)?;
         return Ok((vec![found], Ignored::new(defaults)));
     }
@@ -157,13 +156,13 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     Ok((found, ignored))
 }
 
-/// Whether it is the file of a writer that is not done: this signature's own, before it appears. A later `verify` finds what is
-/// left of others.
+/// Whether it is the unfinished file of a writer, such as this signature before it appears. A later `verify` reports the files that other writers
+/// have left.
 fn is_partial(name: &str) -> bool {
     name.starts_with(".modelfmt-") && name.ends_with(".partial")
 }
 
-/// What the signature that is there says of each file whose size and time it notes; nothing if it is not by this key.
+/// The digests in the existing signature of files whose size and time it notes; none if it is not by this key.
 fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
     let Ok(bundle) = Bundle::read(path) else { return HashMap::new() };
     if bundle.check(std::slice::from_ref(key.public())).is_none() {

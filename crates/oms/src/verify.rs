@@ -23,13 +23,13 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// The signature is where [`signature_path`] says, and no symbolic link is followed.
+    /// The defaults: the signature is where [`signature_path`] says, and no symbolic link is followed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Follows symbolic links to files, and accepts statements that were made so.
+    /// Follows symbolic links to files, and accepts statements whose signer did the same.
     #[must_use]
     pub const fn allow_symlinks(mut self, allow: bool) -> Self {
         self.allow_symlinks = allow;
@@ -44,7 +44,7 @@ impl VerifyOptions {
     }
 }
 
-/// A signature that is by a trusted key, and how the files compare with what it is over.
+/// A signature by a trusted key, and how the files compare with what was signed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Verified {
@@ -52,7 +52,7 @@ pub struct Verified {
     pub path: PathBuf,
     /// The key that made it.
     pub key_id: KeyId,
-    /// What the signer called the model. It is for people: nothing is compared with it.
+    /// What the signer called the model. It is only for people, and is not checked.
     pub name: String,
     /// How many files were signed.
     pub files: usize,
@@ -62,12 +62,12 @@ pub struct Verified {
     pub extra: Vec<String>,
     /// Files that are not what was signed.
     pub changed: Vec<String>,
-    /// What the signer left out, beside git's files and the signature: these could be anything.
+    /// The files that the signer left out, besides git's files and the signature. They could be anything.
     pub ignored: Vec<String>,
 }
 
 impl Verified {
-    /// Whether every file is what was signed, and there is no other.
+    /// Whether every file is what was signed, and there are no other files.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.missing.is_empty() && self.extra.is_empty() && self.changed.is_empty()
@@ -91,9 +91,9 @@ impl Verified {
 /// Verifies a file or folder by its signature and the keys that are trusted. Each file is read once, in pieces, several at once.
 ///
 /// # Errors
-/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::OtherKey`], [`Error::BadSignature`],
-/// [`Error::WrongKey`]. If the model cannot be compared: [`Error::Read`], [`Error::Unsignable`], [`Error::Changed`],
-/// [`Error::Stopped`]. That files differ is no error, but what the result says.
+/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::OtherKey`], [`Error::BadSignature`], [`Error::WrongKey`]. If the
+/// model cannot be compared: [`Error::Read`], [`Error::Unsignable`], [`Error::Changed`], [`Error::Stopped`]. Files that differ are not an error: the
+/// result reports them.
 pub fn verify(
     model: &Path,
     keys: &[PublicKey],
@@ -166,7 +166,7 @@ fn found(
         let ignored = Ignored::new(unlisted_defaults(&statement.resources).chain(listed).chain(own));
         return walk::folder(model, &ignored, options.allow_symlinks);
     }
-    // By the specification the one file has its own name, by the tool `.`.
+    // The specification gives a single file its own name; the Python tool calls it `.`.
     let by_tool =
         statement.resources.iter().any(|resource| resource.name == "." || resource.name.starts_with(".:"));
     let name = model.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

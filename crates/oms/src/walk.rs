@@ -1,4 +1,4 @@
-//! The files of a model: of a folder all regular files below it, in the order of their names.
+//! The files of a model. A folder has all regular files below it, in the order of their names.
 
 use std::fs::{self, DirEntry, Metadata};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Found {
     pub(crate) stamp: Stamp,
 }
 
-/// What changes when a file is written to, unless somebody takes care that it does not.
+/// Changes when a file is written to, unless somebody sets the time back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
@@ -58,7 +58,7 @@ pub(crate) fn folder(folder: &Path, ignored: &Ignored, allow_symlinks: bool) -> 
     Ok(found)
 }
 
-/// A single file, which goes by the name that is given.
+/// A single file, under the given name.
 pub(crate) fn file(path: &Path, name: &str, allow_symlinks: bool) -> Result<Found> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let metadata = fs::symlink_metadata(path).map_err(failed)?;

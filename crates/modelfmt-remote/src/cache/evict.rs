@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::page::{HASH_LEN, UNFINISHED, in_folder};
 
-/// A file that is being written and has not changed for so long belongs to nobody.
+/// A file that was being written and has not changed for this long has lost its writer.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 struct Page {
@@ -16,8 +16,7 @@ struct Page {
     path: PathBuf,
 }
 
-/// Removes the pages that were used the longest time ago until they have at most `most` bytes together, and what writers have left
-/// that were killed.
+/// Removes the least recently used pages until the rest have at most `most` bytes, and removes the files of writers that were killed.
 ///
 /// # Errors
 /// Of the kind `WouldBlock` if another process does so at the moment.
@@ -57,7 +56,7 @@ pub(super) fn shrink(folder: &Path, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A page; what was left behind goes.
+/// A page. Leftover files are removed here.
 fn page(file: &DirEntry) -> Option<Page> {
     let (metadata, path) = (file.metadata().ok()?, file.path());
     let used = metadata.modified().ok()?;

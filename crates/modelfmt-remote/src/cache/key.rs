@@ -1,10 +1,10 @@
-//! What tells objects apart, and what is noted of a URL.
+//! The keys of objects in the cache, and the notes about URLs.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// What a page belongs to: an object in the state that a hash or an entity tag names. No secret can be read from it.
+/// Names the object that a page belongs to, in the state that a hash or an entity tag names. No secret can be read from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey([u8; 32]);
 
@@ -17,7 +17,7 @@ impl CacheKey {
         is_strong.then(|| Self::of("etag", &[server, url, etag, &len.to_string()]))
     }
 
-    /// What stands at a URL, whatever that is.
+    /// The key of a URL, whatever object is there.
     #[must_use]
     pub(crate) fn url(server: &str, url: &str) -> Self {
         Self::of("url", &[server, url])
@@ -26,7 +26,7 @@ impl CacheKey {
     fn of(kind: &str, parts: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         for part in [kind].iter().chain(parts) {
-            // Each with its length, so that no two lists of parts are one text.
+            // Each part goes in with its length, so that no two lists of parts give the same text.
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -46,7 +46,7 @@ impl fmt::Debug for CacheKey {
     }
 }
 
-/// What an object had when it was asked for last: with it the next question is whether that has changed.
+/// The tag and length of an object when the server was last asked. The next request asks whether they have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The entity tag, as the server sends it.

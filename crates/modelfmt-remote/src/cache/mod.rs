@@ -1,4 +1,4 @@
-//! What was fetched before, on the disk: pages of objects, and what is known of URLs.
+//! The cache on the disk: pages of objects that were fetched before, and notes about URLs.
 //!
 //! ```text
 //! FOLDER/v1/pages/KEY/NUMBER.page   256 KiB of an object, behind their hash
@@ -6,8 +6,8 @@
 //!          /known/KEY               the entity tag and the length that an object had last
 //! ```
 //!
-//! A page is written under another name and then renamed, so a page that exists is whole; what a crash of the machine leaves of
-//! one, its hash tells. Nothing here ever fails a read: without room or rights there is no cache.
+//! A page is written under another name and then renamed, so a page that exists is complete. A page that a crash of the machine has damaged is found
+//! by its hash. Nothing here makes a read fail: without space or permissions there is no cache.
 
 mod evict;
 mod key;
@@ -27,15 +27,15 @@ pub(crate) use key::{CacheKey, Known};
 pub(crate) use object::{Look, Pages};
 pub(crate) use page::PAGE;
 
-/// How many bytes of pages are kept where nothing else is asked for.
+/// The default size of a cache, in bytes of pages.
 pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
-/// A page whose last use was noted so recently is not noted again.
+/// The last use of a page is not noted again within this time.
 const NOTED: Duration = Duration::from_secs(3600);
 
 /// A folder of pages that several threads and processes share.
 ///
-/// It holds at most so many bytes of pages, and beyond that what the processes that use it wrote since each looked last, a 64th of
-/// the bound for each. The pages that were used the longest time ago go first, to within an hour.
+/// It holds at most a given number of bytes of pages. Each process that uses it checks the bound after it has written a 64th of that, so the folder
+/// may be larger by that much for each. The least recently used pages are removed first, to within an hour.
 #[derive(Clone, Debug)]
 pub struct DiskCache(Arc<Inner>);
 
@@ -54,10 +54,10 @@ impl DiskCache {
         Self(Arc::new(Inner { folder: folder.into().join("v1"), size, left: AtomicU64::new(0) }))
     }
 
-    /// The user's: `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`; of 10 GiB. `None` if the environment names neither.
+    /// The user's cache: at most 10 GiB in `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`. `None` if the environment names neither.
     #[must_use]
     pub fn of_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        // By the specification of these variables a path that is not absolute counts as none.
+        // The specification of these variables says to ignore a path that is not absolute.
         let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || Some(absolute("HOME")?.join(".cache"));
         let folder = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
@@ -93,7 +93,7 @@ impl DiskCache {
         Some(bytes)
     }
 
-    /// Whether a page is there; whether it is whole is another question.
+    /// Whether a page is there, complete or not.
     #[must_use]
     pub(crate) fn has(&self, key: &CacheKey, number: u64) -> bool {
         page::path(&self.pages(), key, number).exists()
@@ -126,14 +126,14 @@ impl DiskCache {
     }
 
     fn locked(&self, key: &CacheKey, number: u64, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
-        /// Nobody is so unlucky so often.
+        /// Nobody loses the race that often.
         const TRIES: usize = 1000;
         let path = page::path(&self.pages(), key, number).with_extension("lock");
         for _ in 0..TRIES {
             let file =
                 page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
             lock(&file)?;
-            // It may have been removed while this waited, and then another one be in its place.
+            // The file may have been removed while this process waited, and another one may be in its place.
             if is_at(&file, &path) {
                 return Some(PageLock { path, _file: file });
             }
@@ -163,7 +163,7 @@ impl DiskCache {
         self.0.folder.join("known").join(format!("{url}"))
     }
 
-    /// Whether there is room for a page, after the oldest have gone if need be.
+    /// Whether there is room for a page. Removes the oldest pages if needed.
     fn make_room(&self, len: u64) -> bool {
         let left = &self.0.left;
         if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len)).is_ok() {
@@ -190,7 +190,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     fs::metadata(path).ok().map(identity) == file.metadata().ok().map(identity)
 }
 
-/// Elsewhere a file that is open keeps its name.
+/// On other systems, an open file keeps its name.
 #[cfg(not(unix))]
 const fn is_at(_: &File, _: &Path) -> bool {
     true
@@ -206,7 +206,7 @@ pub(crate) struct PageLock {
 
 impl Drop for PageLock {
     fn drop(&mut self) {
-        // Whoever waits has the file open, and looks again when it has the lock.
+        // A waiting process has the file open, and looks again when it has the lock.
         let _ = fs::remove_file(&self.path);
     }
 }

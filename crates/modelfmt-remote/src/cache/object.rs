@@ -12,12 +12,12 @@ pub(crate) struct Pages {
     size: u64,
 }
 
-/// What there is of a range.
+/// How much of a range the cache has.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// So many bytes from its beginning were there.
+    /// It had this many bytes from the beginning of the range.
     Found(usize),
-    /// The pages of these numbers are missing, the first of which has its beginning.
+    /// The pages with these numbers are missing; the first of them holds the beginning of the range.
     Missing(Range<u64>),
 }
 
@@ -83,7 +83,7 @@ impl Pages {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = offset.div_ceil(PAGE);
         let after = if end >= self.size { self.size.div_ceil(PAGE) } else { end / PAGE };
-        // The first comes last: whoever sees it sees all, and whoever does not waits for the lock.
+        // The first page is written last: a process that sees it sees all of them, and one that does not waits for the lock.
         for number in (first..after).rev() {
             let range = self.bytes_of(&(number..number + 1));
             let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -93,8 +93,8 @@ impl Pages {
         }
     }
 
-    /// Waits until nobody else fetches the first of these pages, and takes as many of the next as nobody fetches or has fetched.
-    /// Says where they end. Nobody waits who keeps others waiting.
+    /// Waits until nobody else fetches the first of these pages, and takes as many of the next as nobody fetches or has fetched. Says where they end.
+    /// A process that holds a lock never waits for another one.
     pub(crate) async fn lock(&self, missing: &Range<u64>) -> (u64, Vec<PageLock>) {
         let (cache, key, all) = (self.cache.clone(), self.key, missing.clone());
         let taken = tokio::task::spawn_blocking(move || {
@@ -126,7 +126,7 @@ mod tests {
         let mut out = vec![0; bytes.len()];
         assert_eq!(pages.look(0, &mut out), Look::Missing(0..4));
         assert_eq!(pages.look(size, &mut []), Look::Found(0));
-        // Only whole pages are kept, and the last, which is shorter.
+        // Only whole pages are kept, and the last page, which may be shorter.
         let page = usize::try_from(PAGE).unwrap();
         pages.keep(1, &bytes[1..2 * page + 5]);
         pages.keep(3 * PAGE - 7, &bytes[3 * page - 7..]);

@@ -20,16 +20,16 @@ use crate::store::Store;
 use crate::url::{Bucket, Location};
 use target::Target;
 
-/// The length of a part unless the object is so long that it would have too many. Amazon takes none below 5 MiB but the last.
+/// The length of a part unless the object is so long that it would have too many. Amazon refuses parts below 5 MiB, except for the last.
 pub const PART_SIZE: u64 = 8 << 20;
-/// Parts that an object of the expected length has at most: the providers take 10,000.
+/// The most parts of an object of the expected length: the providers take 10,000.
 const PARTS: u64 = 9_000;
 
 /// New objects of a bucket: the files of a set, or one file.
 ///
-/// Each is an [`Upload`], which appears when it is complete. That an object which exists is not replaced, the bucket sees to where
-/// the new one is sent whole; where it is sent in parts, the bucket is asked before the first and before the last request, and a
-/// writer that comes in between loses what it wrote.
+/// Each is an [`Upload`], which appears when it is complete. If an existing object must not be replaced, the bucket itself checks that for an object
+/// that is sent in one request. For an object in parts, the bucket is asked before the first and before the last request; what another writer writes
+/// in between is replaced.
 #[derive(Clone, Debug)]
 pub struct NewObjects {
     store: Store,
@@ -43,14 +43,13 @@ impl NewObjects {
     /// Objects beside `at`. Nothing is asked yet.
     ///
     /// # Errors
-    /// [`Fault::NotWritable`] for what is no bucket.
+    /// [`Fault::NotWritable`] if the location is not in a bucket.
     pub fn new(store: Store, at: &Location, overwrite: Overwrite) -> Result<Self> {
         let Location::Bucket(bucket) = at else { return Err(Error::new(at, Fault::NotWritable)) };
         Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
     }
 
-    /// Sends in parts so large that an object of `nbytes` has few enough of them. Without, an object of more than 80 GB is refused when
-    /// it turns out to be one.
+    /// Sends parts that are large enough for an object of `nbytes`. Without this, writing fails once an object has more than 80 GB.
     #[must_use]
     pub fn expecting(self, nbytes: u64) -> Self {
         const STEP: u64 = 1 << 20;
@@ -58,13 +57,13 @@ impl NewObjects {
         self.part_size(least.max(PART_SIZE))
     }
 
-    /// Sends in parts of `nbytes`, at least one. A part of less than 5 MiB is refused by most providers, but for the last of an object.
+    /// Sends in parts of `nbytes`, at least one. Most providers refuse parts of less than 5 MiB, except for the last part of an object.
     #[must_use]
     pub fn part_size(self, nbytes: u64) -> Self {
         Self { part_size: nbytes.max(1), ..self }
     }
 
-    /// The name of the file, or of the index of the set, without what stands before it.
+    /// The name of the file, or of the index of the set, without the path before it.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.at.key.rsplit('/').next().unwrap_or_default()

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 
-/// A part that is complete, or never will be more so.
+/// A part that is complete, or that gets no more bytes.
 pub(super) type Ready = (u64, Vec<u8>);
 
-/// What has been written and not sent.
+/// The bytes that have been written and not sent.
 ///
-/// A part leaves as soon as each of its bytes has been written. The others wait: of a file whose head is written last that is the
-/// first part, and those at which several threads are at work. At most [`HELD`](Self::HELD) wait in memory, the rest in a temporary
-/// file without a name.
+/// A part leaves as soon as each of its bytes has been written. The other parts wait: the first part, if the file's head is written last, and the
+/// parts into which several threads are writing. At most [`HELD`](Self::HELD) wait in memory, the rest in a temporary file without a name.
 #[derive(Debug)]
 pub(super) struct Parts {
     size: u64,
-    /// Where the last byte ends that was written.
+    /// The end of the last byte that was written.
     len: u64,
     open: BTreeMap<u64, Open>,
     /// The parts that left, in order and without gaps between.
@@ -171,7 +170,7 @@ fn extend(held: &mut Vec<u8>, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Numbers, as few ranges in order.
+/// Numbers as sorted ranges, as few as possible.
 #[derive(Debug, Default)]
 struct Ranges(Vec<(u64, u64)>);
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 static PENDING: Mutex<Vec<Arc<dyn Unfinished>>> = Mutex::new(Vec::new());
 
-/// What can be taken back.
+/// An upload that can be aborted.
 pub(super) trait Unfinished: Send + Sync {
-    /// Takes back what was sent, and says no to whatever comes after it.
+    /// Aborts the upload, and refuses everything that comes after it.
     fn abort(self: Arc<Self>, at_most: Duration);
 }
 
@@ -23,9 +23,9 @@ pub(super) fn end<U>(upload: &Arc<U>) {
     pending().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(upload)));
 }
 
-/// Takes back the parts of every object that this process has not completed, for a program that is about to end without
-/// unwinding, as on a signal; `at_most` is how long that may take. Writers that go on afterwards get an error. What a provider did not
-/// take back in time is no object and cannot be read; a rule of the bucket for unfinished uploads removes it.
+/// Aborts the upload of every object that this process has not completed, for a program that is about to end without unwinding, as on a signal;
+/// `at_most` is how long that may take. Writers that go on afterwards get an error. If a provider does not answer in time, parts stay there which
+/// cannot be read; a rule of the bucket for unfinished uploads removes them.
 pub fn abort_uploads(at_most: Duration) {
     let begun = Instant::now();
     let uploads = pending().clone();

@@ -18,18 +18,18 @@ use super::target::Target;
 
 /// Parts that are on their way at once.
 const IN_FLIGHT: usize = 4;
-/// The providers take no more.
+/// The most parts that the providers take.
 const MOST_PARTS: u64 = 10_000;
 /// An object of a set that is no longer than this waits in memory for its set to be complete; a longer one waits at the provider.
 const WAITS_IN_MEMORY: u64 = 64 << 10;
-/// How long an upload that is given up may take to be taken back.
+/// How long it may take to abort an upload.
 const ABORT: Duration = Duration::from_secs(10);
 
 /// An object of a bucket that appears when it is complete.
 ///
-/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. What has not been sent
-/// waits in memory, at most eight parts, and beyond that in a temporary file. An object of one part is sent whole. If this is dropped
-/// before [`commit`](Output::commit), the parts that were sent are taken back.
+/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. Parts that have not been sent wait in
+/// memory, at most eight, and the others in a temporary file. An object of one part is sent whole. If this is dropped before
+/// [`commit`](Output::commit), the upload is aborted and its parts are removed.
 #[derive(Debug)]
 pub struct Upload {
     shared: Arc<Shared>,
@@ -57,9 +57,9 @@ struct State {
     /// How many of these have not ended.
     running: usize,
     error: Option<io::Error>,
-    /// Whether nothing more is to be sent: it is complete, or given up.
+    /// Whether nothing more is to be sent: the upload is complete or aborted.
     is_over: bool,
-    /// Whether nothing of it is left to be taken back.
+    /// Whether no part of it is left to be removed.
     is_settled: bool,
 }
 
@@ -134,7 +134,7 @@ impl Unfinished for Shared {
     fn abort(self: Arc<Self>, at_most: Duration) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_over, true) {
-            // Another thread takes it back, and the process is not to end before that is done.
+            // Another thread aborts it, and the process must not end before that is done.
             let _ = self.changed.wait_timeout_while(state, at_most, |state| !state.is_settled);
             return;
         }
@@ -143,8 +143,7 @@ impl Unfinished for Shared {
         drop(state);
         self.changed.notify_all();
         let (shared, over) = (Arc::clone(&self), self);
-        // A part that arrives after its upload was taken back would stay, so they end first; and as long as nobody knows what the
-        // upload is called, it cannot be taken back.
+        // A part that arrives after its upload was aborted would stay, so all parts end first. An upload whose id is not known yet cannot be aborted.
         let take_back = async move {
             for task in tasks {
                 if shared.id.initialized() {
@@ -156,7 +155,7 @@ impl Unfinished for Shared {
                 let _ = shared.target.store.abort_multipart(&shared.target.path, id).await;
             }
         };
-        // What stays all the same, a rule of the bucket may remove; nothing can be read of it.
+        // Parts that stay nevertheless cannot be read, and a rule of the bucket may remove them.
         let _ = background::wait(take_back, Some(at_most));
         over.state().is_settled = true;
         over.changed.notify_all();

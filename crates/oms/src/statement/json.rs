@@ -1,4 +1,4 @@
-//! JSON objects of which some members are known: each at most once, the others passed over.
+//! JSON objects with some known members, each at most once. Other members are skipped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,10 +7,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use crate::error::Fault;
 
-/// The most members of an object. Those that this version of the format knows are five at most.
+/// The most members of an object. This version of the format knows at most five.
 const MAX_MEMBERS: usize = 64;
 
-/// What collects the members of an object.
+/// Collects the members of an object.
 pub(crate) trait Members<'de>: Default {
     /// Takes the value of a member that it knows, or says that it does not know it.
     fn member<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
@@ -100,7 +100,7 @@ pub(crate) fn members<T: for<'de> Members<'de>>(text: &[u8]) -> Result<T, Fault>
     Ok(object)
 }
 
-/// A text that must be there.
+/// A required text.
 pub(crate) fn text(value: Option<String>, what: &str) -> Result<String, Fault> {
     value.ok_or_else(|| Fault::Json(format!("there is no {what}")))
 }

@@ -19,12 +19,12 @@ pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 const TYPE: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE: &str = "https://model_signing/signature/v1.0";
 
-/// What a signer said of a model's files.
+/// What a signer stated about a model's files.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) name: String,
     pub(crate) algorithm: Algorithm,
-    /// Bytes of a range, where files were hashed in ranges.
+    /// The bytes of a range, if files were hashed in ranges.
     pub(crate) shard_size: Option<u64>,
     pub(crate) allow_symlinks: bool,
     pub(crate) ignored: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Statement {
 /// A file, or a range of one, and its digest.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    /// With `:START:END` behind it where files were hashed in ranges.
+    /// Ends with `:START:END` if files were hashed in ranges.
     pub(crate) name: String,
     pub(crate) digest: Vec<u8>,
     /// What the file's size and time of modification were, if the signer noted it.
@@ -43,7 +43,7 @@ pub(crate) struct Resource {
 }
 
 impl Statement {
-    /// Parses a payload, whose signature has held, and checks all that can be checked without the files.
+    /// Parses a payload whose signature was verified, and checks everything that can be checked without the files.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Fault> {
         let statement = parse::statement(payload)?;
         let mut names = HashSet::with_capacity(statement.resources.len());
@@ -93,7 +93,7 @@ impl Statement {
             let (name, algorithm, digest) = (quoted(name), self.algorithm.name(), hex(digest));
             out.push_str(&format!("{{\"name\":{name},\"algorithm\":\"{algorithm}\",\"digest\":\"{digest}\""));
             if let Some(Stamp { len, modified: Some(modified) }) = stamp {
-                // Text, because the nanoseconds are beyond what every reader of JSON keeps exactly.
+                // Written as text, because not every JSON reader keeps nanoseconds exactly.
                 out.push_str(&format!(",\"size\":{len},\"modified_ns\":\"{modified}\""));
             }
             out.push('}');
@@ -103,7 +103,7 @@ impl Statement {
     }
 }
 
-/// The digest over all digests: SHA-256, whatever the files were hashed with.
+/// The digest of all digests. It is SHA-256, whatever the files were hashed with.
 fn root(resources: &[Resource]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     resources.iter().for_each(|resource| hasher.update(&resource.digest));
@@ -121,7 +121,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes that lower-case hex digits are of.
+/// The bytes of lower-case hex digits.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |c: u8| match c {
         b'0'..=b'9' => Some(c - b'0'),

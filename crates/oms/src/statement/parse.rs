@@ -118,7 +118,7 @@ impl<'de> Members<'de> for Listed {
                 self.digest =
                     unhex(&digest).ok_or_else(|| A::Error::custom("a digest is not in lower-case hex"))?;
             }
-            // Ours alone, so what another signer means by them is passed over.
+            // Only modelfmt writes these, so values by other signers are ignored.
             "size" => self.size = map.next_value::<serde_json::Value>()?.as_u64(),
             "modified_ns" => {
                 self.modified =
@@ -181,7 +181,7 @@ fn shard_size(method: Option<String>, size: Option<f64>) -> Result<Option<u64>, 
         "files" => Ok(None),
         "shards" => {
             let size = size.unwrap_or(1e9);
-            // Beyond this a number with a fraction no longer has every integer.
+            // Beyond this, not every integer is a float.
             let is_size = (1.0..=9e15).contains(&size) && size.fract() == 0.0;
             #[allow(
                 clippy::cast_possible_truncation,
