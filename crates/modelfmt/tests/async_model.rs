@@ -3,17 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
-use std::future::{Future, poll_fn};
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
-use modelfmt::modelfmt_core::{Bytes, Fetch, FetchFiles};
 use modelfmt::{AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Pin, VerifyLevel};
+use testkit::{SlowFiles, block_on, error_text, report_lines};
 
 /// What is seen of a model.
 #[derive(Debug, PartialEq)]
@@ -41,19 +37,19 @@ fn names(tensors: &Result<Vec<String>, String>, found: impl Iterator<Item = Stri
 fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     let source = files.open(name).map_err(|error| error.to_string())?;
     let model =
-        options.open_source(name, Box::new(source), Some(shared_files(files.clone()))).map_err(text)?;
+        options.open_source(name, Box::new(source), Some(shared_files(files.clone()))).map_err(error_text)?;
     let infos = || model.tensors().map(|info| format!("{info:?}")).collect();
-    let tensors = model.open_all().map(|()| infos()).map_err(text);
+    let tensors = model.open_all().map(|()| infos()).map_err(error_text);
     let names = names(&tensors, model.tensors().map(|info| info.name.to_owned()));
     let value = |name: &String| {
         [
-            model.tensor(name).map(|tensor| tensor.bytes().to_vec()).map_err(text),
-            model.tensor_checked(name).map(|tensor| tensor.bytes().to_vec()).map_err(text),
-            model.read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(text),
-            model.read_range_checked(name, PART).map(|bytes| bytes.to_vec()).map_err(text),
+            model.tensor(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.tensor_checked(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.read_range_checked(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
         ]
     };
-    let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(text);
+    let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
     let metadata = model.container().flat_metadata();
     Ok(Seen {
         format: model.format(),
@@ -61,28 +57,28 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
         at: (0..model.tensor_count()).map(at).collect(),
         tensors,
         metadata: metadata.ok().map(|keys| format!("{keys:?}")),
-        report: report(&model.container().verify(VerifyLevel::Full, &Execution::default())),
+        report: report_lines(&model.container().verify(VerifyLevel::Full, &Execution::default())),
     })
 }
 
 async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
-    let model = options.open_async(SlowFiles(files), name).await.map_err(text)?;
+    let model = options.open_async(SlowFiles(files), name).await.map_err(error_text)?;
     assert_eq!(model.name(), name);
     let infos = model.tensors().await;
     let tensors = infos.as_ref().map(|infos| infos.iter().map(|info| format!("{info:?}")).collect());
-    let tensors = tensors.map_err(text);
+    let tensors = tensors.map_err(error_text);
     let names = names(&tensors, infos.iter().flatten().map(|info| info.name.to_owned()));
     let (mut values, mut at) = (Vec::new(), Vec::new());
     for name in &names {
         values.push([
-            model.tensor(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(text),
-            model.tensor_checked(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(text),
-            model.read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(text),
-            model.read_range_checked(name, PART).await.map(|bytes| bytes.to_vec()).map_err(text),
+            model.tensor(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.tensor_checked(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
+            model.read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.read_range_checked(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
         ]);
     }
     for position in 0..model.tensor_count() {
-        at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
+        at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
     }
     Ok(Seen {
         format: model.format(),
@@ -90,63 +86,8 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
         values,
         at,
         metadata: model.flat_metadata().await.ok().map(|keys| format!("{keys:?}")),
-        report: report(&model.verify(VerifyLevel::Full).await),
+        report: report_lines(&model.verify(VerifyLevel::Full).await),
     })
-}
-
-fn text(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-fn report(report: &modelfmt::Report) -> Vec<String> {
-    let checks = report.checks.iter().map(|check| format!("{check:?}"));
-    checks.chain(report.errors.iter().cloned()).collect()
-}
-
-/// Files that have to be waited for, to be opened and to be read.
-struct SlowFiles<'a>(&'a MemoryFiles);
-
-struct Slow(Arc<[u8]>);
-
-async fn wait() {
-    let mut waited = false;
-    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
-}
-
-impl FetchFiles for SlowFiles<'_> {
-    type File = Slow;
-
-    async fn fetch_file(&self, path: &str) -> io::Result<Slow> {
-        wait().await;
-        self.0.open(path).map(Slow)
-    }
-}
-
-impl Fetch for Slow {
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
-        wait().await;
-        self.0.fetch(range).await
-    }
-}
-
-/// An executor of one future.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-    }
 }
 
 /// Both see the same, or the same error.

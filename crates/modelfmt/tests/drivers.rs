@@ -4,12 +4,9 @@
 
 use std::cell::RefCell;
 use std::fmt::Debug;
-use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::plan::Slice;
 use modelfmt::modelfmt_core::proof::{AsyncVerifiedSource, VerifiedSource};
@@ -17,7 +14,7 @@ use modelfmt::modelfmt_core::{
     AsyncReader, Bytes, Fed, Fetch, Reader, Source, Step, Steps, author::FileIndex,
 };
 use modelfmt::{Execution, VerifyLevel};
-use testkit::reference;
+use testkit::{block_on, error_text, reference, report_lines};
 
 /// What a reader sees of a file.
 #[derive(Debug, PartialEq)]
@@ -48,14 +45,14 @@ fn by_source<I: FileIndex>(bytes: &[u8]) -> Outcome {
 }
 
 fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
-    let reader = Reader::<I, _>::from_source(source).map_err(text)?;
+    let reader = Reader::<I, _>::from_source(source).map_err(error_text)?;
     let positions = 0..reader.tensors().len();
     let slice = |position: usize| {
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
-        let slice = reader.read_into(position, offset, &mut out).map(|()| out).map_err(text);
+        let slice = reader.read_into(position, offset, &mut out).map(|()| out).map_err(error_text);
         let range = reader.read_range_at(position, offset..offset + len as u64).map(|bytes| bytes.to_vec());
-        assert_eq!(range.map_err(text), slice);
+        assert_eq!(range.map_err(error_text), slice);
         slice
     };
     let parts = |position: usize| {
@@ -63,7 +60,7 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
         let slices = parts_of(reader.tensors().info(position).unwrap().shape).into_iter();
         slices.flat_map(move |slice| {
             [reader.slice_at(position, &slice), reader.slice_at_checked(position, &slice)]
-                .map(|part| part.map(|part| part.bytes().to_vec()).map_err(text))
+                .map(|part| part.map(|part| part.bytes().to_vec()).map_err(error_text))
         })
     };
     Ok(Seen {
@@ -71,36 +68,37 @@ fn by_source_of<I: FileIndex, S: Source>(source: S) -> Outcome {
         parts: positions.clone().flat_map(parts).collect(),
         values: positions
             .clone()
-            .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(text))
+            .map(|n| reader.tensor_at(n).map(|t| t.bytes().to_vec()).map_err(error_text))
             .collect(),
         slices: positions.map(slice).collect(),
-        report: report(&reader.verify_with(VerifyLevel::Full, &Execution::default())),
+        report: report_lines(&reader.verify_with(VerifyLevel::Full, &Execution::default())),
     })
 }
 
 async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
-    let reader = AsyncReader::<I, _>::from_source(source).await.map_err(text)?;
+    let reader = AsyncReader::<I, _>::from_source(source).await.map_err(error_text)?;
     let (mut values, mut slices, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for position in 0..reader.tensors().len() {
-        values.push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(text));
+        values
+            .push(reader.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
         let (offset, len) = middle(reader.tensors().info(position).unwrap().nbytes);
         let mut out = vec![0; len];
-        let slice = reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(text);
+        let slice = reader.read_into(position, offset, &mut out).await.map(|()| out).map_err(error_text);
         let name = reader.tensors().info(position).unwrap().name;
         if reader.tensors().find(name) == Some(position) {
             let range = reader.read_range(name, offset..offset + len as u64).await;
-            assert_eq!(range.map(|bytes| bytes.to_vec()).map_err(text), slice);
+            assert_eq!(range.map(|bytes| bytes.to_vec()).map_err(error_text), slice);
         }
         slices.push(slice);
         for slice in parts_of(reader.tensors().info(position).unwrap().shape) {
             let part = reader.slice_at(position, &slice).await;
-            parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+            parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
             let part = reader.slice_at_checked(position, &slice).await;
-            parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+            parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
         }
     }
     let tensors = reader.tensors().iter().map(|info| format!("{info:?}")).collect();
-    Ok(Seen { tensors, values, slices, parts, report: report(&reader.verify(VerifyLevel::Full).await) })
+    Ok(Seen { tensors, values, slices, parts, report: report_lines(&reader.verify(VerifyLevel::Full).await) })
 }
 
 /// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.
@@ -139,21 +137,6 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-fn text(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-fn report(report: &modelfmt::Report) -> Vec<String> {
-    let checks = report.checks.iter().map(|check| format!("{check:?}"));
-    checks.chain(report.errors.iter().cloned()).collect()
-}
-
 /// A source that makes the reader wait twice for every range, and keeps count of what was asked for.
 struct Slow<'a> {
     bytes: &'a [u8],
@@ -168,23 +151,9 @@ impl Fetch for Slow<'_> {
     async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         self.asked.borrow_mut().push(range.clone());
         for _ in 0..2 {
-            let mut waited = false;
-            std::future::poll_fn(|_| {
-                if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            testkit::wait().await;
         }
         self.bytes.fetch(range).await
-    }
-}
-
-/// An executor of one future.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
     }
 }
 

@@ -2,17 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use modelfmt::modelfmt_core::load::LoadOptions;
 use modelfmt::modelfmt_core::plan::{Pick, PlanOptions};
 use modelfmt::modelfmt_core::{AnyError, Bytes, Execution, Fetch, FetchFiles, Step, Steps};
+use testkit::block_on;
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path)
@@ -109,15 +109,6 @@ impl FetchFiles for LateFolder {
 
     async fn fetch_file(&self, path: &str) -> io::Result<Late> {
         Ok(Late { bytes: std::fs::read(self.0.join(path))?, traffic: Rc::clone(&self.1) })
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
     }
 }
 

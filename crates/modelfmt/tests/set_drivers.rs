@@ -2,20 +2,17 @@
 //! see the same tensors, values, metadata, reports and errors.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use std::future::{Future, poll_fn};
-use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use modelfmt::modelfmt_core::plan::Slice;
-use modelfmt::modelfmt_core::source::{Files, MemoryFiles};
+use modelfmt::modelfmt_core::source::MemoryFiles;
 use modelfmt::modelfmt_core::{
-    AsyncSetReader, Bytes, Container, Fetch, FetchFiles, SetReader, TensorInfo, TensorView, author::ShardMap,
+    AsyncSetReader, Container, SetReader, TensorInfo, TensorView, author::ShardMap,
 };
 use modelfmt::{Execution, VerifyLevel};
+use testkit::{SlowFiles, block_on, error_text, report_lines};
 
 /// What a reader sees of a set.
 #[derive(Debug, PartialEq)]
@@ -53,50 +50,50 @@ fn bytes(view: &TensorView<'_>) -> Vec<u8> {
 }
 
 fn by_source<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
-    let set = SetReader::<M, _>::from_files(files, index).map_err(text)?;
+    let set = SetReader::<M, _>::from_files(files, index).map_err(error_text)?;
     let positions = 0..set.index().tensor_count();
     let slices = |position| {
-        let range = middle(set.info(position).map_err(text));
+        let range = middle(set.info(position).map_err(error_text));
         let mut out = vec![0; len(&range)];
-        let read = set.read_into(position, range.start, &mut out).map(|()| out).map_err(text);
-        [read, set.read_range_at_checked(position, range).map(|b| b.to_vec()).map_err(text)]
+        let read = set.read_into(position, range.start, &mut out).map(|()| out).map_err(error_text);
+        [read, set.read_range_at_checked(position, range).map(|b| b.to_vec()).map_err(error_text)]
     };
     Ok(Seen {
-        tensors: set.tensors().map(|info| info.map(|info| format!("{info:?}")).map_err(text)).collect(),
-        values: positions.clone().map(|n| set.tensor_at(n).map(|t| bytes(&t)).map_err(text)).collect(),
+        tensors: set.tensors().map(|info| info.map(|info| format!("{info:?}")).map_err(error_text)).collect(),
+        values: positions.clone().map(|n| set.tensor_at(n).map(|t| bytes(&t)).map_err(error_text)).collect(),
         checked: positions
             .clone()
-            .map(|n| set.tensor_at_checked(n).map(|t| bytes(&t)).map_err(text))
+            .map(|n| set.tensor_at_checked(n).map(|t| bytes(&t)).map_err(error_text))
             .collect(),
         slices: positions.clone().map(slices).collect(),
         parts: positions
             .flat_map(|n| [set.slice_at(n, &rows()), set.slice_at_checked(n, &rows())])
-            .map(|part| part.map(|part| part.bytes().to_vec()).map_err(text))
+            .map(|part| part.map(|part| part.bytes().to_vec()).map_err(error_text))
             .collect(),
-        all: set.open_all().map_err(text),
-        metadata: set.metadata_tree().map(|tree| format!("{tree:?}")).map_err(text),
-        report: report(&Container::verify(&set, VerifyLevel::Full, &Execution::default())),
+        all: set.open_all().map_err(error_text),
+        metadata: set.metadata_tree().map(|tree| format!("{tree:?}")).map_err(error_text),
+        report: report_lines(&Container::verify(&set, VerifyLevel::Full, &Execution::default())),
     })
 }
 
 async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
-    let set = AsyncSetReader::<M, _>::from_files(SlowFiles(files), index).await.map_err(text)?;
+    let set = AsyncSetReader::<M, _>::from_files(SlowFiles(files), index).await.map_err(error_text)?;
     let (mut tensors, mut values, mut checked, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut parts = Vec::new();
     for position in 0..set.tensor_count() {
-        let info = set.info(position).await.map_err(text);
+        let info = set.info(position).await.map_err(error_text);
         let range = middle(info.clone());
         tensors.push(info.map(|info| format!("{info:?}")));
-        values.push(set.tensor_at(position).await.map(|tensor| bytes(&tensor)).map_err(text));
-        checked.push(set.tensor_at_checked(position).await.map(|tensor| bytes(&tensor)).map_err(text));
+        values.push(set.tensor_at(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
+        checked.push(set.tensor_at_checked(position).await.map(|tensor| bytes(&tensor)).map_err(error_text));
         let mut out = vec![0; len(&range)];
-        let read = set.read_into(position, range.start, &mut out).await.map(|()| out).map_err(text);
-        let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(text);
+        let read = set.read_into(position, range.start, &mut out).await.map(|()| out).map_err(error_text);
+        let part = set.read_range_at_checked(position, range).await.map(|b| b.to_vec()).map_err(error_text);
         slices.push([read, part]);
         let part = set.slice_at(position, &rows()).await;
-        parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+        parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
         let part = set.slice_at_checked(position, &rows()).await;
-        parts.push(part.map(|part| part.bytes().to_vec()).map_err(text));
+        parts.push(part.map(|part| part.bytes().to_vec()).map_err(error_text));
     }
     let all = set.tensors().await.map(|infos| infos.len());
     assert_eq!(all.is_ok(), tensors.iter().all(Result::is_ok));
@@ -106,65 +103,10 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
         checked,
         slices,
         parts,
-        all: set.open_all().await.map_err(text),
-        metadata: set.metadata_tree().await.map(|tree| format!("{tree:?}")).map_err(text),
-        report: report(&set.verify(VerifyLevel::Full).await),
+        all: set.open_all().await.map_err(error_text),
+        metadata: set.metadata_tree().await.map(|tree| format!("{tree:?}")).map_err(error_text),
+        report: report_lines(&set.verify(VerifyLevel::Full).await),
     })
-}
-
-fn text(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-fn report(report: &modelfmt::Report) -> Vec<String> {
-    let checks = report.checks.iter().map(|check| format!("{check:?}"));
-    checks.chain(report.errors.iter().cloned()).collect()
-}
-
-/// Files that have to be waited for to be opened and to be read.
-struct SlowFiles<'a>(&'a MemoryFiles);
-
-struct Slow(Arc<[u8]>);
-
-async fn wait() {
-    let mut waited = false;
-    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
-}
-
-impl FetchFiles for SlowFiles<'_> {
-    type File = Slow;
-
-    async fn fetch_file(&self, path: &str) -> io::Result<Slow> {
-        wait().await;
-        self.0.open(path).map(Slow)
-    }
-}
-
-impl Fetch for Slow {
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
-        wait().await;
-        self.0.fetch(range).await
-    }
-}
-
-/// An executor of one future.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-    }
 }
 
 /// The drivers agree on a set.
@@ -273,6 +215,6 @@ fn a_damaged_value_is_found_by_a_checked_read_of_it() {
     files.0.insert(path.clone(), damaged.into());
     let set = SetReader::<aero::SetIndex, _>::from_files(&files, "model.aeroset.json").unwrap();
     assert!(set.tensor_at(position).is_ok());
-    let error = text(set.tensor_at_checked(position).unwrap_err());
+    let error = error_text(set.tensor_at_checked(position).unwrap_err());
     assert!(error.contains(&path) && error.contains("BLAKE3"), "{error}");
 }

@@ -10,6 +10,7 @@ mod oracle;
 mod patch;
 pub mod reference;
 pub mod servers;
+mod slow;
 mod sources;
 mod workspace;
 
@@ -18,5 +19,6 @@ pub use dump::dump;
 pub use expected::as_expected;
 pub use oracle::{apr, bao, ggml_library, ggml_rewrites, llama_types, python, python_with};
 pub use patch::{crc32, crc32c, patched};
+pub use slow::{SlowFiles, SlowSource, block_on, error_text, report_lines, wait};
 pub use sources::{CountingSource, FaultySource};
 pub use workspace::{golden_files, testdata};

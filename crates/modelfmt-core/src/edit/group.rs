@@ -15,12 +15,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::journal::{Journal, MAX_LEN, check, take, take_u32};
+use super::journal::{Journal, VERSION, checked, framed, take, take_u32, unframed};
 use crate::source::check_relative;
 
 pub(super) const MAGIC: &[u8; 8] = b"MFMTREDO";
 const MARK: &[u8; 8] = b"MFMTMARK";
-const VERSION: u32 = 1;
 /// The longest mark.
 pub(super) const MAX_MARK: u64 = 4096;
 
@@ -43,9 +42,7 @@ pub(super) struct Member {
 impl Group {
     /// The bytes of the journal; `None` if there are more than a journal has.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
-        out.extend(u32::try_from(self.members.len()).ok()?.to_le_bytes());
+        let mut out = framed(MAGIC, self.members.len())?;
         for Member { name, is_replaced, journal } in &self.members {
             let journal = journal.encode()?;
             out.extend(u32::from(*is_replaced).to_le_bytes());
@@ -54,23 +51,14 @@ impl Group {
             out.extend(name.as_bytes());
             out.extend(journal);
         }
-        let check = check(&out);
-        out.extend(check.to_le_bytes());
-        (out.len() as u64 <= MAX_LEN).then_some(out)
+        checked(out)
     }
 
     /// What a journal says; `None` if it is not whole: then no file has been changed yet.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, stated) = bytes.split_last_chunk::<8>()?;
-        if check(body) != u64::from_le_bytes(*stated) {
-            return None;
-        }
-        let mut rest = body.strip_prefix(MAGIC)?;
-        if take_u32(&mut rest)? != VERSION {
-            return None;
-        }
+        let (count, mut rest) = unframed(MAGIC, bytes)?;
         let mut members = Vec::new(); // each takes bytes of the journal
-        for _ in 0..take_u32(&mut rest)? {
+        for _ in 0..count {
             let is_replaced = take_u32(&mut rest)? == 1;
             let (name, journal) = (take_u32(&mut rest)?, take_u32(&mut rest)?);
             let name = std::str::from_utf8(take(&mut rest, name)?).ok()?.to_owned();

@@ -23,7 +23,7 @@ pub fn journal_path(path: &Path) -> PathBuf {
 }
 
 const MAGIC: &[u8; 8] = b"MFMTUNDO";
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 /// The longest journal that is read: metadata and names of a file are shorter.
 pub(super) const MAX_LEN: u64 = 4 << 30;
 
@@ -47,9 +47,7 @@ pub(super) struct Record {
 impl Journal {
     /// The bytes of the journal; `None` if there are more than a journal has.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
-        out.extend(u32::try_from(self.records.len()).ok()?.to_le_bytes());
+        let mut out = framed(MAGIC, self.records.len())?;
         out.extend(self.old_len.to_le_bytes());
         out.extend(self.new_len.to_le_bytes());
         for Record { at, before, after } in &self.records {
@@ -60,22 +58,12 @@ impl Journal {
             out.extend(before);
             out.extend(after);
         }
-        let check = check(&out);
-        out.extend(check.to_le_bytes());
-        (out.len() as u64 <= MAX_LEN).then_some(out)
+        checked(out)
     }
 
     /// What a journal says; `None` if it is not whole: then nothing of the file has been changed yet.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, stated) = bytes.split_last_chunk::<8>()?;
-        if check(body) != u64::from_le_bytes(*stated) {
-            return None;
-        }
-        let mut rest = body.strip_prefix(MAGIC)?;
-        if take_u32(&mut rest)? != VERSION {
-            return None;
-        }
-        let count = take_u32(&mut rest)?;
+        let (count, mut rest) = unframed(MAGIC, bytes)?;
         let (old_len, new_len) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
         let mut records = Vec::new(); // each takes bytes of the journal
         for _ in 0..count {
@@ -92,8 +80,35 @@ impl Journal {
     }
 }
 
+/// The beginning of a journal of so many parts.
+pub(super) fn framed(magic: &[u8; 8], count: usize) -> Option<Vec<u8>> {
+    let mut out = magic.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    out.extend(u32::try_from(count).ok()?.to_le_bytes());
+    Some(out)
+}
+
+/// A journal with the check at its end; `None` if it is longer than a journal may be.
+pub(super) fn checked(mut out: Vec<u8>) -> Option<Vec<u8>> {
+    let check = check(&out);
+    out.extend(check.to_le_bytes());
+    (out.len() as u64 <= MAX_LEN).then_some(out)
+}
+
+/// The number of parts of a journal, and the bytes between that and the check; `None` if it is not whole.
+pub(super) fn unframed<'a>(magic: &[u8; 8], bytes: &'a [u8]) -> Option<(u32, &'a [u8])> {
+    let (body, stated) = bytes.split_last_chunk::<8>()?;
+    if check(body) != u64::from_le_bytes(*stated) {
+        return None;
+    }
+    let mut rest = body.strip_prefix(magic)?;
+    let version = take_u32(&mut rest)?;
+    let count = take_u32(&mut rest)?;
+    (version == VERSION).then_some((count, rest))
+}
+
 /// FNV-1a over words of eight bytes: it tells a journal that is cut short or was not flushed whole.
-pub(super) fn check(bytes: &[u8]) -> u64 {
+fn check(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
