@@ -13,8 +13,8 @@ use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
 
-/// How often a byte may be hashed for tensors: once for each of two that share it. Of more, which no good file has, the shard
-/// is hashed instead, or a small file could ask for any amount of hashing.
+/// How often a byte may be hashed for tensors: once for each of two that share it. If more tensors share it, which happens in no good file, the shard
+/// is hashed instead. Otherwise a small file could ask for any amount of hashing.
 const TIMES: usize = 2;
 
 /// What is known of a page takes about this many bytes. Where pages are smaller and most of a shard is read, the hash of the

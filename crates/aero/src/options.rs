@@ -44,7 +44,7 @@ pub(crate) struct Extras {
     pub(crate) tensors: Arc<BTreeMap<String, EntryExtra>>,
     /// At the top of the tensor index.
     pub(crate) index: Pairs,
-    /// Of the manifest.
+    /// In the manifest.
     pub(crate) manifest: Object,
     /// At the end of the index of a set.
     #[cfg(feature = "set")]

@@ -50,8 +50,7 @@ impl PageHashes {
         Extent::new(start, end.saturating_sub(start), shard.length).map_err(|fault| shard.malformed(fault))
     }
 
-    /// Those of `payload`, if they fit the shard that it names, and the chunk they are in is the one for it
-    /// (docs/formats/aero.md#page-hashes).
+    /// The hashes of `payload`, if they fit the shard that it names and are in the chunk for that shard (docs/formats/aero.md#page-hashes).
     pub(crate) fn new(payload: Payload<'_>, chunk_name: &str, shard: &Chunk<'_>) -> Result<Self, Fault> {
         let Payload { shard_name, page_size, digests } = payload;
         if shard_name != shard.name || chunk_name != Self::chunk_name(shard_name) {

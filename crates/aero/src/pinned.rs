@@ -24,16 +24,16 @@ use crate::wire::{FourCC, Header, TocEntry, TocHeader};
 
 /// Hashes of ranges that are kept once all their bytes were read: what is read in order comes back to the same.
 const KEPT: usize = 32;
-/// Groups that are told apart of each.
+/// How many groups of each range are distinguished.
 const GROUPS: u64 = 1 << 12;
 /// Pages and tensors up to this length are proved by their own hash, before that of their shard.
 const LARGEST: u64 = 64 << 20;
 
 /// Proves an AERO file by the BLAKE3 of its head (the bytes before its payloads) and the hashes in the head.
 ///
-/// Of a shard, a range is proved by the hash of its tensor or its page, whichever is shorter, or by that of the whole shard,
-/// over which the first read goes then. Chunks that are compressed are proved by who expands them: their hash is that of
-/// their content. What lies between chunks is nothing, and not proved.
+/// A range of a shard is proved by the hash of its tensor or its page, whichever is shorter. Without these it is proved by the hash of the whole
+/// shard, and then the first read goes over all of it. Compressed chunks are proved by the code that expands them, because their hash is of their
+/// content. Bytes between chunks are not part of the model, and not proved.
 #[derive(Debug)]
 pub struct HeadProof {
     head: Proved,
@@ -198,7 +198,7 @@ impl HeadProof {
 
     fn known(&self, at: u64) -> Option<Arc<HashProof>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of two that hold it, the shorter one is that of a tensor or a page.
+        // If two ranges hold it, the shorter one is of a tensor or a page.
         let holds = |known: &&(usize, &Arc<HashProof>)| known.1.range().contains(&at);
         let len = |known: &(usize, &Arc<HashProof>)| known.1.range().end - known.1.range().start;
         let (found, _) = kept.iter().enumerate().filter(|known| holds(&known)).min_by_key(len)?;

@@ -7,8 +7,8 @@ use modelfmt_core::{Limits, Part};
 
 use crate::error::{Fault, Result, WriteError, unfit};
 
-/// The metadata of a model: a complete JSON object, in its order. Of a key that the file has several times the last
-/// value counts, as it does for aprender's tools (docs/formats/apr.md#metadata).
+/// The metadata of a model: a complete JSON object, in its order. If the file has a key several times, the last value counts, as it does for
+/// aprender's tools (docs/formats/apr.md#metadata).
 ///
 /// What a file says is checked when the file is opened, and becomes a tree when it is asked for: a tree takes up to twenty
 /// times the memory of its text.

@@ -107,7 +107,7 @@ impl FileIndex for Index {
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// Of a file that is compressed as a whole, opening has read everything.
+    /// If the file is compressed as a whole, opening has read everything.
     fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
         let (_, extent) = self.placed(position).ok()?;
         Some(if self.image.is_some() { 0..0 } else { extent.range() })

@@ -49,8 +49,8 @@ impl Index {
         }
     }
 
-    /// What becomes of an encrypted file that is open, if those can open it whom the options name, and nobody else. Signatures hold as
-    /// before. Whoever kept the file's key, or a copy of the file as it was, can read its content still.
+    /// Changes who can open an encrypted file that is open: only the keys that the options name. Its signatures stay valid. Anybody who kept the
+    /// file's key, or a copy of the old file, can still read its content.
     ///
     /// # Errors
     /// If the file cannot be read, is a shard, is not encrypted, or not open; if nobody could open it; if the system gives no randomness.
@@ -119,7 +119,7 @@ impl Index {
             keys.extend(mac);
         }
         let signatures = co_signed(&parts.signatures, signers, &statement);
-        // The CRC of what stands before the signatures, with the header and the body as they are now.
+        // The CRC of everything before the signatures, with the header and the body as they are now.
         let mut prefix = parts.prefix;
         let behind = prefix.len.saturating_sub(HEADER_LEN);
         prefix.value = Crc::of(&old_header).replaced(prefix.value, behind, Crc::of(&header));
@@ -264,11 +264,11 @@ fn digest(
     Ok(digester.finish())
 }
 
-/// What stands behind the pages of a sealed file.
+/// The end of a sealed file, after its pages.
 struct Parts {
     signatures: Vec<u8>,
     keys: Vec<u8>,
-    /// The CRC of all that stands before.
+    /// The CRC of everything before it.
     prefix: Crc,
 }
 

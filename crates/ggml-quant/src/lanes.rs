@@ -96,7 +96,7 @@ const MAGIC: f32 = 1.5 * 8_388_608.0;
 
 /// The nearest integer, halves to even, of a value of at most 2^22 in magnitude.
 ///
-/// Of any other value, infinities and NaNs included, it is what ggml makes of them: the low bits of the sum.
+/// For any other value, infinities and NaNs included, the result is the same as ggml's: the low bits of the sum.
 #[inline]
 pub(crate) fn nearest_integer(value: f32) -> i32 {
     let sum = value + MAGIC;

@@ -11,7 +11,7 @@ use crate::parser::IndexParser;
 modelfmt_core::reader! {
     "GGUF", Index, Result, &Metadata;
 
-    /// How a GGUF file is opened. Of the limits, `index_len` caps all that is before the data, `metadata_len` the values in it.
+    /// How a GGUF file is opened. The limit `index_len` caps everything before the data, and `metadata_len` the values in it.
     pub struct OpenOptions;
 
     /// An open GGUF file: its [`Index`] and the source of its bytes.

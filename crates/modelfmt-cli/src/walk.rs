@@ -58,7 +58,7 @@ fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
 #[derive(Default)]
 struct Walk {
     found: Found,
-    /// By what they really are: the path by which each is opened, and whether that is a link.
+    /// By the real path of each: the path by which it is opened, and whether that is a link.
     models: BTreeMap<PathBuf, (PathBuf, bool)>,
     named: HashSet<PathBuf>,
 }

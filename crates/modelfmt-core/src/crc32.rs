@@ -31,8 +31,8 @@ impl Crc {
         Self { value: hasher.finalize(), len: self.len + next.len }
     }
 
-    /// The CRC of these bytes and `len` more, where `whole` is that of `self` and the same `len` bytes: the bytes themselves are not
-    /// needed. Of a `whole` that was wrong, what comes out is wrong too.
+    /// The CRC of these bytes and `len` more, where `whole` is that of `self` and the same `len` bytes: the bytes themselves are not needed. If
+    /// `whole` was wrong, the result is wrong too.
     #[must_use]
     pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
         // CRCs are linear: what the bytes in front add to that of the whole does not depend on those after.

@@ -148,8 +148,8 @@ pub trait FileIndex: Sized {
         Some(offset..offset.saturating_add(location.stored_nbytes))
     }
 
-    /// The bytes of the file that are read for a range of the values of the tensor at a position, which has it. Of a compressed
-    /// tensor these are all, unless the format finds the blocks.
+    /// The bytes of the file that are read for a range of the values of the tensor at a position, which must have that range. For a compressed tensor
+    /// these are all of its bytes, unless the format finds the blocks.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NoData`]; if the blocks cannot be found.

@@ -17,7 +17,7 @@ type Slot<R, F> = OnceLock<Result<R, Error<F>>>;
 pub(crate) struct Parts<R, I, F> {
     slots: Vec<Slot<R, F>>,
     indexes: Mutex<BTreeMap<FileId, Arc<I>>>,
-    /// By which of its numbers a file is known to those who do something once for each file.
+    /// The number under which a file is counted, for work that is done once for each file.
     numbers: Mutex<BTreeMap<FileId, usize>>,
 }
 

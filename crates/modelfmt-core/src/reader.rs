@@ -177,8 +177,8 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         }
     }
 
-    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values. Of a compressed tensor only
-    /// the blocks that hold them are decoded.
+    /// Fills `out` with the values of the tensor at a position, starting at byte `offset` of the values. If the tensor is compressed, only the blocks
+    /// that hold them are decoded.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.
@@ -186,8 +186,8 @@ impl<I: FileIndex, S: Source> Reader<I, S> {
         now(self.index.read_into(&self.source, position, offset, out)).map_err(|error| self.named(error))
     }
 
-    /// A range of the bytes of the tensor of that name: borrowed from a source in memory, else read, and nothing else of the
-    /// tensor. Of a compressed tensor only the blocks that hold the range are decoded.
+    /// A range of the bytes of the tensor of that name: borrowed from a source in memory, else read without the rest of the tensor. If the tensor is
+    /// compressed, only the blocks that hold the range are decoded.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::OutOfRange`] if the tensor has fewer bytes.

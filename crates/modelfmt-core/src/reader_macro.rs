@@ -234,8 +234,8 @@ macro_rules! reader {
                 self.shared.tensor_slice(name)
             }
 
-            /// A range of the bytes of a tensor's values, without the rest of them: borrowed from a source in memory, else
-            /// read. Of a compressed tensor, the blocks that hold the range are read and decompressed.
+            /// A range of the bytes of a tensor's values, without the rest of them: borrowed from a source in memory, else read. If the tensor is
+            /// compressed, the blocks that hold the range are read and decompressed.
             ///
             /// # Errors
             /// As [`tensor`](Self::tensor); [`Error::OutOfRange`](crate::Error::OutOfRange) if the tensor has fewer bytes.

@@ -12,8 +12,8 @@ use crate::reader::Reader;
 use crate::source::Source;
 
 impl<I: FileIndex, S: Source> Reader<I, S> {
-    /// A part of the tensor of that name: borrowed from a source in memory if its values are contiguous, else read, with
-    /// little of the rest of the tensor. Of a compressed tensor only the blocks that hold some of it are decoded.
+    /// A part of the tensor of that name: borrowed from a source in memory if its values are contiguous, else read, with little of the rest of the
+    /// tensor. If the tensor is compressed, only the blocks that hold some of it are decoded.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::Slice`] if the slice does not fit the tensor.

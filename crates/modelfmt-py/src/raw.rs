@@ -2,8 +2,8 @@
 //!
 //! Three things are promised here, and everything else follows:
 //!
-//! 1. A [`Block`] never moves and never changes its length, and its memory lives as long as the block. Whoever is given its
-//!    address holds an `Arc` of it: an array by its [`Memory`], a DLPack consumer by the context of its tensor.
+//! 1. A [`Block`] never moves and never changes its length, and its memory lives as long as the block. Everything that gets its address holds an
+//!    `Arc` of it: an array by its [`Memory`], a DLPack consumer by the context of its tensor.
 //! 2. No Rust reference to the memory of a block exists once its address has been given away: Rust only copies out of it and into
 //!    it through raw pointers. So an array that is written to on another thread changes no `&[u8]`. What a copy sees then is as
 //!    undefined as for two threads of Python that work on one array, and it is nothing but bytes.
@@ -137,7 +137,7 @@ impl Source for SharedMap {
     }
 }
 
-/// Values in memory, as the buffer protocol and DLPack give them away. Whoever looks at them keeps them alive.
+/// Values in memory, as the buffer protocol and DLPack hand them out. A consumer keeps them alive.
 #[pyclass(frozen, module = "modelfmt._modelfmt")]
 pub(crate) struct Memory(Arc<Block>);
 

@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// The longest reason for a failure that is taken, in bytes.
 const REASON: usize = 512;
 
-/// Says something to whoever looks after the worker.
+/// Sends a message to the page that started the worker.
 pub(crate) fn say(text: &str) {
     // SAFETY: the host reads these bytes during the call and no others.
     unsafe { message(text.as_ptr(), text.len()) };
@@ -51,7 +51,7 @@ fn reason(kind: io::ErrorKind) -> io::Error {
     io::Error::new(kind, text.trim_end_matches('\u{fffd}').to_owned())
 }
 
-/// The files that the host has, as those of a set whose index stands in `folder`.
+/// The files that the host has, as the files of a set whose index is in `folder`.
 pub(crate) fn files(folder: &str) -> SharedFiles {
     shared_files(HostFiles { folder: folder.to_owned() })
 }

@@ -77,8 +77,8 @@ pub(crate) fn corner(args: &Args) -> Result {
     Ok(json!({ "rows": matrix.rows, "columns": matrix.columns, "texts": texts }).into())
 }
 
-/// The matrix as `width` × `height` numbers at most, as bytes of `f32`: each the mean of its part of the matrix. Of a matrix of
-/// more than `budget` elements some rows are taken, and of rows that are longer yet some runs.
+/// The matrix as `width` × `height` numbers at most, as bytes of `f32`: each the mean of its part of the matrix. If the matrix has more than `budget`
+/// elements, only some rows are taken; if a row alone has more, only some runs of it.
 pub(crate) fn image(args: &Args) -> Result {
     const LARGEST: u64 = 1024;
     let session = session::current()?;

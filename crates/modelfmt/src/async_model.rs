@@ -23,9 +23,9 @@ use crate::unrecognized::{self, Stranger};
 
 /// A model of any format whose bytes have to be waited for: in a bucket, on a web server, behind a store of your own.
 ///
-/// It detects the format by the content and has the methods of [`Model`](crate::Model) as `async` functions, run by the same
-/// code. Any executor drives it. `modelfmt_remote::Beside` is files of that kind, and so is your own [`FetchFiles`]. For what
-/// only one format has, use the `AsyncReader` or `AsyncSetReader` of its crate.
+/// It detects the format by the content and has the methods of [`Model`](crate::Model) as `async` functions, run by the same code. Any executor
+/// drives it. Its files come from `modelfmt_remote::Beside`, or from your own [`FetchFiles`]. For what only one format has, use the `AsyncReader` or
+/// `AsyncSetReader` of its crate.
 ///
 /// ```
 /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -90,7 +90,7 @@ enum Opened<F: FetchFiles> {
     GgufSet(modelfmt_gguf::AsyncSetReader<F>),
 }
 
-/// The same of each reader: of files, and of sets, where that differs.
+/// The same for each reader, of files and of sets, if they differ.
 macro_rules! each {
     ($model:expr, $reader:ident => $do:expr) => {
         each!($model, $reader => $do, $do)
@@ -134,8 +134,8 @@ impl<F: FetchFiles> fmt::Debug for AsyncModel<F> {
 }
 
 impl OpenOptions {
-    /// Opens the model whose file, or whose index, is called `name` among `files`; of a split GGUF that is any of its files. The
-    /// format is detected by the content. What may be the index of a set is read twice: to detect it, and to open it.
+    /// Opens the model whose file, or whose index, is called `name` among `files`. For a split GGUF, any of its files will do. The format is detected
+    /// by the content. A file that may be the index of a set is read twice: to detect it, and to open it.
     ///
     /// # Errors
     /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) that is not [`Pin::Aero`].
@@ -289,7 +289,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         each!(self, reader => reader.tensors().len(), reader.index().tensor_count())
     }
 
-    /// The tensors, in file order. Of a set whose index has only their names, this opens every file.
+    /// The tensors, in file order. If the index of a set has only their names, this opens every file.
     ///
     /// # Errors
     /// [`Error::File`] if a file of a set is missing or broken.

@@ -74,7 +74,7 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
-    /// No model stands for a folder.
+    /// A folder does not have exactly one model.
     #[error("{}: {why}", path.display())]
     NoModel {
         /// The folder.
@@ -242,9 +242,9 @@ pub enum Error {
         path: PathBuf,
         /// The name.
         name: String,
-        /// The name that one of them has.
+        /// The name of the first tensor.
         first: String,
-        /// That of the other.
+        /// The name of the other tensor.
         second: String,
     },
 }

@@ -26,7 +26,7 @@ use crate::quant::Quant;
 use crate::unrecognized::{self, Stranger};
 
 impl OpenOptions {
-    /// Opens a file of any format with positioned reads, or a set by its index. A folder stands for the one index or model file in it.
+    /// Opens a file of any format with positioned reads, or a set by its index. For a folder, the one index or model file in it is opened.
     ///
     /// # Errors
     /// If it cannot be read, is of no known format, or breaks a rule of its format; [`Error::NoModel`] for a folder with none or
@@ -144,7 +144,7 @@ pub struct Model {
     format: Format,
     /// What it must be, if it was opened so.
     pinned: Option<Pinned>,
-    /// Of a set, name and length of the index that was opened.
+    /// For a set, name and length of the index that was opened.
     index_file: Option<(String, u64)>,
     /// The file that was opened by its path: the model, or its index.
     #[cfg(not(target_arch = "wasm32"))]
@@ -481,8 +481,8 @@ impl Model {
         self.container().tensor_at_checked(position).map_err(|error| self.failed(error))
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them: borrowed where they are in memory, else read. Of a
-    /// compressed tensor, the blocks that hold the range are read and decompressed.
+    /// A range of the bytes of a tensor's values, without the rest of them: borrowed if they are in memory, else read. If the tensor is compressed,
+    /// the blocks that hold the range are read and decompressed.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor); [`Error::File`] also if the tensor has fewer bytes.
@@ -540,7 +540,7 @@ impl Model {
         Ok(details)
     }
 
-    /// The tensor at a position. Of a set that cannot describe it, the error says which file is missing or broken.
+    /// The tensor at a position. If a set cannot describe it, the error says which file is missing or broken.
     pub(crate) fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
         if let Some(info) = self.container().info(position) {
             return Ok(info);

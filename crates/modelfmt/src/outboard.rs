@@ -1,4 +1,4 @@
-//! Outboards of files: with one, any range of a file can be proved by the BLAKE3 of the whole.
+//! Outboards of files. With an outboard, any range of a file can be checked against the BLAKE3 of the whole file.
 
 use std::fs;
 use std::io;
@@ -25,8 +25,7 @@ pub struct Outboard {
     pub nbytes: u64,
 }
 
-/// Writes the outboard of a file of any kind beside it, in one pass over the file, and says its BLAKE3. The outboard appears
-/// when it is complete.
+/// Writes the outboard of a file of any kind beside it, in one pass over the file, and returns its BLAKE3. The outboard appears when it is complete.
 ///
 /// ```
 /// use modelfmt::{Execution, OpenOptions, Overwrite, Pin, outboard};
@@ -76,7 +75,7 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
     Ok(Outboard { blake3, path, nbytes })
 }
 
-/// Writes the outboard of a file that has just been written, whose bytes have been counted; says so.
+/// Writes the outboard of a file that has just been written, whose bytes have been counted, and notes that.
 pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<String> {
     let go_on = |_| work.advance(0);
     let work = Execution { threads: work.threads, progress: Some(&go_on) };
@@ -85,7 +84,7 @@ pub(crate) fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>)
     Ok(format!("{name} proves any range of a file with the pin {}", Pin::B3(blake3)))
 }
 
-/// What is to be said about the outboard of a file that has just been replaced, if it has one.
+/// A note about the outboard of a file that has just been replaced, if it has one.
 pub(crate) fn of_before(file: &Path) -> Option<String> {
     let path = path_of_outboard(file);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -95,7 +94,7 @@ pub(crate) fn of_before(file: &Path) -> Option<String> {
     ))
 }
 
-/// Refuses before any work what would be refused after it.
+/// Refuses, before any work, what would be refused afterwards.
 ///
 /// # Errors
 /// [`Error::Exists`] if a file has an outboard that may not be replaced.

@@ -1,10 +1,10 @@
-//! What a file must be: a hash that the caller has from somewhere that is trusted.
+//! Pins: hashes that say what a file must be, from a source that the caller trusts.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A hash that identifies a file or its content. Of a file that is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), no byte of its
-/// index or its values is given to the caller that the pin does not prove.
+/// A hash that identifies a file or its content. If a file is opened with a pin ([`OpenOptions::pin`](crate::OpenOptions::pin)), every byte of its
+/// index and its values is checked against the pin before the caller gets it.
 ///
 /// ```
 /// use modelfmt::Pin;
@@ -24,8 +24,8 @@ pub enum Pin {
     /// The BLAKE3 of the bytes of an AERO file before its first payload, as they are: header, table of contents and names. The
     /// hashes in it fix everything else.
     Aero([u8; 32]),
-    /// The statement of a sealed APR2 file, or of a set that is sealed as one: what its signatures are of. It fixes names, shapes, metadata
-    /// and values, whoever has signed and whoever can open the file.
+    /// The statement of a sealed APR2 file, or of a set that is sealed as one: the hash that its signatures sign. It fixes names, shapes, metadata
+    /// and values, but not who has signed and who can open the file.
     Seal([u8; 32]),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Pin {
     }
 }
 
-/// A text is no pin.
+/// A text is not a pin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{why}; a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of a sealed \

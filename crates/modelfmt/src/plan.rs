@@ -1,4 +1,4 @@
-//! Parts of tensors, what reading them takes, and loading them into memory.
+//! Parts of tensors: planning their reads, and loading them into memory.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,9 @@ use crate::globs::{GlobError, Globs, is_glob};
 use crate::model::Model;
 
 impl Model {
-    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed where its values are in memory one
-    /// after the other, else read. Pieces that are near to each other are read at once; of a compressed tensor, the blocks that hold
-    /// some of it are read and decompressed.
+    /// A part of a tensor by its positions in each dimension, without the rest of it: borrowed if its values are in memory one after the other, else
+    /// read. Pieces that are near to each other are read at once. If the tensor is compressed, the blocks that hold some of the part are read and
+    /// decompressed.
     ///
     /// ```
     /// use modelfmt::modelfmt_core::plan::Slice;
@@ -40,8 +40,8 @@ impl Model {
         self.container().slice_at(position, slice).map_err(|error| self.failed(error))
     }
 
-    /// As [`slice`](Self::slice), checked by what its file says of its bytes: where that has digests of pages, by those of the pages that
-    /// the slice touches.
+    /// Like [`slice`](Self::slice), but checked against the digests in its file: if it has digests of pages, only the pages that the slice touches
+    /// are checked.
     ///
     /// # Errors
     /// As [`slice`](Self::slice) and [`tensor_checked`](Self::tensor_checked).
@@ -50,12 +50,12 @@ impl Model {
         self.container().slice_at_checked(position, slice).map_err(|error| self.failed(error))
     }
 
-    /// The tensors of these names, or whose names match these patterns, each once; all that have data if there are none. A name that
-    /// a tensor has is no pattern.
+    /// The tensors with these names, or whose names match these patterns, each once. Without names, all tensors that have data. If a tensor has a
+    /// name, that name is never a pattern.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for what is no pattern; if a
-    /// file of a set is missing.
+    /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for a pattern that is not valid; if a file
+    /// of a set is missing.
     pub fn picks<N: AsRef<str>>(&self, names: &[N]) -> Result<Vec<Pick>> {
         self.expect_tensors()?;
         let mut positions = Vec::new();
@@ -73,7 +73,7 @@ impl Model {
         Ok(positions.into_iter().map(Pick::whole).collect())
     }
 
-    /// The position of the tensor of that name, or those of the tensors whose names match.
+    /// The position of the tensor with that name, or the positions of the tensors whose names match.
     pub(crate) fn named(&self, name: &str, positions: &mut Vec<usize>) -> Result<()> {
         if !is_glob(name) || self.container().find(name).is_some() {
             positions.push(self.find(name)?);
@@ -92,7 +92,7 @@ impl Model {
         }
     }
 
-    /// What reading these tensors, or parts of them, takes: which ranges of which files, in how many requests. Reads no values.
+    /// Lists what has to be read for these tensors, or parts of them: which ranges of which files, in how many requests. Reads no values.
     ///
     /// # Errors
     /// [`Error::File`] if there is no such tensor, a slice does not fit it, or a file of a set is missing.
@@ -100,11 +100,11 @@ impl Model {
         ReadPlan::of(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
-    /// As [`plan`](Self::plan), with what verifies each range: the digests that the files state of these bytes, and the outboard
-    /// of a file that was opened with a [pin](crate::OpenOptions::pin).
+    /// Like [`plan`](Self::plan), but also lists what verifies each range: the digests of these bytes in their files, and the outboard of a file that
+    /// was opened with a [pin](crate::OpenOptions::pin).
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); if what a file states cannot be read.
+    /// As [`plan`](Self::plan); if the digests in a file cannot be read.
     pub fn plan_verified(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
         let plan =
             ReadPlan::verified(self.container(), picks, options).map_err(|error| self.failed(error))?;
@@ -121,7 +121,7 @@ impl Model {
         Ok(plan.with_covers(covers))
     }
 
-    /// Of what is read by a pin, nothing is unverified, whatever the file says about itself.
+    /// With a pin, everything that is read is verified, whatever the file says about itself.
     const fn counted(&self, mut loaded: Loaded) -> Loaded {
         if self.pinned().is_some() {
             loaded.unverified = 0;
@@ -133,8 +133,8 @@ impl Model {
     /// buffer is as long as [`load::nbytes`] says. See [`load`](mod@load).
     ///
     /// # Errors
-    /// [`Error::File`] if a tensor cannot be read or decompressed, or is not what its file says about it and that is checked; for a buffer of
-    /// another length; with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
+    /// [`Error::File`] if a tensor cannot be read or decompressed, or does not match the digests that are checked; for a buffer of another length;
+    /// with [`AnyError::Changed`](modelfmt_core::AnyError::Changed) if a file was changed since it was opened.
     pub fn load_into(
         &self,
         picks: &[Pick],

@@ -1,4 +1,4 @@
-//! What callers demand of sealed files, and what sealed files hide.
+//! The demands of callers on sealed files, and what sealed files hide.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use modelfmt_core::{AnyError, Part};
 use crate::error::Error;
 use crate::{Format, Model, OpenOptions, Result};
 
-/// The error of a whole file that a caller's demands do not let through.
+/// The error for a file that does not meet a caller's demands.
 fn sealed_error(fault: apr2::Fault) -> apr2::Error {
     apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
 }
@@ -26,8 +26,8 @@ impl OpenOptions {
 }
 
 impl Model {
-    /// Whether its values are encrypted in its file, which may have been opened with a key; of several models, whether those of any are.
-    /// Only APR2 files are. Of a set, its first file says so.
+    /// Whether its values are encrypted in its file, which may have been opened with a key; of several models, whether those of any are. Only APR2
+    /// files can be encrypted. For a set, its first file says so.
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
     pub fn is_encrypted(&self) -> bool {

@@ -33,7 +33,7 @@ pub(crate) struct Ties {
     stored: Vec<u64>,
     /// The group of each tensor that was asked for, in their order.
     pub(crate) groups: Vec<usize>,
-    /// Of the files of a set, where the last of these tensors ends in each.
+    /// For each file of a set, where the last of these tensors ends in it.
     ends: Vec<u64>,
 }
 

@@ -133,7 +133,7 @@ impl<'a> Pieces<'a> {
 /// Numbers of a piece.
 pub(crate) struct Numbers {
     pub(crate) floats: Vec<f64>,
-    /// Those of 64 bits, of which f64 does not have every one; else empty.
+    /// The integers of 64 bits, because f64 cannot hold every one; empty for other types.
     pub(crate) integers: Vec<i128>,
 }
 

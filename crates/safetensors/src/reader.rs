@@ -11,7 +11,7 @@ use crate::parser::IndexParser;
 modelfmt_core::reader! {
     "safetensors", Index, Result, Option<&Object>;
 
-    /// How a safetensors file is opened. Of the limits, `index_len` caps the header.
+    /// How a safetensors file is opened. The limit `index_len` caps the header.
     pub struct OpenOptions;
 
     /// An open safetensors file: its [`Index`] and the source of its bytes.

@@ -1,9 +1,8 @@
 //! Exact statistics of a tensor's values in bounded memory: the values may be larger than memory.
 //!
-//! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass;
-//! wider ones need one pass for their range, their sum and a first narrowing of the median, a second for deviations,
-//! histogram and median, 64-bit ones now and then a third or fourth for the median alone, and integers beyond 2^53 two more. A thread takes about
-//! 2 MiB, 4 at most, whatever the tensor's size.
+//! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass; wider ones need one pass for
+//! their range, their sum and a first narrowing of the median, and a second for deviations, histogram and median. 64-bit types sometimes need a third
+//! or fourth for the median alone, and integers beyond 2^53 two more. A thread takes about 2 MiB, at most 4, whatever the tensor's size.
 //!
 //! The numbers are those that numpy computes from the values as `float64`: sums of the wider types are added in numpy's
 //! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads. Integers beyond
@@ -226,8 +225,8 @@ pub fn stats<E>(
     outcome.map_err(|halt| explain(halt, dtype, failure))
 }
 
-/// Statistics of values that are in memory: little-endian, of any alignment. Of elements narrower than a byte there are as many
-/// as the bytes hold.
+/// Statistics of values that are in memory: little-endian, of any alignment. If elements are narrower than a byte, there are as many as the bytes
+/// hold.
 ///
 /// # Errors
 ///

@@ -170,8 +170,8 @@ impl SetPlan {
         })
     }
 
-    /// Writes one part, which appears when it is complete; without an index it belongs to no set. Of one plan with one identity it
-    /// has the same bytes as [`write`](Self::write) gives it, whoever writes it, and however often.
+    /// Writes one part, which appears when it is complete; without an index it belongs to no set. For one plan with one identity, any process that
+    /// writes the file gets the same bytes as [`write`](Self::write) gives it, however often.
     ///
     /// # Errors
     /// As [`write`](Self::write); if there is no part of that number.

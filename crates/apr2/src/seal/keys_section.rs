@@ -6,7 +6,7 @@ use crate::seal::wire::{Fields, structure};
 /// Both MACs behind the slots.
 const MACS: u64 = 64;
 
-/// A slot as it stands in the file.
+/// A slot as it is in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) kind: u16,

@@ -11,9 +11,9 @@ use crate::seal::signatures::{Purpose, Signed, SigningKey};
 use crate::seal::slots::{self, Costs};
 use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};
 
-/// Type and length of a slot; also what stands before all slots.
+/// Type and length of a slot; also the bytes before all slots.
 const SLOT_HEAD: usize = 8;
-/// What stands behind them.
+/// The bytes after them.
 const MACS: usize = 64;
 /// A signature as it is written.
 const SIGNATURE_RECORD: usize = 104;
@@ -56,7 +56,7 @@ enum NewSlot {
     Recipient(Recipient),
     Passphrase(Passphrase, Costs),
     RawKey(RawKey, Vec<u8>),
-    /// Of a type that nobody knows.
+    /// A slot of an unknown type.
     #[cfg(test)]
     Unknown(Slot),
 }

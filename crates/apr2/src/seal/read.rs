@@ -62,7 +62,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         (self.start, self.plain)
     }
 
-    /// Checks a tensor that stands in memory as it is, all of it or the pages of a part.
+    /// Checks a tensor that is in memory as it was stored: all of it, or the pages of a part.
     pub(crate) async fn check_in_memory(&self, range: Range<u64>) -> io::Result<()> {
         self.checked(range).await.map(|_| ())
     }

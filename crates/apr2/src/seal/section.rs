@@ -206,7 +206,7 @@ fn hides(flags: Flags) -> bool {
     flags.contains(Flags::COMPRESSED) || flags.contains(Flags::QUANTIZED)
 }
 
-/// What a sealed file says of its signatures and of who can open it; see [`Index::seal`](crate::Index::seal).
+/// What a sealed file says about its signatures and about who can open it; see [`Index::seal`](crate::Index::seal).
 ///
 /// None of it is proved by being there: only keys that the caller has named in [`Access`] prove anything.
 #[derive(Clone, Copy, Debug)]

@@ -120,7 +120,7 @@ impl Purpose {
     }
 }
 
-/// A signature, as it stands in the file.
+/// A signature, as it is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) algorithm: u16,
@@ -153,7 +153,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Record>, SealFault> {
     Ok(records)
 }
 
-/// The record of a known algorithm as it stands in the file.
+/// The record of a known algorithm as it is in the file.
 pub(crate) fn encode(signed: &Signed, out: &mut Vec<u8>) {
     out.extend(ED25519.to_le_bytes());
     out.extend(0u16.to_le_bytes());

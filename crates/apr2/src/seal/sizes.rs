@@ -2,7 +2,7 @@
 
 use crate::error::SealFault;
 
-/// What authenticates each segment stands behind it.
+/// The tag that authenticates a segment follows it.
 pub(crate) const TAG: u64 = 16;
 /// The longest plaintext of one tensor.
 const MAX_PLAIN: u64 = 1 << 44;

@@ -1,4 +1,4 @@
-//! What stands behind the tables of pages: signatures, keys, trailer and footer, made anew whenever one of them changes.
+//! The end of a sealed file, after the tables of pages: signatures, keys, trailer and footer. All of it is made anew whenever one of them changes.
 
 use modelfmt_core::author::Crc;
 
@@ -27,7 +27,7 @@ pub(crate) fn keys(keys: &FileKeys, slots: &[Slot], statement: &Hash) -> Vec<u8>
     section
 }
 
-/// Everything from the signatures to the end of the file, of which `prefix` is what stands before.
+/// Everything from the signatures to the end of the file. `prefix` is everything before that.
 pub(crate) fn encode(
     trailer: &Trailer,
     signatures: &[u8],

@@ -156,7 +156,7 @@ pub(crate) struct Body {
     pub(crate) page: u64,
     pub(crate) commitment: [u8; 32],
     pub(crate) extents: Vec<SealedExtent>,
-    /// Where the sealed index stands in the body, to its end.
+    /// Where the sealed index begins in the body; it goes on to the body's end.
     pub(crate) sealed_index_at: u64,
 }
 

@@ -119,8 +119,8 @@ impl SetPlan {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one shard, which appears when it is complete; without a manifest it belongs to no set. It has the same bytes as
-    /// [`write`](Self::write) gives it, whoever writes it, and however often.
+    /// Writes one shard, which appears when it is complete; without a manifest it belongs to no set. Any process that writes it gets the same bytes
+    /// as [`write`](Self::write) gives it, however often.
     ///
     /// # Errors
     /// As [`write`](Self::write); if there is no shard of that number.

@@ -125,7 +125,7 @@ impl ShardMap for SetIndex {
         version.get(..end).map(str::to_owned)
     }
 
-    /// That of the first shard.
+    /// The metadata of the first shard.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         set.metadata_of(0).await
     }

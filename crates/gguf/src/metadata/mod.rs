@@ -266,7 +266,7 @@ impl<'a> Array<'a> {
 
 /// The tree of an array whose members begin `rest`; they are taken off it.
 fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
-    // Of one byte a member takes up to two, of others a quarter more than in the file; a text less.
+    // A member of one byte takes up to two bytes, a longer one up to a quarter more than in the file, and a text less.
     let nbytes = match (kind, kind.size()) {
         (ValueType::Bool, _) => len,
         (_, Some(1)) => len.saturating_mul(2),

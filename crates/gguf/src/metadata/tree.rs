@@ -101,11 +101,11 @@ impl Metadata {
 /// The type that a value is to have.
 #[derive(Clone, Copy)]
 enum Stated<'a> {
-    /// The first that holds it.
+    /// Not stated: the first type that holds the value.
     Nothing,
-    /// That of this name.
+    /// The type with this name.
     Text(&'a str),
-    /// Of a list of lists, the type of each.
+    /// The type of each list in a list of lists.
     Each(&'a List),
 }
 

@@ -1,4 +1,4 @@
-//! Split models: files `NAME-00001-of-00003.gguf`, each a whole GGUF, of which any stands for all.
+//! Split models: files `NAME-00001-of-00003.gguf`, each a whole GGUF. Any of them opens the model.
 
 mod index;
 mod name;

@@ -125,7 +125,7 @@ impl SetPlan {
         set.commit(&[])
     }
 
-    /// The file that appears last, and stands for the set: the first.
+    /// The file that appears last: the first one of the split.
     #[must_use]
     pub fn head(&self) -> SetPart {
         self.shards.first().map_or_else(|| SetPart::new("", 0, 0), Shard::part)
@@ -136,8 +136,8 @@ impl SetPlan {
         self.shards.iter().skip(1).map(Shard::part)
     }
 
-    /// Writes one file after the first, which appears when it is complete. It has the same bytes as [`write`](Self::write) gives it,
-    /// whoever writes it, and however often.
+    /// Writes one file after the first, which appears when it is complete. Any process that writes it gets the same bytes as [`write`](Self::write)
+    /// gives it, however often.
     ///
     /// # Errors
     /// As [`write`](Self::write); if there is no part of that number.

@@ -17,7 +17,7 @@ use crate::reader::{OpenOptions, Reader};
 modelfmt_core::set_reader! {
     "GGUF", SetIndex, Reader, OpenOptions, Result, &Metadata;
 
-    /// An open split model: its [`SetIndex`] and its files. Any file of the split stands for all of them.
+    /// An open split model: its [`SetIndex`] and its files. Any file of the split opens all of them.
     pub struct SetReader<F>;
 
     /// An open split model whose files arrive later, such as from an object store.

@@ -73,7 +73,7 @@ pub(crate) fn parse(
 }
 
 struct State<'a> {
-    /// Of the length that the manifest has in the file.
+    /// Its length is the length of the manifest in the file.
     text: &'a str,
     at: u64,
     values: Extent,

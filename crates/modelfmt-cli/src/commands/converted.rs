@@ -156,7 +156,7 @@ fn written(output: &Path, converted: &Converted) -> String {
     let is_index = |file: &&WrittenFile| {
         output.file_name().is_some_and(|name| name == file.path.as_str()) || file.path.ends_with(".json")
     };
-    // That of a split says how many files there are.
+    // The first file of a split says how many files there are.
     let first = converted.files.first().filter(|_| converted.format == Format::GgufSharded);
     let index = first.or_else(|| converted.files.iter().find(is_index));
     let Some(index) = index.filter(|_| converted.format.is_set()) else {

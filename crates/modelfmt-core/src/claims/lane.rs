@@ -165,7 +165,7 @@ where
     K: DigestKind,
     F: Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError,
 {
-    /// Claims in ascending order, which share no bytes. Those of no bytes are checked now.
+    /// Claims in ascending order, which share no bytes. Claims of no bytes are checked now.
     pub(super) fn new(claims: Vec<Claim<K::Digest, W>>, describe: F) -> Self {
         let done = claims.iter().map(|claim| claim.extent.is_empty()).collect();
         let state = Mutex::new(State { done, open: HashMap::new(), runs: 0 });

@@ -80,9 +80,9 @@ impl Wanted {
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
     notes: Vec<String>,
-    /// One for those of all members.
+    /// Shared by all members.
     has_failed: Arc<AtomicBool>,
-    /// Those of the members of a container that is made of several, in their order.
+    /// The claims of each member, if the container is made of several, in their order.
     members: Vec<Member>,
 }
 
@@ -108,7 +108,7 @@ impl Claims {
         Self::default()
     }
 
-    /// The claims of a file that stands alone.
+    /// The claims of a single file.
     pub fn for_file(&mut self) -> FileClaims<'_> {
         FileClaims { claims: self, number: 0, part: None }
     }
@@ -414,7 +414,7 @@ pub struct ObservedSource<'a, S> {
 }
 
 impl<'a, S: Fetch> ObservedSource<'a, S> {
-    /// The file of that number of a set; of one that stands alone, 0.
+    /// The number of the file in a set; 0 for a single file.
     pub const fn new(source: &'a S, file: usize, claims: &'a Claims) -> Self {
         Self { source, file, claims }
     }

@@ -159,13 +159,13 @@ impl ReadPlan {
         PlanBuilder::new(options)
     }
 
-    /// The files of a set, as its index names them; of a file that stands alone, one without a name.
+    /// The files of a set, as its index names them; for a single file, one entry without a name.
     #[must_use]
     pub fn files(&self) -> &[Option<String>] {
         &self.files
     }
 
-    /// The name of the file of that number; `None` if it stands alone.
+    /// The name of the file with that number; `None` for a single file.
     #[must_use]
     pub fn file(&self, number: usize) -> Option<&str> {
         self.files.get(number)?.as_deref()

@@ -281,9 +281,9 @@ pub enum SliceError {
     /// More dimensions than the tensor has.
     #[error("the slice has {given} dimensions, the tensor {rank}")]
     Rank {
-        /// Those of the slice.
+        /// The dimensions of the slice.
         given: usize,
-        /// Those of the tensor.
+        /// The dimensions of the tensor.
         rank: usize,
     },
     /// There is no such position.

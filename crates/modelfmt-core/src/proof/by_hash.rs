@@ -11,7 +11,7 @@ use super::{Hex, Part, Proof, ProofError, named};
 use crate::execution::{Execution, PIECE};
 use crate::fetch::{Fetch, ScanError, ScanRange};
 
-/// Groups that are told apart: of each, 64 bytes are kept.
+/// How many groups are distinguished: 64 bytes are kept for each.
 const GROUPS: u64 = 1 << 16;
 
 /// Ranges up to this length are not worth several threads.

@@ -87,7 +87,7 @@ impl Part {
         Self(Kind::Page { base, page, root })
     }
 
-    /// Bytes that nothing has to prove here: whoever reads them checks them before they count, or they count for nothing.
+    /// Bytes that need no proof here: their reader checks them before it uses them, or does not use them at all.
     #[must_use]
     pub const fn unchecked(range: Range<u64>) -> Self {
         Self(Kind::Free(range))

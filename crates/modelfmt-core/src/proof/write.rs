@@ -22,8 +22,8 @@ pub enum OutboardError {
     Write(#[source] io::Error),
 }
 
-/// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and gives its BLAKE3. That of a file
-/// of at most 16 KiB is empty.
+/// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and returns its BLAKE3. The outboard of a file of at most 16
+/// KiB is empty.
 ///
 /// ```
 /// use modelfmt_core::Execution;

@@ -202,7 +202,7 @@ trait Make {
     type List: Default;
     type Map: Default;
 
-    /// Of a value that is no container.
+    /// Makes a value that is not a container.
     fn leaf(value: Value) -> Self::Value;
     fn push(list: &mut Self::List, item: Self::Value);
     fn list(list: Self::List) -> Self::Value;

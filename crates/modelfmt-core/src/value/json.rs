@@ -116,8 +116,7 @@ pub fn to_string_sorted(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Sorted)
 }
 
-/// The first `max` characters of what [`to_string`] gives; no more of it is made than that. Of a tree that is too deep, what
-/// comes before that.
+/// The first `max` characters of what [`to_string`] gives; no more of it is made than that. If the tree is too deep, the text before that point.
 #[must_use]
 pub fn start(value: &Value, max: usize) -> String {
     let mut start = Start { bytes: Vec::new(), room: max.saturating_mul(4) };

@@ -21,7 +21,7 @@ pub struct List(Box<Inner>);
 struct Inner {
     /// The members, one after the other. See [`put`].
     bytes: Arc<Vec<u8>>,
-    /// Those of them that are of this list; all, unless it is in another.
+    /// The bytes of this list's members: all bytes, unless the list is inside another.
     range: Range<usize>,
     len: usize,
 }

@@ -254,7 +254,7 @@ impl IntoIterator for Object {
     }
 }
 
-/// Of two entries with the same key the later value stands, in the place of the earlier.
+/// If two entries have the same key, the later value takes the place of the earlier one.
 impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut object = Self::new();

@@ -12,7 +12,7 @@ pub(crate) struct Affine {
 }
 
 impl Affine {
-    /// Those of a tensor of that shape, which they fit.
+    /// The scales and zero points of a tensor of that shape, which they must fit.
     pub(super) fn new(quant: Quant, shape: &[u64]) -> Self {
         let Quant { axis, scales, zero_points } = quant;
         let inner = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?.checked_add(1)?..));

@@ -33,7 +33,7 @@ pub enum Subject {
 }
 
 impl Unsupported {
-    /// Of a choice.
+    /// A choice that the target lacks.
     pub(super) fn choice(
         choice: Choice,
         what: impl fmt::Display,
@@ -43,18 +43,18 @@ impl Unsupported {
         Self { subject: Subject::Choice(choice), name: Some(what.to_string()), why, remedy }
     }
 
-    /// Of a tensor.
+    /// A tensor that does not fit.
     pub(super) fn tensor(name: &str, why: impl Into<String>, remedy: Option<Remedy>) -> Self {
         Self { subject: Subject::Part("tensor"), name: Some(name.to_owned()), why: why.into(), remedy }
     }
 
-    /// Of tensors that share their bytes.
+    /// Tensors that share their bytes.
     pub(super) fn ties(why: String) -> Self {
         let subject = Subject::Part("tensors over the same bytes");
         Self { subject, name: None, why, remedy: Some(Remedy::AllowTies) }
     }
 
-    /// Of metadata, which can be dropped.
+    /// Metadata that does not fit and can be dropped.
     pub(crate) fn loss(kind: &'static str, name: &str, why: impl Into<String>) -> Self {
         let (name, why) = (Some(name.to_owned()), why.into());
         Self { subject: Subject::Part(kind), name, why, remedy: Some(Remedy::Lossy) }

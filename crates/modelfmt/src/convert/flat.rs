@@ -51,7 +51,7 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
     for (key, value) in floats.filter_map(|key| Some((key, read.get(key)?))) {
         keys.insert(key, value.clone());
     }
-    // Of these, what is in the file counts.
+    // For these keys, the values in the file count.
     let restored: HashSet<String> = restored.into_iter().collect();
     read.retain(|key, _| !restored.contains(key));
     let mut put = |key: &str, value: Value| match keys.get(key) {

@@ -43,12 +43,12 @@
 //!
 //! # Presets
 //!
-//! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the
-//! output, for some layers and for what is sensitive, another type where rows are not whole blocks of 256, f16 where they are none
-//! of 32. Norms, vectors, positions and what is small stay as they are. It goes by GGUF's names of tensors and by those of Hugging
-//! Face; a matrix of another name gets the type that most get, and a model without any name that is known is refused. How many
-//! layers and experts there are, the tensors say. Of the architecture (the source's own word, else a config.json beside the file)
-//! only few have rules of their own, so it may be missing. `docs/PRESETS.md` of the repository has all rules.
+//! `quantize` with a [`Preset`] gives each tensor the type that llama.cpp gives it without an importance matrix: more bits for the output, for some
+//! layers and for sensitive tensors, another type if rows are not whole blocks of 256, and f16 if they are not whole blocks of 32 either. Norms,
+//! vectors, positions and small tensors stay as they are. Tensors are recognised by GGUF's names and by those of Hugging Face. A matrix of another
+//! name gets the type that most get, and a model without any known name is refused. The tensors say how many layers and experts there are. The
+//! architecture (from the source, else from a config.json beside the file) may be missing, because only few architectures have rules of their own.
+//! `docs/PRESETS.md` of the repository has all rules.
 
 mod affine;
 mod bare;

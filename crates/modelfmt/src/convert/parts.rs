@@ -1,4 +1,4 @@
-//! A conversion into a set, in parts that workers write who know nothing of each other.
+//! A conversion into a set, in parts that independent workers write.
 
 use std::io;
 use std::ops::Range;
@@ -38,13 +38,12 @@ use crate::words::Note;
 /// # Ok::<(), modelfmt::Error>(())
 /// ```
 ///
-/// A part has the same bytes whoever writes it, and the set is that of one process, byte for byte; an AEROSET without an identity of its
-/// own ([`ConvertOptions::uuid`](super::ConvertOptions::uuid)) gets one made of the plan. A part appears when it is complete, so after
-/// a worker was killed its part is written again; where the file is there already, with files that may be replaced. The index
-/// appears last.
+/// Every worker would write the same bytes for a part, and the set is the same, byte for byte, as one process would write. An AEROSET without an
+/// identity of its own ([`ConvertOptions::uuid`](super::ConvertOptions::uuid)) gets one made from the plan. A part appears when it is complete. If a
+/// worker is killed, write its part again; if its file exists already, with files that may be replaced. The index appears last.
 ///
-/// Each worker checks what its own tensors' file says of them. Where that covers more than they are (a checksum of the whole file),
-/// it reads all of that.
+/// Each worker checks its own tensors against the digests in their file. If a digest covers more than these tensors (a checksum of the whole file),
+/// the worker reads everything that it covers.
 pub struct PartPlan<'a> {
     conversion: Conversion<'a>,
     name: String,
@@ -59,7 +58,7 @@ pub struct PartPlan<'a> {
 pub struct Part {
     /// Its name, in the folder of the index.
     pub path: String,
-    /// The numbers of its tensors, of those that are written.
+    /// The numbers of its tensors among those that are written.
     pub tensors: Range<usize>,
     /// The bytes of their values, uncompressed: what a progress bar counts to.
     pub nbytes: u64,
@@ -93,7 +92,7 @@ impl<'a> Conversion<'a> {
         let name = self.index_name(name)?;
         let id = self.fingerprint(&name);
         if self.target == Format::AeroSet && self.options.uuid.is_none() {
-            // Each part has an identity, which must be the same whoever writes it.
+            // Each part has an identity, which must be the same in every worker.
             let [uuid @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = id;
             self.options.to_mut().uuid = Some(uuid);
         }
@@ -112,7 +111,7 @@ impl<'a> Conversion<'a> {
         Ok(PartPlan { conversion: self, name, plan, parts, id })
     }
 
-    /// What tells this conversion from others: all that its bytes depend on but the values.
+    /// Identifies this conversion: everything that its bytes depend on, except the values.
     fn fingerprint(&self, name: &str) -> [u8; 32] {
         let mut options = self.options.clone().into_owned();
         options.overwrite = Overwrite::default();
@@ -132,7 +131,7 @@ impl<'a> Conversion<'a> {
 }
 
 impl<'a> PartPlan<'a> {
-    /// What tells this plan from others, as 64 hex digits: workers with the same one write parts of the same set.
+    /// Identifies this plan, as 64 hex digits: workers with the same id write parts of the same set.
     #[must_use]
     pub fn id(&self) -> String {
         blake3::Hash::from_bytes(self.id).to_hex().to_string()
@@ -144,13 +143,13 @@ impl<'a> PartPlan<'a> {
         self.conversion.target
     }
 
-    /// The name of the file that appears last: the index, or of a split of GGUF its first file.
+    /// The name of the file that appears last: the index, or the first file of a split of GGUF.
     #[must_use]
     pub fn index_name(&self) -> &str {
         &self.name
     }
 
-    /// The files that can be written by themselves. Those that are left, [`finish`](Self::finish) writes.
+    /// The files that can be written by themselves. [`finish`](Self::finish) writes the others.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
@@ -176,8 +175,8 @@ impl<'a> PartPlan<'a> {
         NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
     }
 
-    /// Looks whether the set can be written, before anybody does; the index of a set that is replaced goes. For one process alone, and
-    /// once: what others have written by then counts as something else's.
+    /// Checks that the set can be written, before any worker writes, and removes the index of a set that is replaced. Only one process may call this,
+    /// once: files that workers have written before would count as files of something else.
     ///
     /// # Errors
     /// [`Error::Exists`] for a file that may not be replaced; [`Error::Write`].
@@ -186,8 +185,8 @@ impl<'a> PartPlan<'a> {
         begin_parts(files, &self.name, names).map_err(|error: AnyWriteError| self.failed(error))
     }
 
-    /// Writes what is left when all parts are there, the index last. `receipts` has one of each part, in any order; the parts themselves
-    /// are not looked at, which `verify` does.
+    /// Writes the remaining files when all parts are there, the index last. `receipts` has one for each part, in any order. The parts themselves are
+    /// not checked; `verify` does that.
     ///
     /// # Errors
     /// As [`Conversion::write_to_files`]; [`Error::Write`] if a receipt is missing, or is one of another plan.
@@ -278,7 +277,7 @@ impl PlannedPart<'_, '_> {
         self.part
     }
 
-    /// Writes it. It appears when it is complete and its values are what their own file says of them.
+    /// Writes it. It appears when it is complete and its values match the digests in their own file.
     ///
     /// # Errors
     /// As [`Conversion::write_to_files`].

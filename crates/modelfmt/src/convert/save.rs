@@ -107,8 +107,8 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks what is to be written. With [`ConvertOptions::shard_size`], APR2 and safetensors become sets. Of the options, those
-    /// that change values or choose among tensors are for a model that is read, and are refused here.
+    /// Checks what is to be written. With [`ConvertOptions::shard_size`], APR2 and safetensors become sets. Options that change values or choose
+    /// among tensors are only for models that are read, and are refused here.
     ///
     /// # Errors
     /// As [`save_as`]; [`Error::Usage`] also for options that the format does not take.

@@ -63,7 +63,7 @@ impl Content {
         Self::read_for(model, &ConvertOptions::default())
     }
 
-    /// Of a model that was made of several, what they say together, where the caller gives some of the keys.
+    /// For a model that was made of several, what they say together. The caller may give some of the keys.
     pub(super) fn read_for(model: &Model, options: &ConvertOptions) -> Result<Self> {
         let mut all: Option<Self> = None;
         let mut tensors = 0u64;
@@ -307,7 +307,7 @@ const INDEX_KEY: &str = "key of the set's index";
 /// The keys of a manifest that are made again.
 pub(super) const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-/// Whether the metadata of a model is of kinds that its format alone has. Of MAG, it is in some versions and not in others.
+/// Whether the metadata of a model is of kinds that only its format has. For MAG, that depends on the version.
 pub(super) fn is_native(model: &Model) -> bool {
     #[cfg(feature = "mag")]
     if let Some(mag) = model.as_mag() {

@@ -53,8 +53,8 @@ pub(super) fn plan(conversion: &Conversion<'_>, name: &str) -> Result<Box<dyn Se
     }
 }
 
-/// The name of the file that stands for a set, of the name that [`index_name`](super::output::index_name) has made of the one that
-/// was asked for. Of a split of GGUF that is its first file.
+/// The name of the file that opens a set, made from the name that [`index_name`](super::output::index_name) returned. For a split of GGUF that is its
+/// first file.
 pub(super) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
     match target.driver().and_then(|driver| driver.first_file) {
         Some(first_file) => first_file(job, &name),

@@ -140,7 +140,7 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     Ok(diff)
 }
 
-/// Those of the pairs of tensors that are not the same. Values are compared once where both sides are tied to those of another pair.
+/// The pairs of tensors that differ. If both sides are tied to the sides of another pair, values are compared once.
 fn all_changed(
     a: &Model,
     b: &Model,

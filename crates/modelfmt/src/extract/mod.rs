@@ -71,7 +71,7 @@ pub enum ExtractAllAs {
     /// numpy's archive of arrays: a zip without compression.
     #[cfg(feature = "npy")]
     Npz,
-    /// A safetensors file with these tensors. Of the metadata it has what safetensors can hold.
+    /// A safetensors file with these tensors. It also has the metadata that safetensors can hold.
     #[cfg(feature = "safetensors")]
     Safetensors,
 }
@@ -96,8 +96,8 @@ impl ExtractAllAs {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExtractOptions {
-    /// The type that it gets, whatever numbers it holds; blocks are decoded first. "Casts" on the page of
-    /// [`convert`](mod@crate::convert) says what that does to values. Of [several tensors](extract_all) only floats and blocks are cast.
+    /// The type that it gets, whatever numbers it holds; blocks are decoded first. "Casts" on the page of [`convert`](mod@crate::convert) says what
+    /// that does to values. With [several tensors](extract_all), only floats and blocks are cast.
     pub cast: Option<DType>,
     /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
     /// that its file has for it, as [`ConvertOptions::dequantize`] does.

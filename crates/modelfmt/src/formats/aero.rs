@@ -200,8 +200,8 @@ mod on {
         (!is_usual).then_some(params)
     }
 
-    /// What an AERO source says that only AERO can say: of tensors, of the index, in chunks of other kinds. Of several sources, what
-    /// an earlier one has counts.
+    /// Carries what only AERO can hold, about tensors, in the index and in chunks of other kinds. If several sources have the same thing, the
+    /// earliest counts.
     fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, JobError> {
         let sources: Vec<_> = readers(job.source).collect();
         for item in &job.tensors.items {

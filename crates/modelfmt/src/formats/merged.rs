@@ -129,7 +129,7 @@ impl Merged {
 }
 
 impl Container for Merged {
-    /// That of all, if it is the same.
+    /// The version of all members, if it is the same.
     fn version(&self) -> Option<String> {
         let mut versions = self.members.iter().map(|member| member.opened.version());
         let first = versions.next().flatten();

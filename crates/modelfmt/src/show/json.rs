@@ -38,7 +38,7 @@ pub(super) fn object(
 }
 
 fn of_stats(stats: &Stats) -> Value {
-    // Of no finite value there is no smallest.
+    // Without a finite value there is no smallest one.
     let number = |number: f64| if stats.count == 0 { Value::Null } else { Value::from(number) };
     let (min, max) = match stats.exact {
         Some((min, max)) => (Value::from(min), Value::from(max)),

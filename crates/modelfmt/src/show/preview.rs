@@ -12,9 +12,9 @@ use crate::values::read_as;
 
 /// Up to this many elements are all printed.
 const ALL: u64 = 10;
-/// Of more, so many from each end.
+/// If there are more, this many from each end.
 const END: u64 = 5;
-/// At most so many rows of a tensor of rank 2 and more.
+/// At most this many rows of a tensor of rank 2 and more.
 const ROWS: u64 = 5;
 
 /// The preview of a tensor: one row, or several in braces.

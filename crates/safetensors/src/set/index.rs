@@ -23,7 +23,7 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Reads the JSON text of an index. Of keys other than `metadata` and `weight_map` the values are skipped
+    /// Reads the JSON text of an index. The values of keys other than `metadata` and `weight_map` are skipped
     /// (docs/formats/safetensors.md#the-index-of-a-set).
     ///
     /// # Errors

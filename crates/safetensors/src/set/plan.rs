@@ -119,8 +119,8 @@ impl SetPlan {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one file, which appears when it is complete. It has the same bytes as [`write`](Self::write) gives it, whoever
-    /// writes it, and however often.
+    /// Writes one file, which appears when it is complete. Any process that writes it gets the same bytes as [`write`](Self::write) gives it, however
+    /// often.
     ///
     /// # Errors
     /// As [`write`](Self::write); if there is no part of that number.

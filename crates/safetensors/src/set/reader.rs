@@ -69,7 +69,7 @@ impl ShardMap for SetIndex {
         None
     }
 
-    /// The index's own `metadata`. That of a file is its reader's: `set.shard(0)?.metadata()`.
+    /// The index's own `metadata`. For the metadata of a file, ask its reader: `set.shard(0)?.metadata()`.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Object> {
         Ok(Self::metadata(set.index()))
     }

@@ -8,7 +8,7 @@ use crate::layout::Compression;
 use crate::seal::keys_section::Slot;
 use crate::wire::Flags;
 
-/// What no writer makes is told before the MAC is looked at.
+/// Bytes that no writer makes are reported before the MAC is checked.
 const STRUCTURE: [&str; 6] =
     ["SealStatementMac", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
@@ -219,7 +219,7 @@ fn slots_added_or_changed_without_the_file_key() {
 #[test]
 fn one_ciphertext_for_two_keys() {
     for subject in encrypted() {
-        // Whoever writes a file can wrap a second key for eve under which the same bytes open to something else.
+        // The writer of a file can wrap a second key for eve, under which the same bytes decrypt to something else.
         let second = [9; 32];
         let parts = super::with_slot_for(&subject.bytes, &eve().recipient(), &second);
         let uuid = parts.body.uuid;
@@ -236,7 +236,7 @@ fn one_ciphertext_for_two_keys() {
     }
 }
 
-/// An older version that the key opens is good: only a caller that knows a bound or the statement is told.
+/// An older version that the key opens is good: only a caller that demands a revision or a statement notices.
 #[test]
 fn older_version_replayed() {
     for subject in encrypted() {

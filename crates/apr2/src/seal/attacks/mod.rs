@@ -386,7 +386,7 @@ fn keys_of(subject: &Subject) -> FileKeys {
     reader.index().seal.as_deref().unwrap().keys.clone().unwrap()
 }
 
-/// Nothing is told of files that nobody has attacked, also when they were taken apart.
+/// Files that nobody has attacked pass, also after they were taken apart and put together again.
 #[test]
 fn what_is_not_attacked_is_good() {
     for subject in signed().iter().chain(&encrypted()) {

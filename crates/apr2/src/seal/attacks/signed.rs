@@ -11,7 +11,7 @@ use crate::seal::signatures::Purpose;
 use crate::seal::tail;
 use crate::wire::Flags;
 
-/// What no writer makes is told before the signature is looked at.
+/// Bytes that no writer makes are reported before the signature is checked.
 const STRUCTURE: [&str; 6] =
     ["SealBadSignature", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
@@ -177,7 +177,7 @@ fn signed_cleared_signatures_removed_or_a_plain_file_instead() {
         // A plain file that says that it is signed.
         let mut claims = plain;
         claims[8] |= 1 << 5;
-        // Who brings a key is told first that it is not encrypted.
+        // A caller that brings a key first gets the error that the file is not encrypted.
         let expected = ["SealStructure", "SealMissing"];
         refused(&subject, &claims, "a plain file that claims", &expected);
     }
@@ -248,7 +248,7 @@ fn older_version_replayed() {
     }
 }
 
-/// Slots are not signed, so that they can change; who has a key is told of it all the same.
+/// Slots are not signed, so that they can change. A caller that has a key notices the change nevertheless.
 #[test]
 fn slots_added_or_changed_without_the_file_key() {
     let bytes = vector("signed-and-encrypted.apr");

@@ -99,7 +99,7 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     if let Some(signature) = &inspection.signature {
         writeln!(out, "{}", signature::line(signature))?;
     }
-    // Of a set, what is known is of its first file.
+    // For a set, this would be about its first file only.
     for line in signature::inside(&inspection.details).iter().filter(|_| !format.is_set()) {
         writeln!(out, "{line}")?;
     }
