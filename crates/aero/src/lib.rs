@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
-//! │ header (96 bytes)            │ magic "AERO", version, where TOC and names stand, identity
+//! │ header (96 bytes)            │ magic "AERO", version, where TOC and names are, identity
 //! ├──────────────────────────────┤ 96
-//! │ TOC: one entry a chunk       │ type, flags, offset, lengths, name, BLAKE3 of the content
+//! │ TOC: one entry per chunk     │ type, flags, offset, lengths, name, BLAKE3 of the content
 //! ├──────────────────────────────┤
 //! │ names of the chunks          │
 //! ├──────────────────────────────┤ zeros to a multiple of 16 before each chunk, of 64 before a shard
@@ -20,7 +20,7 @@
 //! │ WTSH  weights.shard0         │ values, each tensor at a multiple of 64
 //! │ WTSH  weights.shard1         │
 //! │ PHSH  weights.shard0.phsh    │ hashes of the shard's pages (if asked for)
-//! │ …                            │ a TIDX with hashes of the tensors stands here instead
+//! │ …                            │ a TIDX with hashes of the tensors is here instead
 //! └──────────────────────────────┘
 //! ```
 //!
@@ -51,9 +51,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. What this crate writes is aligned to 64
-//! bytes in the file; AERO's own tool puts tensors end to end; use `to_vec` for those, which copies. Mapping a file relies
-//! on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. In files that this crate writes, tensors are aligned to 64 bytes.
+//! AERO's own tool puts tensors end to end; use `to_vec` for those, which copies. Mapping a file relies on other processes not changing it, so it is
+//! `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
@@ -204,7 +204,7 @@
 //!   needs [`WriteOptions::zstd`]`(None)`.
 //! - `set` (default): AEROSET.
 //! - `uuid` (default): random identities; native only.
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.

@@ -1,9 +1,8 @@
 //! Reads, writes and verifies APR files, the model format of aprender and its tools (version 2.0).
 //!
-//! An APR file is a header, metadata as a JSON object, an index of the tensors that is sorted by name, their values at
-//! multiples of 64 bytes, and the CRC of all before it. All numbers are little-endian. Do not confuse it with APR2's draft
-//! (the crate `modelfmt-apr2`), which no published tool writes: aprender 0.20 to 0.24 began files of this format with the
-//! same four letters.
+//! An APR file is a header, metadata as a JSON object, an index of the tensors that is sorted by name, their values at multiples of 64 bytes, and the
+//! CRC of everything before it. All numbers are little-endian. Do not confuse it with the draft APR2 (the crate `modelfmt-apr2`), which no published
+//! tool writes, although aprender 0.20 to 0.24 began files of this format with the letters `APR2`.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -23,7 +22,8 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata and index, and checks all that they claim; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening reads header, metadata and index, and checks everything that they claim; one tensor is one
+//! read.
 //!
 //! ```
 //! use apr::value::Object;
@@ -46,8 +46,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Quantized types (`apr_q4`, `apr_q8`, `q4_k`, `q6_k`) are decoded by the crate `ggml-quant`. Each row of a matrix of `q4_k`
-//! is filled up to whole blocks, so such a tensor can have more bytes than elements ask for; [`nbytes`] says how many.
+//! Quantized types (`apr_q4`, `apr_q8`, `q4_k`, `q6_k`) are decoded by the crate `ggml-quant`. Each row of a `q4_k` matrix is filled up to whole
+//! blocks, so such a tensor can have more bytes than its elements need; [`nbytes`] says how many.
 //!
 //! # Without a copy
 //!
@@ -105,9 +105,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything, then values are pulled in pieces, so memory does not depend on
-//! the model's size. Values come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same
-//! bytes, which aprender's tools read.
+//! Describe all tensors first. The [`Plan`] checks everything. Then values are pulled in pieces, so memory use does not depend on the model's size.
+//! Values come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same bytes, which aprender's tools read.
 //!
 //! ```
 //! use apr::modelfmt_core::write::MemoryFile;
@@ -137,8 +136,8 @@
 //!
 //! # Features
 //!
-//! - `lz4`, `zstd` (default): files whose content is compressed as a whole. Without them opening one is an error.
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `lz4`, `zstd` (default): files whose content is compressed as a whole. Without them, opening such a file is an error.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): CRCs on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.

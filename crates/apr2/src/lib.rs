@@ -22,9 +22,8 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks all that they
-//! claim; one tensor is one read,
-//! decompressed.
+//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks everything that they claim. One tensor
+//! is one read, and is decompressed.
 //!
 //! ```
 //! use apr2::value::Object;
@@ -49,9 +48,8 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in
-//! the file, or to 32; a compressed one is decoded into a buffer of its own. A map is a promise about what other
-//! processes do to the file, so making one is `unsafe`: `apr2::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in the file, or to 32; a
+//! compressed one is decoded into a buffer of its own. Mapping a file relies on other processes not changing it, so it is `unsafe`: `apr2::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -69,8 +67,8 @@
 //!
 //! # Ranges
 //!
-//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
-//! store. A part of a tensor is a range of the file; of a compressed tensor, only the blocks that hold it are decoded.
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object store. A part of a tensor is a
+//! range of the file. If the tensor is compressed, only the blocks that hold the part are decoded.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -118,8 +116,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`]. [`StreamingLoader`] loads metadata alone, the index alone, one
-//! tensor, and [`prefetch()`] several tensors in few reads.
+//! If ranges arrive later, as from an object store, use [`AsyncReader`]. [`StreamingLoader`] loads only the metadata, only the index, or one tensor;
+//! [`prefetch()`] loads several tensors in few reads.
 //!
 //! # Verifying
 //!
@@ -141,9 +139,9 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first; the [`Plan`] checks everything, then values are pulled in pieces, so memory does not
-//! depend on the model's size; they are compressed, on all cores, and summed as they pass. Values come from a list of
-//! byte slices, or from your own [`TensorData`]. The same input gives the same bytes.
+//! Describe all tensors first. The [`Plan`] checks everything. Then values are pulled in pieces, compressed on all cores, and added to the CRC as
+//! they pass, so memory use does not depend on the model's size. Values come from a list of byte slices, or from your own [`TensorData`]. The same
+//! input gives the same bytes.
 //!
 //! ```
 //! # #[cfg(feature = "lz4")] {
@@ -194,10 +192,10 @@
 //!
 //! # Features
 //!
-//! - `lz4` (default): compressed tensors. Without it they are listed, and reading one is an error.
-//! - `sign`: files that are signed ([`seal`]), and the digests of the tensors of every sealed file.
-//! - `encrypt`: files that are encrypted, too.
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `lz4` (default): compressed tensors. Without it, compressed tensors are listed, and reading one is an error.
+//! - `sign`: signed files ([`seal`]), and the digests of the tensors of every sealed file.
+//! - `encrypt`: encrypted files; enables `sign`.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.

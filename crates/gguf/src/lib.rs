@@ -160,7 +160,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): verifying on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.

@@ -4,9 +4,9 @@
 //! version 1, which the format's document describes, 0.1.0 and 0.2.0, and 0.3.0, which magnetron writes today. It writes
 //! versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
 //!
-//! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a
-//! multiple of 64 bytes. All numbers are little-endian. In version 0.3 a manifest in JSON is in place of the records, with any
-//! metadata (and [`Manifest`]), values are at multiples of 4,096, and there is no checksum.
+//! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a multiple of 64 bytes. All
+//! numbers are little-endian. Version 0.3 has a JSON manifest ([`Manifest`]) with any metadata in place of the records, values at multiples of 4,096,
+//! and no checksum.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -21,8 +21,8 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! The checksum covers header and records, not the values. Two kinds exist: CRC-32 as the document has it, and the
-//! CRC-32C that magnetron writes; both are read and written ([`Checksum`]).
+//! The checksum covers header and records, not the values. There are two kinds: the CRC-32 of the document, and the CRC-32C that magnetron writes.
+//! Both are read and written ([`Checksum`]).
 //!
 //! # Saving and reading
 //!
@@ -112,8 +112,8 @@
 //!
 //! # Verifying
 //!
-//! Opening refuses what would make a tensor unreadable, and a checksum that does not match. What can be read but
-//! should not be so (overlapping or unaligned buffers) is for [`Reader::verify`]. No checksum covers the values.
+//! Opening refuses a file with a tensor that cannot be read, or with a checksum that does not match. [`Reader::verify`] also reports faults that do
+//! not prevent reading, such as overlapping or unaligned buffers. No checksum covers the values.
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
@@ -179,13 +179,13 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]). A file whose
-//! checksum does not match is refused unless [`OpenOptions::ignore_checksum`] asks to look at what is left of it.
+//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist; you can lower [`Limits`] further.
+//! An error says which record, which byte and which rule ([`Fault`]). A file whose checksum does not match is refused, unless you open it with
+//! [`OpenOptions::ignore_checksum`] to save what is left of it.
 //!
 //! # Features
 //!
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `v0_3` (default): version 0.3, whose manifest is JSON. Without it such a file is refused with an error that says so, and the crate
 //!   builds without serde.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.

@@ -98,18 +98,17 @@
 //!
 //! # Untrusted files
 //!
-//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through
-//! [`Extent::new`](author::Extent::new), every count through [`Limits`], and
-//! nothing is allocated before the bytes that a number claims exist.
+//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through [`Extent::new`](author::Extent::new), every count through
+//! [`Limits`], and nothing is allocated for a number before the bytes that it claims are known to exist.
 //!
 //! # Features
 //!
-//! - `mmap` (default): [`Mmap`], an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): [`Mmap`], a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
-//! - `serde`: [`value::Value`] and [`Report`] from and to what serde knows.
-//! - `json`: [`value::json`], metadata from and to JSON text; switches `serde` on.
+//! - `serde`: [`value::Value`] and [`Report`] from and to any format of serde.
+//! - `json`: [`value::json`], metadata from and to JSON text; enables `serde`.
 //! - `proof`: `proof`, sources that check what they read against a hash that you know.
-//! - `direct`: on Linux, [`load`] can read past the page cache, and have it forget what was read.
+//! - `direct`: on Linux, [`load`] can bypass the page cache, or let it drop what was read.
 //! - `crc32`: `author::Crc`, the CRC of pieces that come in any order.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide. On big-endian

@@ -19,8 +19,8 @@
 //!    inspect   show   extract   diff   convert ──▶ any format but APR1
 //! ```
 //!
-//! For what only one format has, use its own reader ([`Model::as_aero`] and its siblings, or [`Model::reader`]) and its own
-//! crate, which is re-exported ([`aero`] and its siblings). If you need only one format, depend on its crate; the names are the same.
+//! If you need something that only one format has, use its own reader ([`Model::as_aero`] and its siblings, or [`Model::reader`]) and its own crate,
+//! which is re-exported ([`aero`] and its siblings). If you need only one format, depend on its crate; the names are the same.
 //!
 //! # Reading
 //!
@@ -131,7 +131,7 @@
 //! # let path = folder.path().join("model.apr");
 //! let metadata = Object::from_iter([("license", "MIT")]);
 //! let w = View::new(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?; // the dtype comes from the slice
-//! modelfmt::save(&path, [("w", w)], &metadata)?;        // "model.apr", "model.aero", …: the ending says the format
+//! modelfmt::save(&path, [("w", w)], &metadata)?;        // "model.apr", "model.aero", …: the extension chooses the format
 //! assert_eq!(Model::open(&path)?.tensor("w")?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -164,8 +164,8 @@
 //!
 //! # Features
 //!
-//! All are on by default, and they only add: results and bytes never depend on them. With none the crate builds
-//! everywhere, `wasm32-unknown-unknown` too.
+//! All are on by default, except `direct`, `sign` and `seal`. A feature only adds things: it never changes a result or a byte. Without features the
+//! crate builds everywhere, also for `wasm32-unknown-unknown`.
 //!
 //! | feature | adds | pulls in |
 //! | --- | --- | --- |
@@ -177,10 +177,12 @@
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
 //! | `all-formats` | the seven above | |
-//! | `mmap` | [`modelfmt_core::Mmap`] for [`Model::from_source`]; an explicit `unsafe` constructor | memmap2 |
+//! | `mmap` | [`modelfmt_core::Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
-//! | `direct` | on Linux, [`Model::load`] can read past the page cache and have it forget what was read | rustix |
+//! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
 //! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
+//! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
+//! | `seal` | signed and encrypted APR2 files | the feature `encrypt` of `modelfmt-apr2` |
 //!
 //! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.

@@ -8,8 +8,8 @@
 //! │ header (72 bytes)            │ magic "OINF\0", version, counts, offsets, file size
 //! ├──────────────────────────────┤ 72
 //! │ size variable × n            │ name, value
-//! │ metadata entry × n           │ key, type, where its value stands
-//! │ tensor entry × n             │ name, dtype, dims, where its values stand or that it has none
+//! │ metadata entry × n           │ key, type, where its value is
+//! │ tensor entry × n             │ name, dtype, dims, where its values are, if it has any
 //! ├──────────────────────────────┤ zeros to a multiple of 8, here and behind each value
 //! │ metadata values              │
 //! ├──────────────────────────────┤
@@ -18,10 +18,9 @@
 //! └──────────────────────────────┘ the file size that the header states
 //! ```
 //!
-//! Value types 1 to 15 are those of version 1's document. The published package also writes bf16, f8_e5m2 and packed integers
-//! (16 to 25) under the same version number: they are read in both versions, and written into version 1 only with
-//! [`WriteOptions::extended_types`]. In version 2 a tensor may have a quant payload after its values, with scales and zero points:
-//! [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
+//! The document of version 1 has the value types 1 to 15. The published package also writes bf16, f8_e5m2 and packed integers (16 to 25) under the
+//! same version number: they are read in both versions, and written into version 1 only with [`WriteOptions::extended_types`]. In version 2 a tensor
+//! may have a quant payload after its values, with scales and zero points: [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
 //!
 //! # Saving and reading
 //!
@@ -165,7 +164,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): writing and verifying on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.

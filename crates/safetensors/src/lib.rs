@@ -48,9 +48,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. A tensor may begin at any byte; then
-//! [`as_slice`](TensorView::as_slice) says so, and [`to_vec`](TensorView::to_vec) copies. Mapping a file relies on other
-//! processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. A tensor may begin at any byte. If it is not aligned,
+//! [`as_slice`](TensorView::as_slice) is an error that says so, and [`to_vec`](TensorView::to_vec) copies. Mapping a file relies on other processes
+//! not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
@@ -166,7 +166,7 @@
 //!
 //! # Features
 //!
-//! - `mmap` (default): `modelfmt_core::Mmap`, an explicit `unsafe` constructor of a source.
+//! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
 //! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
