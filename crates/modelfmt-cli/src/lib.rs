@@ -5,8 +5,6 @@
 
 mod args;
 mod beside;
-#[cfg(feature = "remote")]
-mod bucket;
 mod commands;
 mod dash;
 mod failure;

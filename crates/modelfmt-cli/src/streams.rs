@@ -12,13 +12,11 @@ use modelfmt::modelfmt_core::write::FileSink;
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{Execution, FileReport, Model, OpenOptions, VerifyLevel};
 #[cfg(feature = "remote")]
-use modelfmt_remote::Location;
+use modelfmt_remote::{Location, models};
 
 use crate::args::OpenArgs;
 pub(crate) use crate::dash::is_dash;
 use crate::failure::{Failure, Result};
-#[cfg(feature = "remote")]
-use crate::remote::{Cache, Remote};
 use crate::{beside, dash, stop};
 
 /// Bytes that are copied at once.
@@ -55,17 +53,7 @@ fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Mode
         Place::Path(path) => Ok(options.open(path)?),
         Place::Stream(file) => Ok(options.open_source(&path.to_string_lossy(), Box::new(file), None)?),
         #[cfg(feature = "remote")]
-        Place::Remote(at) => {
-            let Remote { name, source, files, was_asked } = crate::remote::open(&at, open, Cache::Trusting)?;
-            match options.open_source(&name, source, Some(files)) {
-                // The cache may have an older file than the pin is of.
-                Err(_) if !was_asked => {
-                    let Remote { name, source, files, .. } = crate::remote::open(&at, open, Cache::Asking)?;
-                    Ok(options.open_source(&name, source, Some(files))?)
-                }
-                opened => Ok(opened?),
-            }
-        }
+        Place::Remote(at) => Ok(models::open(&crate::remote::store(open)?, &at, options)?),
     }
 }
 
@@ -121,12 +109,7 @@ pub(crate) fn verify(
             options.verify_source(&path.to_string_lossy(), Box::new(file), None, level, work)
         }
         #[cfg(feature = "remote")]
-        Place::Remote(at) => match crate::remote::open(&at, open, Cache::Not) {
-            Err(failure) => return unreadable(failure),
-            Ok(Remote { name, source, files, .. }) => {
-                options.verify_source(&name, source, Some(files), level, work)
-            }
-        },
+        Place::Remote(at) => models::verify(&crate::remote::store(open)?, &at, &options, level, work),
     })
 }
 

@@ -57,10 +57,8 @@ pub(crate) fn convert<'py>(
         return Ok(result);
     }
     let to = place.clone();
-    let converted = work::run(py, threads, &progress, move |work| {
-        let conversion = Conversion::new(&source, target.format, &options)?;
-        to.write(&source, conversion, options.overwrite, work)
-    })?;
+    let converted =
+        work::run(py, threads, &progress, move |work| to.convert(&source, target.format, &options, work))?;
     let converted = converted.map_err(|error| raise(py, &error))?;
     progress.finish()?;
     answer(py, &converted, &place)
@@ -204,13 +202,13 @@ pub(crate) fn verify(
     let place = Place::new(py, path, opening.allowed)?;
     let is_beside = signed::is_beside(&opening, &place);
     let options = opening.options(py, is_beside)?;
-    let (pin, keys) = (opening.pin, opening.keys);
+    let keys = opening.keys;
     let report = work::run(py, threads, &progress, move |work| match (is_beside, &place) {
         (true, Place::Path(path)) => {
             let signatures = VerifyOptions::new().allow_symlinks(allow_symlinks);
             options.verify_signed(path, level, &keys, &signatures, work)
         }
-        _ => place.verify(&options, pin, level, work),
+        _ => place.verify(&options, level, work),
     })?;
     progress.finish()?;
     Ok(serde_json::to_string(&report).map_err(io::Error::other)?)

@@ -100,11 +100,11 @@ impl Model {
         // A checksum of what is not to be verified does not count either.
         let options = opening.options(py, is_beside)?.ignore_checksum(!verify);
         let is_remote = place.is_remote();
-        let (pin, shown) = (opening.pin, place.shown());
+        let shown = place.shown();
         let open = move || match mmap && !shown.is_dir() {
             true => open_mapped(&shown, &options),
             false => {
-                let model = Arc::new(place.open(&options, pin)?);
+                let model = Arc::new(place.open(&options)?);
                 Ok(Self { model, maps: None, is_remote })
             }
         };

@@ -16,7 +16,7 @@ use crate::remote::Allowed;
 /// What a model is opened with.
 #[derive(Default)]
 pub(crate) struct Opening {
-    pub(crate) pin: Option<Pin>,
+    pin: Option<Pin>,
     pub(crate) allowed: Allowed,
     /// The keys that must have signed.
     pub(crate) keys: Vec<PublicKey>,

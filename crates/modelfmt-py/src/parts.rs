@@ -7,6 +7,7 @@ use std::sync::Arc;
 use modelfmt::convert::{PartPlan, Receipt, UnknownReceipt};
 use modelfmt::modelfmt_core::write::NewFiles;
 use modelfmt::{Conversion, ConvertOptions, Converted, Error, Execution, Format, Overwrite};
+use modelfmt_remote::models;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -15,7 +16,7 @@ use crate::files::answer;
 use crate::model::Model;
 use crate::opening::Opening;
 use crate::options::{options, target};
-use crate::remote::{Place, named, new_objects};
+use crate::remote::Place;
 use crate::work::{self, Progress};
 
 /// A conversion into a set that is planned. The plan itself is made anew for each call, on the thread that carries it out: it borrows
@@ -55,8 +56,7 @@ impl Planned {
                 job.run(&plan, &plan.folder(folder, overwrite)).map_err(|error| within(folder, error))
             }
             Place::Url { at, store } => {
-                let files = new_objects(at, store, overwrite)?.expecting(nbytes);
-                job.run(&plan, &files).map_err(|error| named(at, error))
+                models::write_parts(store, at, overwrite, nbytes, |files| job.run(&plan, files))
             }
         }
     }

@@ -126,6 +126,19 @@ def test_buckets_are_read_and_written(s3, saved, arrays):
     assert s3.uploads() == 0
 
 
+def test_what_a_replaced_set_leaves_behind_is_removed(s3, saved):
+    url = "s3://models/again/m.safetensors.index.json"
+    s3.put("again/m-notes.txt", b"mine")
+    many = modelfmt.convert(saved, url, shard_size=300)
+    few = modelfmt.convert(saved, url, shard_size=1 << 20, overwrite=True)
+    assert len(few.files) == 2 < len(many.files)
+    assert any("is removed: it belonged to what" in note for note in few.notes)
+    kept = {file.removeprefix("s3://models/") for file, _ in few.files} | {"again/m-notes.txt"}
+    assert {name for name in s3.names() if name.startswith("again/")} == kept
+    with pytest.raises(modelfmt.UsageError, match="outboard: it is written beside files"):
+        modelfmt.convert(saved, url, outboard=True, overwrite=True)
+
+
 def test_the_environment_counts_when_a_model_is_opened(s3, saved, monkeypatch):
     url = s3.put("model.safetensors", saved.read_bytes())
     modelfmt.open(url)

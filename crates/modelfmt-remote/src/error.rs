@@ -141,6 +141,12 @@ impl Error {
         Self { place: place.to_string().into(), fault: fault.into() }
     }
 
+    /// The error of a place that is no valid URL, as it may be shown.
+    #[cfg(feature = "models")]
+    pub(crate) fn of_invalid(place: String, fault: UrlFault) -> Self {
+        Self { place: place.into(), fault: fault.into() }
+    }
+
     /// What went wrong.
     #[must_use]
     pub const fn fault(&self) -> &Fault {

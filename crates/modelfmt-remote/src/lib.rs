@@ -5,7 +5,7 @@
 //!
 //! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
 //! format crates. [`Beside`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
-//! `modelfmt::OpenOptions::open_source`.
+//! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
 //!
 //! A file is pinned to the version that was opened, by the version id or the ETag of the server; if it changes later,
 //! reading it is [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.
@@ -14,6 +14,8 @@
 //! address of a cloud, where a machine can ask for credentials, is used only if [`Options::instance_credentials`] allows it.
 //!
 //! Nothing that is printed contains credentials or a query string, because the query string of a presigned URL is a credential.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
 pub mod blocking;
@@ -26,6 +28,9 @@ mod crypto;
 mod error;
 mod folder;
 mod guard;
+#[cfg(feature = "models")]
+#[cfg_attr(docsrs, doc(cfg(feature = "models")))]
+pub mod models;
 mod object;
 mod options;
 mod pace;

@@ -38,6 +38,12 @@ impl OpenOptions {
         self
     }
 
+    /// The pin that was given.
+    #[must_use]
+    pub const fn expected_pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
     /// What a sealed APR2 file must satisfy, and the keys that open it. With this, a file of a format that cannot be sealed is refused.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]

@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use modelfmt::convert::{Compression, Declared, MagChecksum};
 use modelfmt::{ConvertOptions, Format, Model, Overwrite, json};
+#[cfg(feature = "remote")]
+use modelfmt_remote::models;
 
 use super::converted::{Done, convert, notes};
 use crate::args::{Convert, OpenArgs, UnlockArgs};
@@ -61,7 +63,11 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     let converted = bar.run(|work| {
         #[cfg(feature = "remote")]
         if let Some(place) = bucket(args)? {
-            return crate::bucket::convert(&place, args, &model, target, &options, work);
+            let store = crate::remote::store(&args.how.open)?;
+            return Ok(match args.how.dry_run {
+                true => models::dry_run(&store, &place, &model, target, &options, work)?,
+                false => models::convert(&store, &place, &model, target, &options, work)?,
+            });
         }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;

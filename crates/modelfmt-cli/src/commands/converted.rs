@@ -36,7 +36,7 @@ pub(super) fn convert(
 }
 
 /// Where a rehearsal for standard output goes.
-pub(crate) struct Nowhere;
+struct Nowhere;
 
 impl Sink for Nowhere {
     fn write_at(&self, _: u64, _: &[u8]) -> std::io::Result<()> {

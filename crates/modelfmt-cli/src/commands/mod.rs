@@ -25,9 +25,6 @@ use std::time::Instant;
 use anstyle::{AnsiColor, Style};
 use modelfmt::{Model, Printable};
 
-#[cfg(feature = "remote")]
-pub(crate) use converted::Nowhere;
-
 use crate::failure::{Result, say};
 use crate::units::{count, seconds, size};
 

@@ -1,0 +1,38 @@
+//! Models at URLs, by the names and with the errors of `modelfmt`: opened, verified, and written into buckets.
+//!
+//! ```no_run
+//! use modelfmt::OpenOptions;
+//! use modelfmt_remote::{Options, blocking::Store, models};
+//!
+//! let store = Store::new(Options::new())?;
+//! let model = models::open(&store, &"s3://models/m.gguf".parse()?, &OpenOptions::new())?;
+//! println!("{} tensors", model.tensor_count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod read;
+mod write;
+
+use std::path::Path;
+
+pub use read::{open, verify};
+pub use write::{convert, dry_run, write_parts};
+
+use crate::error::{Error, Result};
+use crate::url::Location;
+
+/// The URL that a path is, if it is one. An invalid URL is an error that shows nothing but its scheme, because the rest may be secret.
+///
+/// # Errors
+/// [`Fault::Url`](crate::Fault::Url).
+pub fn location(path: &Path) -> Result<Option<Location>> {
+    let Some(text) = path.to_str().filter(|text| Location::is_url(text)) else { return Ok(None) };
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    let place = text.parse().map_err(|fault| Error::of_invalid(format!("{scheme}://…"), fault))?;
+    Ok(Some(place))
+}
+
+/// A URL as the errors of `modelfmt` have it: without what may be secret.
+fn shown(at: &Location) -> std::path::PathBuf {
+    at.to_string().into()
+}

@@ -1,0 +1,147 @@
+//! Opening and verifying.
+
+use std::io;
+
+use modelfmt::{Error, Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
+use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
+
+use super::shown;
+use crate::blocking::Store;
+use crate::error::Fault;
+use crate::url::Location;
+
+/// How the name of an outboard ends.
+const OUTBOARD: &str = ".obao4";
+
+/// Opens the model at a URL, as `OpenOptions::open` opens one at a path.
+///
+/// If the store has a cache, the server is asked whether the file is still the same; with a pin it is asked only if what the cache has
+/// does not satisfy the pin. A [`Pin::B3`] needs an outboard beside the file, because otherwise all of the file would be read.
+///
+/// # Errors
+/// As `OpenOptions::open`.
+pub fn open(store: &Store, at: &Location, options: &OpenOptions) -> Result<Model, Error> {
+    let opened = Opened::new(store, at, options, Cache::Trusting)?;
+    let was_asked = opened.was_asked;
+    match options.open_source(&opened.name, opened.source, Some(opened.files)) {
+        // The cache may have an older file than the pin is of.
+        Err(_) if !was_asked => {
+            let opened = Opened::new(store, at, options, Cache::Asking)?;
+            options.open_source(&opened.name, opened.source, Some(opened.files))
+        }
+        opened => opened,
+    }
+}
+
+/// Verifies the model at a URL, as `OpenOptions::verify` does at a path. Everything comes from the server, and nothing from the cache.
+#[must_use]
+pub fn verify(
+    store: &Store,
+    at: &Location,
+    options: &OpenOptions,
+    level: VerifyLevel,
+    work: &Execution<'_>,
+) -> FileReport {
+    match Opened::new(store, at, options, Cache::Not) {
+        Ok(Opened { name, source, files, .. }) => {
+            options.verify_source(&name, source, Some(files), level, work)
+        }
+        Err(error) => options.unreadable(shown(at), &error, level),
+    }
+}
+
+/// How the cache is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    /// It is not: the file on the server is to be judged.
+    Not,
+    /// What the server says is still the same.
+    Asking,
+    /// What is there, where a pin says what the file must be. If it is not that, the server has to be asked.
+    Trusting,
+}
+
+/// An opened file.
+struct Opened {
+    name: String,
+    source: BoxSource,
+    /// The files beside it.
+    files: SharedFiles,
+    /// Whether the server was asked for it.
+    was_asked: bool,
+}
+
+impl Opened {
+    fn new(store: &Store, at: &Location, options: &OpenOptions, cache: Cache) -> Result<Self, Error> {
+        let pin = options.expected_pin();
+        let mut store = match cache {
+            Cache::Not => store.uncached(),
+            Cache::Asking => store.clone(),
+            Cache::Trusting => store.revalidating(pin.is_none()),
+        };
+        let of_outboard = store.clone();
+        let is_new = matches!(pin, Some(Pin::B3(_))) && outboard_is_new(&store, at)?;
+        if is_new && cache == Cache::Trusting {
+            // It may be that of another state than the one which the cache has.
+            store = store.revalidating(true);
+        }
+        let source = store.open(at).map_err(|error| not_opened(at, error.fault()))?;
+        let others = if cache == Cache::Trusting { store.revalidating(true) } else { store };
+        let files = Beside { store: of_outboard, at: at.clone(), others: others.beside(at) };
+        let was_asked = source.object().was_asked();
+        Ok(Self { name: at.to_string(), source: Box::new(source), files: shared_files(files), was_asked })
+    }
+}
+
+/// The files beside a file. What a pin does not prove by itself is asked for.
+struct Beside {
+    store: Store,
+    at: Location,
+    others: SharedFiles,
+}
+
+impl Files for Beside {
+    type Source = BoxSource;
+
+    fn open(&self, path: &str) -> io::Result<BoxSource> {
+        if path.ends_with(OUTBOARD) {
+            return Ok(Box::new(self.store.open(&outboard_of(&self.at))?)); // there is one, whatever it is called here
+        }
+        self.others.open(path)
+    }
+}
+
+fn outboard_of(at: &Location) -> Location {
+    at.sibling(&outboard_name(at))
+}
+
+fn outboard_name(at: &Location) -> String {
+    format!("{}{OUTBOARD}", at.file_name())
+}
+
+/// Whether the server was asked for the outboard. Without one, all of the file would have to be read for a byte of it.
+fn outboard_is_new(store: &Store, at: &Location) -> Result<bool, Error> {
+    match store.open(&outboard_of(at)) {
+        Ok(outboard) => Ok(outboard.object().was_asked()),
+        Err(error) if matches!(error.fault(), Fault::NotFound(_)) => {
+            let why = format!(
+                "there is no {} beside it, without which a pin b3: would take reading all of it; download it first, or put there \
+                 what `modelfmt outboard` writes",
+                outboard_name(at)
+            );
+            let source = io::Error::new(io::ErrorKind::Unsupported, why);
+            Err(Error::Open { path: shown(at), source })
+        }
+        Err(_) => Ok(true),
+    }
+}
+
+/// The error of opening, which names the file itself.
+fn not_opened(at: &Location, fault: &Fault) -> Error {
+    let kind = match fault {
+        Fault::NotFound(_) => io::ErrorKind::NotFound,
+        Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
+}

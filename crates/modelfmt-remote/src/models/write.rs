@@ -1,0 +1,213 @@
+//! Writing into buckets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use modelfmt::convert::files_of_index;
+use modelfmt::{
+    Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
+};
+use modelfmt_core::Source as _;
+use modelfmt_core::write::{NewFiles as _, Output as _, Sink};
+
+use super::shown;
+use crate::blocking::Store;
+use crate::error::Error as RemoteError;
+use crate::url::Location;
+use crate::write::NewObjects;
+
+/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert` does into files. Where a set is
+/// replaced, objects of the old one that are not part of the new one are removed afterwards.
+///
+/// # Errors
+/// As `modelfmt::convert`; an outboard ([`ConvertOptions::outboard`]) is a wrong usage, because it is written beside a file.
+pub fn convert(
+    store: &Store,
+    at: &Location,
+    model: &Model,
+    target: Format,
+    options: &ConvertOptions,
+    work: &Execution<'_>,
+) -> Result<Converted, Error> {
+    let bucket = Bucket::of_model(store, at, model, options)?;
+    let conversion = Conversion::new(model, target, options)?;
+    let bucket = bucket.expecting(conversion.nbytes());
+    if !conversion.target().is_set() {
+        return bucket.one(|object| conversion.write_to_sink(object, work));
+    }
+    let index = conversion.index_name(&bucket.name)?;
+    let old = bucket.files_of_old(&index);
+    let mut converted =
+        conversion.write_to_files(&bucket.name, &bucket.files, work).map_err(|error| bucket.named(error))?;
+    let new: Vec<&str> = converted.files.iter().map(|file| file.path.as_str()).collect();
+    let inputs = inputs(model);
+    let is_input = |old: &str| inputs.contains(&shown(&at.sibling(old)));
+    let stale = old.iter().filter(|old| !new.contains(&old.as_str()) && !is_input(old));
+    let notes: Vec<Note> = stale.map(|stale| bucket.remove(&index, stale).into()).collect();
+    converted.notes.extend(notes);
+    Ok(converted)
+}
+
+/// Does all that [`convert()`] does, and writes nothing, as `Conversion::dry_run`.
+///
+/// # Errors
+/// As [`convert()`].
+pub fn dry_run(
+    store: &Store,
+    at: &Location,
+    model: &Model,
+    target: Format,
+    options: &ConvertOptions,
+    work: &Execution<'_>,
+) -> Result<Converted, Error> {
+    let bucket = Bucket::of_model(store, at, model, options)?;
+    let conversion = Conversion::new(model, target, options)?;
+    if conversion.target().is_set() {
+        let done = conversion.dry_run_to_files(&bucket.name, &bucket.files, work);
+        return done.map_err(|error| bucket.named(error));
+    }
+    bucket.check()?;
+    let mut converted = conversion.write_to_sink(&Nowhere, work).map_err(|error| bucket.named(error))?;
+    converted.files.iter_mut().for_each(|file| file.path.clone_from(&bucket.name));
+    Ok(converted)
+}
+
+/// Calls `write` with the objects beside `at`, each of which will have at most `nbytes`, to write parts of a set (`PartPlan`) with. Its
+/// errors name them by their URLs.
+///
+/// # Errors
+/// Those of `write`, and [`Error::Write`] for a URL that is not of a bucket.
+pub fn write_parts<T>(
+    store: &Store,
+    at: &Location,
+    overwrite: Overwrite,
+    nbytes: u64,
+    write: impl FnOnce(&NewObjects) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let bucket = Bucket::new(store, at, overwrite)?.expecting(nbytes);
+    write(&bucket.files).map_err(|error| bucket.named(error))
+}
+
+/// Where in a bucket a model goes.
+struct Bucket<'a> {
+    store: &'a Store,
+    at: &'a Location,
+    overwrite: Overwrite,
+    files: NewObjects,
+    /// The name of the object, or of the index of the set.
+    name: String,
+}
+
+impl<'a> Bucket<'a> {
+    fn new(store: &'a Store, at: &'a Location, overwrite: Overwrite) -> Result<Self, Error> {
+        let files = NewObjects::new(store.inner().clone(), at, overwrite).map_err(|error| {
+            let source = io::Error::other(error.fault().clone());
+            Error::Write { path: shown(at), source }
+        })?;
+        let name = files.file_name().to_owned();
+        Ok(Self { store, at, overwrite, files, name })
+    }
+
+    fn of_model(
+        store: &'a Store,
+        at: &'a Location,
+        model: &Model,
+        options: &ConvertOptions,
+    ) -> Result<Self, Error> {
+        if options.outboard {
+            let why = "it is written beside files of this machine; convert into one, and copy both";
+            return Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned() });
+        }
+        if inputs(model).contains(&shown(at)) {
+            let why = "it is a file of the input, which no output replaces; choose another name";
+            let source = io::Error::new(io::ErrorKind::InvalidInput, why);
+            return Err(Error::Write { path: shown(at), source });
+        }
+        Self::new(store, at, options.overwrite)
+    }
+
+    fn expecting(self, nbytes: u64) -> Self {
+        Self { files: self.files.expecting(nbytes), ..self }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.files.check(&self.name).map_err(|source| self.failed(source))
+    }
+
+    /// Writes one object, which appears when it is complete.
+    fn one<T>(&self, write: impl FnOnce(&dyn Sink) -> Result<T, Error>) -> Result<T, Error> {
+        self.check()?;
+        let object = self.files.create(&self.name).map_err(|source| self.failed(source))?;
+        let done = write(&object).map_err(|error| self.named(error))?;
+        object.commit().map_err(|source| self.failed(source))?;
+        Ok(done)
+    }
+
+    /// The files of the set that is about to be replaced, if there is one whose index can be read.
+    fn files_of_old(&self, index: &str) -> Vec<String> {
+        if self.overwrite == Overwrite::Refuse {
+            return Vec::new();
+        }
+        let read = || -> io::Result<Vec<String>> {
+            let object = self.store.uncached().open(&self.at.sibling(index))?;
+            let len = object.len().min(Limits::default().index_len);
+            files_of_index(index, &*object.read(0..len)?)
+        };
+        read().unwrap_or_default()
+    }
+
+    /// Removes an object of a set that has been replaced; says so.
+    fn remove(&self, index: &str, stale: &str) -> String {
+        match self.files.create(stale).and_then(|object| object.remove_old()) {
+            Ok(()) => format!("{stale:?} is removed: it belonged to what {index:?} was before"),
+            Err(error) => {
+                format!("{stale:?} belonged to what {index:?} was before and cannot be removed: {error}")
+            }
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        self.named(Error::Write { path: self.name.clone().into(), source })
+    }
+
+    /// An error whose file is named as a URL, once.
+    fn named(&self, error: Error) -> Error {
+        let url = |path: &Path| match path.to_str() {
+            Some(name) if !Location::is_url(name) => shown(&self.at.sibling(name)),
+            _ => path.to_owned(),
+        };
+        match error {
+            Error::Exists { path } => Error::Exists { path: url(&path) },
+            Error::Write { path, source } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Error::Exists { path: url(&path) }
+            }
+            Error::Write { path, source } => {
+                let source = match RemoteError::within(&source) {
+                    Some(error) => io::Error::new(source.kind(), error.fault().clone()),
+                    None => source,
+                };
+                Error::Write { path: url(&path), source }
+            }
+            other => other,
+        }
+    }
+}
+
+/// The URLs of a model and of all its files.
+fn inputs(model: &Model) -> Vec<PathBuf> {
+    let path = model.path();
+    let Some(Ok(at)) = path.to_str().filter(|text| Location::is_url(text)).map(str::parse::<Location>) else {
+        return Vec::new();
+    };
+    let others = model.container().file_paths().into_iter().map(|file| shown(&at.sibling(&file)));
+    others.chain([path.to_owned()]).collect()
+}
+
+/// Where a dry run writes to.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
