@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use modelfmt::{Conversion, ConvertOptions, Error, Execution, Format, Model, Overwrite};
 use modelfmt_core::write::{MemoryFile, NewFiles as _, Output as _, Sink as _};
@@ -59,7 +60,11 @@ fn a_model_of_several_parts_is_what_it_is_on_a_disk() {
         let object = files.create(files.file_name()).unwrap();
         conversion().write_to_sink(&object, &Execution::default()).unwrap();
         assert!(!SERVER.keys("whole").iter().any(|found| found == key));
-        assert_eq!(SERVER.unfinished_uploads("whole"), [key]);
+        // Parts may still be on their way to the server.
+        let begun = Instant::now();
+        while SERVER.unfinished_uploads("whole") != [key] {
+            assert!(begun.elapsed() < Duration::from_secs(30), "no upload of {key} begins");
+        }
         object.commit().unwrap();
         assert_eq!(SERVER.unfinished_uploads("whole"), [""; 0]);
         let written = SERVER.get("whole", key).unwrap();
