@@ -22,6 +22,7 @@ mod plot;
 mod proof;
 mod quant;
 mod race;
+mod remote;
 mod report;
 mod seal;
 mod stats;
@@ -78,6 +79,9 @@ struct Sizes {
     /// MiB of the files that are loaded; as much memory is needed
     #[arg(long, default_value_t = 4096)]
     load_mib: u64,
+    /// MiB of the file that is loaded from a server; twice as much memory is needed
+    #[arg(long, default_value_t = 1024)]
+    remote_mib: u64,
     /// MiB of the files that are verified, half of that where they are compressed
     #[arg(long, default_value_t = 1024)]
     verify_mib: u64,
@@ -103,6 +107,7 @@ impl Sizes {
             many_tensors: 2000,
             lookup_mib: 16,
             load_mib: 24,
+            remote_mib: 24,
             verify_mib: 16,
             convert_mib: 64,
             quant_mib: 1,
@@ -248,6 +253,7 @@ fn run(args: &Args) -> Result {
     open::run(&mut bench)?;
     lookup::run(&mut bench)?;
     load::run(&mut bench)?;
+    remote::run(&mut bench)?;
     verify::run(&mut bench)?;
     proof::run(&mut bench)?;
     convert::run(&mut bench)?;

@@ -1,19 +1,24 @@
 //! The same for code that waits: a runtime on a thread of its own, and files as [`Source`]s.
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, mpsc};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
+use bytes::Bytes as Chunk;
 use modelfmt_core::Source;
 use modelfmt_core::source::{Files, SharedFiles, check_relative, checked_len, shared_files};
 use tensor_core::{AlignedBuf, Bytes};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
-use crate::error::{Error, Fault, Result};
+use crate::ahead::{Ahead, Found};
+use crate::error::Result;
 use crate::object::Object;
 use crate::options::Options;
 use crate::store::{self, Traffic};
@@ -37,7 +42,7 @@ pub struct Store {
     thread: Arc<Thread>,
 }
 
-/// The runtime's thread, which runs until this is dropped.
+/// The runtime's thread, which runs until this is dropped. It talks to servers; what is done with the bytes is done by who waits.
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
@@ -55,6 +60,35 @@ impl Thread {
             runtime.shutdown_background();
         })?;
         Ok(Self { handle, _until: until })
+    }
+
+    /// Runs a future on the calling thread, which may be one of another runtime.
+    fn wait<F: Future>(&self, future: F) -> F::Output {
+        let _within = self.handle.enter();
+        let unpark = Arc::new(Unpark { thread: thread::current(), is_woken: AtomicBool::new(false) });
+        let waker = Waker::from(Arc::clone(&unpark));
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            while !unpark.is_woken.swap(false, Ordering::Acquire) {
+                thread::park();
+            }
+        }
+    }
+}
+
+/// Wakes a thread that waits for a future.
+struct Unpark {
+    thread: thread::Thread,
+    is_woken: AtomicBool,
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
@@ -84,13 +118,9 @@ impl Store {
     /// # Errors
     /// As [`crate::Store::open`].
     pub fn open(&self, place: &Location) -> Result<File> {
-        let (answer, opened) = mpsc::sync_channel(1);
-        let (store, at) = (self.store.clone(), place.clone());
-        self.thread.handle.spawn(async move {
-            let _ = answer.send(store.open(&at).await);
-        });
-        let object = opened.recv().unwrap_or_else(|_| Err(Error::new(place, Fault::Ended)))?;
-        Ok(File { name: place.to_string(), object: Arc::new(object), thread: Arc::clone(&self.thread) })
+        let object = Arc::new(self.thread.wait(self.store.open(place))?);
+        let ahead = Ahead::new(self.store.options().in_flight.into());
+        Ok(File { name: place.to_string(), object, ahead, thread: Arc::clone(&self.thread) })
     }
 
     /// The files beside a file, such as those of a set beside its index.
@@ -128,21 +158,14 @@ impl Files for Beside {
     }
 }
 
-/// An open file. Threads may read it at once; a long range is asked for in pieces, several at once.
+/// An open file. Threads may read it at once. A long range is asked for in pieces, several at once; where short reads follow each
+/// other, so is what comes after them.
 #[derive(Debug)]
 pub struct File {
     name: String,
     object: Arc<Object>,
+    ahead: Ahead,
     thread: Arc<Thread>,
-}
-
-/// Ends the tasks whose answers nobody waits for any more.
-struct Tasks(Vec<AbortHandle>);
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl File {
@@ -152,31 +175,46 @@ impl File {
         &self.object
     }
 
-    /// Asks for all pieces of a range, and puts each where it belongs.
-    fn fill(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let piece = self.object.store().piece();
-        let (answers, pieces) = mpsc::channel::<(usize, Result<AlignedBuf>)>();
-        let mut tasks = Tasks(Vec::new());
-        for (number, part) in out.chunks(piece).enumerate() {
-            let start = offset + (number * piece) as u64;
-            let range = start..start + part.len() as u64;
-            let (object, answers) = (Arc::clone(&self.object), answers.clone());
-            let task = self.thread.handle.spawn(async move {
-                let _ = answers.send((number, object.owned(range).await));
-            });
-            tasks.0.push(task.abort_handle());
-        }
-        drop(answers);
-        for _ in 0..tasks.0.len() {
-            let ended = |_| Error::new(self.object.location(), Fault::Ended);
-            let (number, bytes) = pieces.recv().map_err(ended)?;
-            let bytes = bytes?;
-            let part =
-                out.chunks_mut(piece).nth(number).filter(|part| <[u8]>::len(part) == <[u8]>::len(&bytes));
-            part.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(&bytes);
+    /// Fills `out` with what was asked for ahead, and asks for the rest.
+    fn fill(&self, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+        let end = offset + out.len() as u64;
+        self.ahead.note(&self.object, &self.thread.handle, &(offset..end));
+        while !out.is_empty() {
+            let found = self.ahead.find(offset, end);
+            let until = match &found {
+                Found::Until(until) => *until,
+                Found::Ahead(piece, _) => piece.end.min(end),
+            };
+            let len = usize::try_from(until - offset).unwrap_or(usize::MAX);
+            let (here, rest) = out.split_at_mut(len.min(out.len()));
+            match found {
+                Found::Until(_) => self.thread.wait(self.object.read_into(offset, here))?,
+                Found::Ahead(piece, coming) => {
+                    let chunks = self.thread.wait(coming).inspect_err(|_| self.ahead.forget())?;
+                    if !copy(&chunks, offset - piece.start, here) {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+            }
+            (offset, out) = (until, rest);
         }
         Ok(())
     }
+}
+
+/// Fills `out` with what lies behind so many bytes of the chunks; whether there is enough.
+fn copy(chunks: &[Chunk], behind: u64, mut out: &mut [u8]) -> bool {
+    let mut behind = usize::try_from(behind).unwrap_or(usize::MAX);
+    for chunk in chunks {
+        let bytes = chunk.get(behind..).unwrap_or_default();
+        behind = behind.saturating_sub(chunk.len());
+        let (here, rest) = out.split_at_mut(bytes.len().min(out.len()));
+        if let Some(bytes) = bytes.get(..here.len()) {
+            here.copy_from_slice(bytes);
+        }
+        out = rest;
+    }
+    out.is_empty()
 }
 
 impl Source for File {

@@ -102,9 +102,6 @@ pub enum Fault {
     /// It is a file of this machine.
     #[error("it is a file of this machine; open it by its path")]
     Local,
-    /// The thread that fetches is gone.
-    #[error("the thread that fetches has ended")]
-    Ended,
     /// It is no object of a bucket.
     #[error("only buckets are written to: s3://, gs:// or az://")]
     NotWritable,

@@ -17,6 +17,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod ahead;
 mod answer;
 pub mod blocking;
 mod bucket;

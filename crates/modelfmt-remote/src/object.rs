@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use bytes::Bytes as Chunk;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{TryStreamExt as _, future};
 use modelfmt_core::Fetch;
@@ -111,10 +112,6 @@ impl Object {
         self.was_asked
     }
 
-    pub(crate) const fn store(&self) -> &Store {
-        &self.store
-    }
-
     /// Bytes that were read when the file was opened.
     pub(crate) fn at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
         let within = |from: u64, bytes| {
@@ -174,20 +171,31 @@ impl Object {
         self.pull(offset, out).await.map_err(|fault| Error::new(&self.place, fault))
     }
 
-    /// As [`piece`](Self::piece), into a buffer of its own.
-    pub(crate) async fn owned(&self, range: Range<u64>) -> Result<AlignedBuf> {
+    /// The bytes of a range that is no longer than [`PIECE`], as they came.
+    pub(crate) async fn chunks(&self, range: Range<u64>) -> Result<Vec<Chunk>> {
         let failed = |fault| Error::new(&self.place, fault);
-        let _room = self.store.room(range.end.saturating_sub(range.start)).await;
         let len = range.end.saturating_sub(range.start);
+        let _room = self.store.room(len).await;
+        if self.cached.is_none() {
+            let mut chunks = Vec::new();
+            let take = |bytes: Chunk| {
+                chunks.push(bytes);
+                Ok(())
+            };
+            self.pull_from_server(range, take).await.map_err(failed)?;
+            return Ok(chunks);
+        }
         let size = usize::try_from(len).map_err(|_| failed(Fault::Memory(len)))?;
-        let mut buffer = AlignedBuf::zeroed(size).map_err(|_| failed(Fault::Memory(len)))?;
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(size).map_err(|_| failed(Fault::Memory(len)))?;
+        buffer.resize(size, 0);
         self.pull(range.start, &mut buffer).await.map_err(failed)?;
-        Ok(buffer)
+        Ok(vec![buffer.into()])
     }
 
     /// Fills `out` from the cache, or from the server, of which whole pages are asked then and kept.
     async fn pull(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
-        let Some((cached, pages)) = &self.cached else { return self.pull_from_server(offset, out).await };
+        let Some((cached, pages)) = &self.cached else { return self.fill_from_server(offset, out).await };
         let mut done = 0;
         while done < out.len() {
             let (at, rest) = (offset + done as u64, out.get_mut(done..).unwrap_or_default());
@@ -206,7 +214,7 @@ impl Object {
             let len = range.end.saturating_sub(range.start);
             let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
             let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
-            let pulled = self.pull_from_server(range.start, &mut buffer).await;
+            let pulled = self.fill_from_server(range.start, &mut buffer).await;
             if matches!(pulled, Err(Fault::Changed)) {
                 cached.forget();
             }
@@ -226,39 +234,50 @@ impl Object {
         Ok(())
     }
 
-    async fn pull_from_server(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+    async fn fill_from_server(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let (end, mut filled) = (offset + out.len() as u64, 0);
+        let take = |bytes: Chunk| {
+            let end = filled + bytes.len();
+            out.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(&bytes);
+            filled = end;
+            Ok(())
+        };
+        self.pull_from_server(offset..end, take).await
+    }
+
+    /// Gives the bytes of a range to `take`, in order, by as many requests as it takes.
+    async fn pull_from_server(
+        &self,
+        mut range: Range<u64>,
+        mut take: impl FnMut(Chunk) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let mut tries = Tries::new(&self.store);
-        let mut done = 0;
-        while done < out.len() {
-            let (at, end) = (offset + done as u64, offset + out.len() as u64);
-            let before = done;
-            let rest = out.get_mut(done..).unwrap_or_default();
-            let result = self.once(Ask::Part(at..end), rest, &mut done).await;
-            if let Err(fault) = result {
-                tries.failed(fault, (done - before) as u64).await?;
+        while !range.is_empty() {
+            let (end, before) = (range.end, range.start);
+            let counted = |bytes: Chunk| {
+                range.start += bytes.len() as u64;
+                take(bytes)
+            };
+            if let Err(fault) = self.once(before..end, counted).await {
+                tries.failed(fault, range.start - before).await?;
             }
         }
         Ok(())
     }
 
-    /// One request, whose bytes go into `out`; `done` grows with each that came.
-    async fn once(&self, ask: Ask, out: &mut [u8], done: &mut usize) -> Result<(), Fault> {
+    /// One request, whose bytes `take` gets as they come.
+    async fn once(
+        &self,
+        range: Range<u64>,
+        take: impl FnMut(Chunk) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let _turn = self.store.turn().await;
-        let answer = self.way.get(&ask, Some(&self.version)).await?;
-        let whole = answer.range.end.saturating_sub(answer.range.start);
-        let mut filled = 0;
-        let result = gather(&self.store, answer, whole, |bytes| {
-            let end = filled + bytes.len();
-            let room = out.get_mut(filled..end).ok_or(LONGER)?;
-            room.copy_from_slice(bytes);
-            filled = end;
-            Ok(())
-        });
-        let result = result.await;
-        *done += filled;
-        result?;
+        let wanted = range.end.saturating_sub(range.start);
+        let answer = self.way.get(&Ask::Part(range), Some(&self.version)).await?;
+        let here = answer.range.end.saturating_sub(answer.range.start);
+        gather(&self.store, answer, here, take).await?;
         // A server may send less than was asked for. The rest is asked for again, but not for ever.
-        if filled < out.len() { Err(Fault::Broken(filled as u64)) } else { Ok(()) }
+        if here < wanted { Err(Fault::Broken(here)) } else { Ok(()) }
     }
 }
 
@@ -269,7 +288,7 @@ async fn gather(
     store: &Store,
     mut answer: Answer,
     len: u64,
-    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+    mut take: impl FnMut(Chunk) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut came = 0;
     while let Some(bytes) = answer.pieces.try_next().await? {
@@ -278,7 +297,7 @@ async fn gather(
         if came > len {
             return Err(LONGER);
         }
-        take(&bytes)?;
+        take(bytes)?;
     }
     if came < len { Err(Fault::Broken(came)) } else { Ok(()) }
 }
@@ -329,7 +348,7 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
     let mut filled = 0;
     gather(store, answer, len, |bytes| {
         let end = filled + bytes.len();
-        buffer.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(bytes);
+        buffer.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(&bytes);
         filled = end;
         Ok(())
     })

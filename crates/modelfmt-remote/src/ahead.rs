@@ -1,0 +1,211 @@
+//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other on a few threads. Each piece
+//! would wait for an answer of its own. So where reads follow each other, the next ones are asked for before they are wanted.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::error::Result;
+use crate::object::Object;
+
+/// What one request ahead asks for.
+const PIECE: u64 = 2 << 20;
+/// The most bytes that were asked for ahead and that nobody has read.
+const MOST: u64 = 32 << 20;
+/// Reading ahead begins after so many bytes in a row,
+const BEGIN: u64 = 2 << 20;
+/// in so many reads.
+const READS: u32 = 4;
+/// A longer read has several requests under way by itself.
+const SHORT: u64 = 4 << 20;
+/// Reads that follow each other may leave out so much.
+const GAP: u64 = 64 << 10;
+/// Files are read in so many places at a time.
+const RUNS: usize = 8;
+/// After so many reads elsewhere, what was asked for ahead may go.
+const STALE: u64 = 256;
+
+type Coming = Shared<BoxFuture<'static, Result<Arc<[Bytes]>>>>;
+
+/// What was asked for ahead of one file.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    runs: Mutex<Runs>,
+    piece: u64,
+    most: u64,
+}
+
+#[derive(Debug, Default)]
+struct Runs {
+    runs: Vec<Run>,
+    /// The number of reads so far.
+    now: u64,
+}
+
+/// Reads that follow each other.
+#[derive(Debug, Default)]
+struct Run {
+    /// Where the read ends that reaches furthest.
+    end: u64,
+    /// The bytes read in a row.
+    nbytes: u64,
+    reads: u32,
+    /// How far was asked ahead.
+    asked: u64,
+    pieces: VecDeque<Piece>,
+    /// When it was read last.
+    used: u64,
+}
+
+/// A range that was asked for.
+#[derive(Debug)]
+struct Piece {
+    range: Range<u64>,
+    /// The bytes of it that nobody has read.
+    left: u64,
+    coming: Coming,
+    task: AbortHandle,
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // Whoever waits for it has the future, and goes on by itself.
+        self.task.abort();
+    }
+}
+
+/// Where the bytes from a place on are.
+pub(crate) enum Found {
+    /// On their way, with others: those of this range.
+    Ahead(Range<u64>, Coming),
+    /// Nowhere yet, up to here.
+    Until(u64),
+}
+
+impl Ahead {
+    /// For a file of which so many bytes may be under way.
+    pub(crate) fn new(in_flight: u64) -> Self {
+        let most = MOST.min(in_flight / 2);
+        Self { runs: Mutex::default(), piece: PIECE.min(most), most }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a range is being read, and asks for what comes after it if it looks like it will be wanted.
+    pub(crate) fn note(&self, object: &Arc<Object>, runtime: &Handle, range: &Range<u64>) {
+        let mut runs = self.runs();
+        let number = runs.of(range, self.most);
+        let size = object.version().size;
+        while let Some(next) = runs.next(number, size, self) {
+            let (of, at) = (Arc::clone(object), next.clone());
+            let coming: Coming = async move { of.chunks(at).await.map(Arc::from) }.boxed().shared();
+            let task = runtime.spawn(coming.clone()).abort_handle();
+            runs.add(number, Piece { left: next.end - next.start, range: next, coming, task });
+        }
+    }
+
+    /// Where the bytes from `at` on are, of which up to `end` are wanted. What is found counts as read.
+    pub(crate) fn find(&self, at: u64, end: u64) -> Found {
+        let mut runs = self.runs();
+        let mut until = end;
+        for run in &mut runs.runs {
+            for piece in &mut run.pieces {
+                if piece.range.contains(&at) {
+                    let read = piece.range.end.min(end) - at;
+                    piece.left = piece.left.saturating_sub(read);
+                    let found = Found::Ahead(piece.range.clone(), piece.coming.clone());
+                    run.pieces.retain(|piece| piece.left > 0);
+                    return found;
+                }
+                if piece.range.start > at {
+                    until = until.min(piece.range.start);
+                }
+            }
+        }
+        Found::Until(until)
+    }
+
+    /// Forgets what could not be read, so that who reads it again asks again.
+    pub(crate) fn forget(&self) {
+        self.runs().runs.clear();
+    }
+}
+
+impl Runs {
+    /// The run that a read belongs to, as it is with this read.
+    fn of(&mut self, range: &Range<u64>, late: u64) -> usize {
+        self.now += 1;
+        let belongs = |run: &Run| {
+            range.start.saturating_add(late) >= run.end && range.start <= run.asked.max(run.end + GAP)
+        };
+        let number = self.runs.iter().position(belongs).unwrap_or_else(|| {
+            let oldest = self.runs.iter().enumerate().min_by_key(|(_, run)| run.used);
+            if let Some((oldest, _)) = oldest.filter(|_| self.runs.len() >= RUNS) {
+                self.runs.remove(oldest);
+            }
+            self.runs.push(Run { end: range.start, ..Run::default() });
+            self.runs.len() - 1
+        });
+        let now = self.now;
+        if let Some(run) = self.runs.get_mut(number) {
+            run.note(range, late);
+            run.used = now;
+        }
+        number
+    }
+
+    /// What is to be asked for next after a run.
+    fn next(&mut self, number: usize, size: u64, limits: &Ahead) -> Option<Range<u64>> {
+        let run = self.runs.get(number).filter(|run| run.nbytes >= BEGIN && run.reads >= READS)?;
+        let start = run.asked.max(run.end);
+        // No more than was read: what is read in vain at the end is at most as much as was read before.
+        let until = run.end.saturating_add(run.nbytes.min(limits.most)).min(size);
+        let range = start..start.saturating_add(limits.piece).min(until);
+        if range.is_empty() || (range.end - range.start < limits.piece && range.end < size) {
+            return None;
+        }
+        let fits = |runs: &[Run]| runs.iter().map(Run::waiting).sum::<u64>() + limits.piece <= limits.most;
+        if !fits(&self.runs) {
+            let now = self.now;
+            self.runs.iter_mut().filter(|run| run.used + STALE < now).for_each(|run| run.pieces.clear());
+        }
+        (limits.piece > 0 && fits(&self.runs)).then_some(range)
+    }
+
+    fn add(&mut self, number: usize, piece: Piece) {
+        if let Some(run) = self.runs.get_mut(number) {
+            run.asked = piece.range.end;
+            run.pieces.push_back(piece);
+        }
+    }
+}
+
+impl Run {
+    fn note(&mut self, range: &Range<u64>, late: u64) {
+        let new = range.end.saturating_sub(range.start.max(self.end));
+        if new == 0 {
+            return; // another thread was faster
+        }
+        self.end = range.end;
+        self.nbytes += new;
+        self.reads += 1;
+        if range.end - range.start > SHORT {
+            (self.nbytes, self.reads) = (0, 0);
+        }
+        // What nobody has read that is so far behind was left out.
+        self.pieces.retain(|piece| piece.range.end.saturating_add(late) > range.end);
+    }
+
+    /// The bytes that were asked for and that nobody has read.
+    fn waiting(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
+    }
+}
