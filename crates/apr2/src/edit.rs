@@ -33,10 +33,9 @@ impl Index {
         if self.generation == Generation::Apr1 {
             return Err(unchangeable("it is APR1, which is only read").into());
         }
-        // A signature covers what an edit changes.
-        if self.is_sealed() || [Flags::SIGNED, Flags::ENCRYPTED].iter().any(|&flag| self.flags.contains(flag))
-        {
-            return Err(unchangeable("it is signed or encrypted").into());
+        if self.flags.contains(Flags::ENCRYPTED) || self.is_encrypted() {
+            // Names are part of the keys of tensors, and nothing is encrypted twice for one key: all of it would be written again.
+            return Err(unchangeable("it is encrypted").into());
         }
         for (position, name) in names {
             let refuse = |fault: Fault| unfit(Part::entry("tensor", *position as u64).with_name(name), fault);
@@ -48,17 +47,25 @@ impl Index {
         }
         let tensors = self.tensors().renamed(names, |offset| offset);
         let tensors = tensors.map_err(|fault| unfit(Part::new("tensor index"), fault))?;
-        let metadata = match metadata {
+        let metadata = match metadata.filter(|&metadata| *metadata != self.metadata) {
             Some(metadata) => encode(metadata)?,
             None => read(source, self.sections.metadata.range())?,
         };
-        let head = self.head(metadata, &self.entries(&tensors))?;
-        let data = self.sections.data.range();
-        let footer = self.footer(source, &head)?;
+        let entries = self.entries(&tensors);
         let mut file = NewFile::new();
+        let is_signed = self.is_sealed() || self.flags.contains(Flags::SIGNED);
+        if is_signed && self.head(metadata.clone(), &entries, self.flags)? == self.old_head(source)? {
+            file.keep(0..self.file_len);
+            return Ok(file);
+        }
+        let (end, crc) = if is_signed { self.unsigned(source)? } else { self.whole(source)? };
+        let head = self.head(metadata, &entries, self.flags.without(Flags::SIGNED))?;
+        let data = self.sections.data.offset()..end;
+        let crc32 = Crc::of(&self.old_head(source)?).replaced(crc, end - data.start, Crc::of(&head));
+        let file_size = (head.len() as u64).saturating_add(end - data.start).saturating_add(FOOTER_LEN);
         file.push(head);
         file.keep(data);
-        file.push(footer);
+        file.push(Footer { crc32, file_size }.encode());
         Ok(file)
     }
 
@@ -83,7 +90,7 @@ impl Index {
     }
 
     /// Everything before the data section.
-    fn head(&self, mut metadata: Vec<u8>, entries: &[u8]) -> Result<Vec<u8>, WriteError> {
+    fn head(&self, mut metadata: Vec<u8>, entries: &[u8], flags: Flags) -> Result<Vec<u8>, WriteError> {
         debug_assert!(entries.len() as u64 >= INDEX_HEADER_LEN);
         let old = self.sections.data.offset();
         let end = HEADER_LEN.saturating_add(metadata.len() as u64).saturating_add(entries.len() as u64);
@@ -101,7 +108,7 @@ impl Index {
         let header = Header {
             version_major: self.version.0,
             version_minor: self.version.1,
-            flags: self.flags,
+            flags,
             metadata_offset: 32,
             metadata_size,
             index_offset: section_len("metadata", HEADER_LEN.saturating_add(u64::from(metadata_size)))?,
@@ -115,15 +122,21 @@ impl Index {
         Ok(out)
     }
 
-    /// The footer after the same values and another head.
-    fn footer(&self, source: &impl Source, head: &[u8]) -> Result<[u8; 16], EditError> {
-        let data = self.sections.data;
-        let old = read(source, data.end()..self.file_len)?;
-        let old = Footer::decode(&mut Cursor::new(&old, data.end()), self.file_len)?;
-        let old_head = read(source, 0..data.offset())?;
-        let crc32 = Crc::of(&old_head).replaced(old.crc32, data.len(), Crc::of(head));
-        let file_size = (head.len() as u64).saturating_add(data.len()).saturating_add(FOOTER_LEN);
-        Ok(Footer { crc32, file_size }.encode())
+    fn old_head(&self, source: &impl Source) -> Result<Vec<u8>, EditError> {
+        read(source, 0..self.sections.data.offset())
+    }
+
+    /// Where the data section ends, and the CRC of everything up to there, as the footer states it.
+    fn whole(&self, source: &impl Source) -> Result<(u64, u32), EditError> {
+        let end = self.sections.data.end();
+        let footer = read(source, end..self.file_len)?;
+        Ok((end, Footer::decode(&mut Cursor::new(&footer, end), self.file_len)?.crc32))
+    }
+
+    #[cfg(not(feature = "encrypt"))]
+    #[allow(clippy::unused_self, reason = "the same signature with the feature")]
+    fn unsigned(&self, _: &impl Source) -> Result<(u64, u32), EditError> {
+        Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is signed")).into())
     }
 }
 

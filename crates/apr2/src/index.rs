@@ -145,6 +145,18 @@ impl Index {
         #[cfg(not(feature = "sign"))]
         false
     }
+
+    /// Whether its tensors are stored encrypted.
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        matches!(self.tensors.sealing, Sealing::Encrypted(_))
+    }
+
+    /// Where the last byte of a tensor ends.
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn end_of_tensors(&self) -> u64 {
+        let ends = self.tensors.all_stored().filter(|stored| stored.len > 0).map(|stored| stored.end());
+        ends.max().unwrap_or(self.sections.data.offset())
+    }
 }
 
 /// The tensors of a file and where they lie: the tensor index.

@@ -72,6 +72,19 @@ impl Index {
         Ok(file)
     }
 
+    /// Where the tensors of a signed file end, and the CRC of everything up to there: what stays of it without its signatures.
+    pub(crate) fn unsigned(&self, source: &impl Source) -> Result<(u64, u32)> {
+        let section = match (&self.seal, &self.seal_fault) {
+            (Some(section), _) => section,
+            (None, Some(fault)) => return Err(refused(fault.clone())),
+            (None, None) => return Err(refused(SealFault::Missing("it says that it is signed, and is not"))),
+        };
+        let Parts { prefix, .. } = Parts::read(source, section)?;
+        let end = self.end_of_tensors();
+        let behind = read(source, end..section.trailer.signatures_at())?;
+        Ok((end, prefix.without(Crc::of(&behind)).value))
+    }
+
     /// A shard's manifest says how long it is, and APR1 is only read.
     fn expect_alone(&self) -> Result<()> {
         let unchangeable = |what| Err(unfit(Part::new("the file"), CommonFault::Unchangeable(what)).into());
@@ -141,8 +154,7 @@ impl Index {
         work: &Execution<'_>,
     ) -> Result<NewFile> {
         let data = self.sections.data;
-        let last = self.tensors.all_stored().filter(|stored| stored.len > 0).map(|stored| stored.end()).max();
-        let end = last.unwrap_or(data.offset());
+        let end = self.end_of_tensors();
         let seal_offset = align_up(end, 64).unwrap_or(u64::MAX);
         if data.end() < end || data.end() > seal_offset {
             let what = "its footer does not follow its last tensor";

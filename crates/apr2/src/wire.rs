@@ -85,7 +85,6 @@ impl Flags {
     }
 
     /// The same flags without these.
-    #[cfg(feature = "encrypt")]
     #[must_use]
     pub(crate) const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)

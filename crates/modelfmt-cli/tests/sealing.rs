@@ -386,7 +386,7 @@ fn what_is_sealed_is_compared_shown_and_refused_in_words() {
     assert!(shown.contains("which was named; covers") && shown.contains("; opened"), "{shown}");
     let bytes = fs::read(&sealed).unwrap();
     let error = keys.run(&["edit", &sealed, "--set", "a=1"]).error();
-    assert!(error.contains("convert") && bytes == fs::read(&sealed).unwrap(), "{error}");
+    assert!(error.contains("new file") && bytes == fs::read(&sealed).unwrap(), "{error}");
 }
 
 #[test]

@@ -39,6 +39,17 @@ impl Crc {
         let shifted = |front: Self| front.then(Self { value: 0, len }).value;
         whole ^ shifted(self) ^ shifted(by)
     }
+
+    /// The CRC of these bytes without the last ones, where `end` is that of those: the bytes that stay are not needed.
+    #[must_use]
+    pub fn without(self, end: Self) -> Self {
+        // So many zero bytes after some others leave their CRC as it is: the polynomial is primitive. So what `end.len` bytes have done to
+        // it is undone by the rest of that number.
+        const PERIOD: u64 = u32::MAX as u64;
+        let front = Self { value: self.value ^ end.value, len: self.len };
+        let undo = Self { value: 0, len: PERIOD - end.len % PERIOD };
+        Self { value: front.then(undo).value, len: self.len.saturating_sub(end.len) }
+    }
 }
 
 /// CRC-32 of bytes whose pieces come in any order.
@@ -69,7 +80,27 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_end_of_any_length_is_taken_away() {
+        let front = Crc::of(b"what stays");
+        for len in [0, 1, u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 32, (1 << 40) + 7] {
+            let end = Crc { value: 0x1234_5678, len };
+            // Nothing has the CRC 0.
+            let end = if len == 0 { Crc::default() } else { end };
+            assert_eq!(front.then(end).without(end), front, "{len}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn an_end_is_taken_away_without_the_rest(
+            front in proptest::collection::vec(any::<u8>(), 0..100),
+            end in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let whole = Crc::of(&[&front[..], &end].concat());
+            prop_assert_eq!(whole.without(Crc::of(&end)), Crc::of(&front));
+        }
+
         #[test]
         fn a_head_is_replaced_without_the_rest(
             old in proptest::collection::vec(any::<u8>(), 0..50),

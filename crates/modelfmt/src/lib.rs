@@ -198,6 +198,8 @@
     feature = "gguf",
 ))]
 mod async_model;
+#[cfg(not(target_arch = "wasm32"))]
+mod beside;
 mod check;
 mod checked;
 mod choice;

@@ -26,7 +26,7 @@ use apr2::EditError;
 use apr2::seal::{SealOptions, SigningKey};
 use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::{FileSource, FileVersion};
-use modelfmt_core::{Execution, Source as _, VerifyLevel};
+use modelfmt_core::{Execution, Source as _};
 
 use crate::edit::EditMethod;
 use crate::error::{Error, Result};
@@ -64,10 +64,7 @@ pub fn sign(
     work: &Execution<'_>,
 ) -> Result<Resealed> {
     let Opened { path, version, model, notes } = Opened::new(path.as_ref(), options)?;
-    if let Some(finding) = model.verify_with(VerifyLevel::Full, work).errors.first() {
-        let why = format!("it is not intact, and so it is not signed: {finding}");
-        return Err(Error::NotEditable { path, why });
-    }
+    crate::edit::expect_intact(&model, work)?;
     let new = match (model.as_apr2(), model.as_apr2_sharded()) {
         (Some(reader), _) => reader.index().sign(reader.source(), keys, revision, work),
         (_, Some(set)) => {
@@ -140,7 +137,7 @@ fn write(
         }
     };
     if !is_same {
-        notes.extend(crate::outboard::of_before(&path).map(Note::from));
+        notes.extend(crate::beside::of_before(&path));
     }
     Ok(Resealed { path, method, changed_nbytes, notes })
 }

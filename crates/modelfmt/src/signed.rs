@@ -78,6 +78,16 @@ pub fn detached_signature(
     Some(DetachedSignature { is_trusted: Some(problem.is_none()), problem, ..found })
 }
 
+/// What is to be said about the signatures of a file that has just been changed, which are beside it and in its folder.
+pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let signatures = [(signature_path(file), "the file"), (signature_path(folder), "the folder")];
+    signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name} is the signature of {what} as it was before; sign {what} again or remove it")
+    })
+}
+
 impl OpenOptions {
     /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig`
     /// (OpenSSF Model Signing). The report has the checks `signature` and `digests`. A folder is checked by its signature alone, and so

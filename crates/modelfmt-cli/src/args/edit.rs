@@ -11,6 +11,7 @@ use modelfmt::convert::RenameRule;
   modelfmt edit model.gguf --set general.name='My model' --unset general.url
   modelfmt edit model.safetensors --metadata keys.json --rename 'model.*=*'
   modelfmt edit model.aero --set license=MIT -o licensed.aero
+  modelfmt edit signed.apr --set license=MIT --sign author.key
   modelfmt edit model.gguf
 
 The file is changed in place if the values can stay where they are. Otherwise the
@@ -38,6 +39,13 @@ pub(crate) struct Edit {
     /// Remove tensors whose names match; then the whole file is written again. May be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop: Vec<String>,
+    /// A private key that signs the changed file: inside an APR2 file (Ed25519; may be repeated), otherwise in FILE.sig (P-256,
+    /// P-384 or P-521). An APR2 file is verified first. Without it, signatures inside are removed, because they do not cover the change
+    #[arg(long, value_name = "KEY", value_hint = ValueHint::FilePath)]
+    pub(crate) sign: Vec<PathBuf>,
+    /// APR2: the revision that --sign vouches for; without it, it stays as it is
+    #[arg(long, value_name = "N", requires = "sign")]
+    pub(crate) revision: Option<u64>,
     /// Write the changed file to OUT, and leave FILE as it is
     #[arg(long, short, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,

@@ -3,14 +3,16 @@
 use std::time::Instant;
 
 use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
-use modelfmt::{Edited, Overwrite, Printable};
+use modelfmt::keys::PrivateKey;
+use modelfmt::{Edited, Format, Overwrite, Printable};
 
+use super::sign;
 use crate::args::Edit;
 use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
-use crate::streams;
 use crate::units::{count, seconds, size};
+use crate::{secrets, streams};
 
 pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let begun = Instant::now();
@@ -20,10 +22,16 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
             return Err(Failure::Usage(why.to_owned()));
         }
     }
-    let options = options(args)?;
+    let mut options = options(args)?;
+    if options.is_empty() && !args.sign.is_empty() {
+        let why =
+            "--sign: it signs what is changed, and nothing is to be; `modelfmt sign` signs a file as it is";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     if options.is_empty() && args.output.is_none() {
         return undo(args, quiet);
     }
+    let beside = signers(args, &mut options)?;
     let edit = modelfmt::Edit::new(&args.file, &options)?;
     if args.dry_run {
         let how = if args.output.is_some() { EditMethod::NewFile } else { edit.method() };
@@ -40,10 +48,33 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
             edit.write_to(out, overwrite, work)
         }
     })?;
+    if let Some(key) = &beside {
+        sign::changed(&edited.path, key, quiet)?;
+    }
     if !quiet {
-        report(&edited, begun);
+        report(&edited, beside.is_some(), begun);
     }
     Ok(())
+}
+
+/// Who signs: inside an APR2 file, which the options say, otherwise a key for a signature beside the file.
+fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>> {
+    if args.sign.is_empty() {
+        return Ok(None);
+    }
+    let is_inside = match modelfmt::probe(&args.file) {
+        Ok(look) => matches!(look.format, Some(Format::Apr2 | Format::Apr2Sharded)),
+        Err(_) => false, // opening the file says why
+    };
+    if is_inside {
+        options.sign = args.sign.iter().map(|path| secrets::signing_key(path)).collect::<Result<_>>()?;
+        options.revision = args.revision;
+        return Ok(None);
+    }
+    if args.revision.is_some() {
+        return Err(Failure::Usage("--revision: only signatures inside APR2 files have one".to_owned()));
+    }
+    sign::key_of_changed(&args.file, &args.sign).map(Some)
 }
 
 /// Puts back what an edit has left that was interrupted.
@@ -63,8 +94,9 @@ fn undo(args: &Edit, quiet: bool) -> Result {
     Ok(())
 }
 
-fn report(edited: &Edited, begun: Instant) {
-    for note in &edited.notes {
+fn report(edited: &Edited, is_signed_beside: bool, begun: Instant) {
+    let own = format!("{}.sig ", edited.path.file_name().unwrap_or_default().to_string_lossy());
+    for note in edited.notes.iter().filter(|note| !(is_signed_beside && note.text.starts_with(&own))) {
         say(format_args!("note: {}", Printable(&note.in_words(&Flags))));
     }
     let path = edited.path.display().to_string();

@@ -1,5 +1,6 @@
 //! `modelfmt sign`: what is detected in the file decides which kind of signature it gets.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use modelfmt::edit::EditMethod;
@@ -70,7 +71,6 @@ pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
 
 /// A signature in a file of its own: OpenSSF Model Signing.
 fn beside(args: &Sign, quiet: bool) -> Result {
-    let begun = Instant::now();
     let UnlockArgs { identity, passphrase_file, key_file } = &args.unlock;
     let is_for_apr2 = identity.iter().chain(passphrase_file).chain(key_file).count() > 0;
     if is_for_apr2 || args.revision.is_some() {
@@ -80,8 +80,7 @@ fn beside(args: &Sign, quiet: bool) -> Result {
     let keys: Result<Vec<_>> =
         args.keys.iter().map(|path| PrivateKey::read(path).map_err(|error| keys::failed(&error))).collect();
     let [key] = &keys?[..] else {
-        let why = "--key: a signature beside a file is by one key; for more, sign copies of their own";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Failure::Usage(format!("--key: {ONE_KEY}")));
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let options = SignOptions::new()
@@ -89,9 +88,39 @@ fn beside(args: &Sign, quiet: bool) -> Result {
         .allow_symlinks(args.allow_symlinks)
         .trust_mtime(args.trust_mtime)
         .ignore(args.ignore.iter().cloned());
-    let total = std::fs::metadata(&args.model).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+    write_beside(&args.model, key, &options, quiet)
+}
+
+const ONE_KEY: &str = "a signature beside a file is by one key; for more, sign copies of their own";
+
+/// The key that signs a file that is about to be changed, beside it.
+pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKey> {
+    let [key] = keys else { return Err(Failure::Usage(format!("--sign: {ONE_KEY}"))) };
+    if model.is_dir() {
+        return Err(Failure::Usage("--sign: name the file that is to be changed, not its folder".to_owned()));
+    }
+    if modelfmt::probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
+        let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let key = PrivateKey::read(key).map_err(|error| keys::failed(&error))?;
+    if !key.key_type().is_nist() {
+        let error = oms::Error::WrongKey(format!("this key is {}", key.key_type()));
+        return Err(Failure::Input(with_causes(&error)));
+    }
+    Ok(key)
+}
+
+/// Signs a file anew that has been changed.
+pub(super) fn changed(model: &Path, key: &PrivateKey, quiet: bool) -> Result {
+    write_beside(model, key, &SignOptions::new().overwrite(Overwrite::Replace), quiet)
+}
+
+fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bool) -> Result {
+    let begun = Instant::now();
+    let total = std::fs::metadata(model).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
     let bar = Progress::new("hashing", total, quiet);
-    let signed = bar.run(|work| oms::sign(&args.model, key, &options, work));
+    let signed = bar.run(|work| oms::sign(model, key, options, work));
     let signed = signed.map_err(|error| {
         let hint = if matches!(error, oms::Error::Exists { .. }) { "; --force replaces it" } else { "" };
         Failure::Input(format!("{}{hint}", with_causes(&error)))

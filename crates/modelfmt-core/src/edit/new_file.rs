@@ -120,6 +120,43 @@ impl NewFile {
         }
     }
 
+    /// The same file, where what it keeps is not of the old file but of the file that `before` makes of that.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let mut file = Self::new();
+        for (_, piece) in self.pieces {
+            let range = match piece {
+                Piece::Bytes(bytes) => {
+                    file.push(bytes);
+                    continue;
+                }
+                Piece::Kept(range) => range,
+            };
+            let first = before
+                .pieces
+                .partition_point(|(start, piece)| start.saturating_add(piece.len()) <= range.start);
+            for (start, piece) in before.pieces.get(first..).unwrap_or_default() {
+                let within =
+                    range.start.saturating_sub(*start)..range.end.saturating_sub(*start).min(piece.len());
+                if within.start >= within.end {
+                    break;
+                }
+                match piece {
+                    Piece::Bytes(bytes) => {
+                        let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+                        file.push(bytes.get(cut(within.start)..cut(within.end)).unwrap_or_default());
+                    }
+                    Piece::Kept(old) => {
+                        file.keep(
+                            old.start.saturating_add(within.start)..old.start.saturating_add(within.end),
+                        );
+                    }
+                }
+            }
+        }
+        file
+    }
+
     /// Whether bytes of the old file stay.
     pub(super) fn keeps(&self) -> bool {
         self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::Kept(_)))
@@ -267,7 +304,34 @@ mod tests {
         assert_eq!(longer.patches(&old).unwrap(), Some(vec![(14, &b"tail"[..])]));
     }
 
+    fn of_pieces(pieces: &[(bool, usize, usize)], len: usize, fill: u8) -> NewFile {
+        let mut new = NewFile::new();
+        for &(is_kept, a, b) in pieces {
+            match is_kept {
+                true => new.keep(a.min(len) as u64..(a + b).min(len) as u64),
+                false => new.push(vec![fill; a]),
+            }
+        }
+        new
+    }
+
+    fn bytes_of(new: &NewFile, old: &[u8]) -> Vec<u8> {
+        Preview::new(new.clone(), old.to_vec()).read(0..new.len()).unwrap().to_vec()
+    }
+
     proptest! {
+        #[test]
+        fn a_change_of_a_change_is_one(
+            first in proptest::collection::vec((any::<bool>(), 0usize..9, 0usize..20), 0..6),
+            second in proptest::collection::vec((any::<bool>(), 0usize..40, 0usize..30), 0..6),
+        ) {
+            let old: Vec<u8> = (0..40).collect();
+            let first = of_pieces(&first, old.len(), 200);
+            let between = bytes_of(&first, &old);
+            let second = of_pieces(&second, between.len(), 201);
+            prop_assert_eq!(bytes_of(&second.clone().after(&first), &old), bytes_of(&second, &between));
+        }
+
         #[test]
         fn a_preview_reads_what_would_be_written(
             pieces in proptest::collection::vec((any::<bool>(), 0usize..9, 0usize..20), 0..6),

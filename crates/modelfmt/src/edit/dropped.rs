@@ -12,6 +12,8 @@ use crate::choice::Choice;
 use crate::convert::{Conversion, ConvertOptions};
 use crate::error::{Error, Result};
 use crate::globs::escaped;
+#[cfg(feature = "seal")]
+use crate::model::Model;
 use crate::words::Note;
 
 impl Edit {
@@ -29,6 +31,11 @@ impl Edit {
         let mut options = ConvertOptions { exclude, ..ConvertOptions::default() };
         if let Some(same) = self.format.driver().and_then(|driver| driver.same) {
             same(model.opened(), &mut options);
+        }
+        #[cfg(feature = "seal")]
+        if let Some(signing) = &self.signing {
+            super::expect_intact(&Model::open(&self.path)?, work)?;
+            options.seal = Some(signing.options());
         }
         let conversion = Conversion::new(&model, self.format, &options)?;
         let failed = |source: std::io::Error| match source.kind() {
@@ -50,7 +57,7 @@ impl Edit {
         let about_edit = |note: &Note| !note.choices.contains(&Choice::Exclude);
         let mut notes: Vec<Note> =
             self.notes.into_iter().chain(converted.notes.into_iter().filter(about_edit)).collect();
-        notes.extend(crate::outboard::of_before(out).map(Note::from));
+        notes.extend(crate::beside::of_before(out));
         Ok(Edited {
             path: out.to_owned(),
             method: EditMethod::Written,

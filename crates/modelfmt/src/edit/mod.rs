@@ -38,6 +38,8 @@ mod fault;
 mod given;
 mod plan;
 mod set;
+#[cfg(feature = "seal")]
+mod signing;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +53,8 @@ use modelfmt_core::write::Overwrite;
 pub use crate::formats::change::NewValue;
 #[cfg(feature = "seal")]
 pub(crate) use fault::failed;
+#[cfg(feature = "seal")]
+pub(crate) use signing::expect_intact;
 
 use self::fault::interruptible;
 use self::set::SetEdit;
@@ -74,13 +78,22 @@ pub struct EditOptions {
     /// Globs of the names of tensors that go. Then the file is written again, its values are checked by what it says about them, and all
     /// its hashes are made again.
     pub drop: Vec<String>,
+    /// Who signs the changed file, an APR2, inside. Signatures of before are removed, because they do not cover what changes. The file is
+    /// verified first, because a signature vouches for all that is there.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    pub sign: Vec<apr2::seal::SigningKey>,
+    /// The revision that they vouch for; otherwise it stays as it is.
+    #[cfg(feature = "seal")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
+    pub revision: Option<u64>,
 }
 
 impl EditOptions {
-    /// Whether nothing is to be changed.
+    /// Whether nothing is to be changed. Signatures are no change: [`seal::sign`](crate::seal::sign) signs a file as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { metadata, set, unset, rename, drop } = self;
+        let Self { metadata, set, unset, rename, drop, .. } = self;
         metadata.as_ref().is_none_or(Object::is_empty)
             && set.is_empty()
             && unset.is_empty()
@@ -167,6 +180,8 @@ pub struct Edit {
     set: usize,
     unset: usize,
     renamed: usize,
+    #[cfg(feature = "seal")]
+    signing: Option<signing::Signing>,
     notes: Vec<Note>,
 }
 
@@ -200,6 +215,16 @@ impl Edit {
     /// The bytes that a progress bar counts to.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
+        let copied = self.len();
+        #[cfg(feature = "seal")]
+        if self.signing.is_some() {
+            return copied.saturating_mul(3); // they are verified and hashed first
+        }
+        copied
+    }
+
+    /// The length of what is edited, before its signatures.
+    fn len(&self) -> u64 {
         match &self.target {
             Target::File(new, _) => new.len(),
             Target::Set(edit) => edit.nbytes(),
@@ -234,9 +259,11 @@ impl Edit {
                 return self.write_without(&new, &before, &path, Overwrite::Replace, work);
             }
             Target::File(new, before) if self.method == EditMethod::InPlace => {
-                modelfmt_core::edit::patch(&path, new, before).map_err(failed)?
+                modelfmt_core::edit::patch(&path, &self.signed(new, work)?, before).map_err(failed)?
             }
-            Target::File(new, before) => self.copy_to(new, before, &path, Overwrite::Replace, work)?,
+            Target::File(new, before) => {
+                self.copy_to(&self.signed(new, work)?, before, &path, Overwrite::Replace, work)?
+            }
         };
         Ok(self.done(path, changed))
     }
@@ -267,7 +294,7 @@ impl Edit {
         if !self.drop.is_empty() {
             return self.write_without(&new, &before, &out, overwrite, work);
         }
-        let changed = self.copy_to(&new, &before, &out, overwrite, work)?;
+        let changed = self.copy_to(&self.signed(&new, work)?, &before, &out, overwrite, work)?;
         self.method = EditMethod::NewFile;
         Ok(self.done(out, changed))
     }
@@ -286,11 +313,20 @@ impl Edit {
         Ok(new.new_nbytes())
     }
 
+    #[cfg(not(feature = "seal"))]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature with the feature")]
+    fn signed(&self, new: &NewFile, _: &Execution<'_>) -> Result<NewFile> {
+        Ok(new.clone())
+    }
+
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
-        let nbytes = self.nbytes();
+        let nbytes = match &self.target {
+            Target::File(..) => std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len()),
+            Target::Set(edit) => edit.nbytes(),
+        };
         let mut notes = self.notes;
         if self.method != EditMethod::Unchanged {
-            notes.extend(crate::outboard::of_before(&path).map(Note::from));
+            notes.extend(crate::beside::of_before(&path));
         }
         Edited {
             method: self.method,

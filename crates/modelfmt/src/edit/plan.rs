@@ -9,6 +9,8 @@ use modelfmt_core::value::{List, Object, Value};
 use super::fault::failed;
 use super::given::Given;
 use super::set::SetEdit;
+#[cfg(feature = "seal")]
+use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
 use crate::choice::Choice;
 use crate::convert::rename::Renamed;
@@ -28,12 +30,13 @@ impl Edit {
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = path.as_ref();
         let path = if path.is_dir() { crate::folder::model_in(path)? } else { path.to_owned() };
-        let notes = super::recovered(&path)?.into_iter().collect();
+        #[cfg_attr(not(feature = "seal"), allow(unused_mut, reason = "signatures have more"))]
+        let mut notes: Vec<_> = super::recovered(&path)?.into_iter().collect();
         let before = version(&path)?;
         let model = Model::open(&path)?;
         let not_editable = |why: String| Error::NotEditable { path: path.clone(), why };
-        if is_sealed(&model) {
-            return Err(not_editable(SEALED.to_owned()));
+        if is_encrypted(&model) {
+            return Err(not_editable(ENCRYPTED.to_owned()));
         }
         model.expect_tensors()?;
         let format = model.format();
@@ -59,6 +62,13 @@ impl Edit {
             None => one(&model, (&path, before), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
+        #[cfg(feature = "seal")]
+        let (signing, method) = {
+            let signing = Signing::new(&model, options)?;
+            notes.extend(signing::note(&model, method, signing.as_ref()));
+            let is_unsigned = method == EditMethod::Unchanged && signing.is_some();
+            (signing, if is_unsigned { EditMethod::InPlace } else { method })
+        };
         let drop = dropped.names(&model, &names);
         let set = options.set.iter().map(|(key, _)| key.as_str());
         let set: HashSet<&str> = set.chain(options.metadata.iter().flat_map(Object::keys)).collect();
@@ -70,22 +80,24 @@ impl Edit {
             set: set.len(),
             unset: options.unset.len(),
             renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
+            #[cfg(feature = "seal")]
+            signing,
             notes,
             path,
         })
     }
 }
 
-/// Why a sealed file is not edited.
-const SEALED: &str = "it is signed or encrypted, and what vouches for it covers names and metadata; convert it with other ones into a \
-                      new file, and have that signed or sealed";
+/// Why an encrypted file is not edited.
+const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its name, and nothing is encrypted twice with one key; \
+                         seal it into a new file, with the names and metadata that it is to have";
 
-/// Whether a file says that it is signed or encrypted inside.
-fn is_sealed(model: &Model) -> bool {
+/// Whether a file says that it is encrypted.
+fn is_encrypted(model: &Model) -> bool {
     let is_apr2 = model.format() == Format::Apr2;
     let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
     let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
-    flags.iter().any(|flag| matches!(*flag, "SIGNED" | "ENCRYPTED"))
+    flags.contains(&"ENCRYPTED")
 }
 
 /// The version of a file that an edit is prepared for: asked before the file is read.
