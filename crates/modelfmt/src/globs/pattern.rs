@@ -25,6 +25,11 @@ enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     steps: Vec<Step>,
+    /// How every name begins and ends that matches. Most names of a model are refused by these, which takes no memory.
+    begin: String,
+    end: String,
+    /// Whether there is one `*` and nothing else between them, so that they are all there is to check.
+    is_one_star: bool,
 }
 
 impl Pattern {
@@ -37,10 +42,31 @@ impl Pattern {
             parser.take(c, before)?;
         }
         if parser.groups.is_empty() {
-            Ok(Self { steps: parser.steps })
+            Ok(Self::of(parser.steps))
         } else {
             Err(r"a { is unclosed; \{ is the character itself".to_owned())
         }
+    }
+
+    fn of(steps: Vec<Step>) -> Self {
+        let chars = |steps: &[Step]| {
+            let char_of = |step: &Step| if let Step::Char(c) = step { Some(*c) } else { None };
+            steps.iter().map_while(char_of).collect::<String>()
+        };
+        let begin = chars(&steps);
+        // No way leads past a step that others lead to only from before it.
+        let targets = steps.iter().flat_map(|step| match step {
+            Step::Fork(branches) => branches.as_slice(),
+            Step::Jump(to) => std::slice::from_ref(to),
+            _ => &[],
+        });
+        let past =
+            steps.iter().rposition(|step| !matches!(step, Step::Char(_))).map_or(steps.len(), |at| at + 1);
+        let past = targets.copied().fold(past, usize::max);
+        let end = chars(steps.get(past..).unwrap_or_default());
+        let inner = steps.get(begin.chars().count()..past).unwrap_or_default();
+        let is_one_star = matches!(inner, [Step::Many]);
+        Self { steps, begin, end, is_one_star }
     }
 
     pub(super) fn steps(&self) -> usize {
@@ -55,6 +81,10 @@ impl Pattern {
 
     /// Whether it matches the whole name.
     pub(super) fn is_match(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&*self.begin).and_then(|rest| rest.strip_suffix(&*self.end));
+        if rest.is_none() || self.is_one_star {
+            return rest.is_some();
+        }
         let [mut now, mut next] = [Ways::new(self.steps.len()), Ways::new(self.steps.len())];
         self.follow(0, &mut now);
         for c in name.chars() {

@@ -55,6 +55,27 @@ fn whole_names_match_across_dots_and_slashes() {
 }
 
 #[test]
+fn what_a_pattern_begins_and_ends_with_is_never_shared() {
+    let matches = |glob: &str, name: &str| Globs::new([glob]).unwrap().is_match(name);
+    for (glob, name) in [
+        ("ab*ba", "abba"),
+        ("a**/b", "a/b"),
+        ("**/b", "b"),
+        ("x/**/b", "x/b"),
+        ("a{b,cb}", "ab"),
+        ("{a,b}*c", "ac"),
+        ("a*b*c", "abc"),
+    ] {
+        assert!(matches(glob, name), "{glob} {name}");
+    }
+    for (glob, name) in
+        [("ab*ba", "aba"), ("a*a", "a"), ("a{b,c}", "a"), ("a?b", "ab"), ("x/**/b", "xb"), ("**/b", "ab")]
+    {
+        assert!(!matches(glob, name), "{glob} {name}");
+    }
+}
+
+#[test]
 fn each_pattern_that_matches_is_named() {
     let globs = Globs::new(["b", "*", "a", "{b,c}", "b", "??"]).unwrap();
     assert_eq!(globs.matches("b"), [0, 1, 3, 4]);
