@@ -6,7 +6,7 @@ use crate::claims::{Claims, Wanted};
 use crate::error::AnyError;
 use crate::execution::Execution;
 use crate::fetch::now;
-use crate::plan::{Slice, TensorSlice, gathered};
+use crate::plan::{PlanOptions, Runs, Slice, TensorSlice, gather, gathered};
 use crate::report::{Report, VerifyLevel};
 use crate::source::Source;
 use crate::table::{Location, Stored};
@@ -111,6 +111,17 @@ pub trait Container {
             }
         };
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
+    }
+
+    /// Fills `out`, which is as long as they are, with these bytes of a tensor's values, run after run: a
+    /// [part](Runs::part) of what [`slice_at`](Self::slice_at) gives as a whole.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into).
+    fn read_runs_at(&self, position: usize, runs: &Runs, out: &mut [u8]) -> Result<(), AnyError> {
+        let read = async |at: u64, out: &mut [u8]| self.read_into(position, at, out);
+        let (at, len) = (runs.offset(), runs.nbytes());
+        now(gather(runs, PlanOptions::local(), out, read, |source| AnyError::Io { at, len, source }))
     }
 
     /// As [`read_range_at`](Self::read_range_at), checked. If the file has digests of pages, only the pages of the range are read.

@@ -118,7 +118,8 @@ impl<'a> Pieces<'a> {
             return Ok(None);
         }
         let mut floats = vec![0.0; size];
-        decode_quantized(self.model, self.position, &self.info, first, &mut floats)?;
+        let read = |at: u64, bytes: &mut [u8]| self.model.read_into(self.position, at, bytes);
+        decode_quantized(self.model, &self.info, first, &mut floats, &read)?;
         self.uneven = Some((elements, first + count));
         let read = self.info.nbytes.saturating_sub(self.at).min(count.saturating_mul(4));
         self.at += read;
@@ -175,13 +176,27 @@ pub(crate) const fn read_as(dtype: DType) -> DType {
     if dtype.is_quantized() || SmallType::from_dtype(dtype).is_some() { DType::F32 } else { dtype }
 }
 
+/// Fills a buffer with a tensor's values from a byte on.
+pub(crate) type ReadBytes<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<()>;
+
 /// Fills `out` with a tensor's elements from `first` on, little-endian; blocks and small types are decoded to `f32`.
 pub(crate) fn read_elements(model: &Model, position: usize, first: u64, out: &mut [u8]) -> Result<()> {
-    let dtype = model.container().info(position).map_or(DType::U8, |info| info.dtype);
-    if read_as(dtype) == dtype {
-        return model.read_into(position, first * u64::from(dtype.size().unwrap_or(1)), out);
+    let info = model.info(position)?;
+    elements_of(model, &info, first, out, &|at, bytes| model.read_into(position, at, bytes))
+}
+
+/// The same of values that `read` gives: of a tensor of the model, or of a part of one.
+pub(crate) fn elements_of(
+    model: &Model,
+    info: &TensorInfo<'_>,
+    first: u64,
+    out: &mut [u8],
+    read: ReadBytes<'_>,
+) -> Result<()> {
+    if read_as(info.dtype) == info.dtype {
+        return read(first * u64::from(info.dtype.size().unwrap_or(1)), out);
     }
-    decode_elements(model, position, dtype, first, out)
+    decode_elements(model, info, first, out, read)
 }
 
 /// A tensor's elements as numbers. The range lies within it.
@@ -209,13 +224,12 @@ pub(crate) fn read_stored(model: &Model, position: usize, first: u64, out: &mut 
 /// Decodes the elements of a quantized tensor from `first` on.
 fn decode_quantized(
     model: &Model,
-    position: usize,
     info: &TensorInfo<'_>,
     first: u64,
     out: &mut [f32],
+    read: ReadBytes<'_>,
 ) -> Result<()> {
     let len = out.len() as u64;
-    let read = |at: u64, bytes: &mut [u8]| model.read_into(position, at, bytes);
     quantized::decode(info, first, out, read).map_err(|failed| match failed {
         Failed::Read(error) => error,
         Failed::Decode(error) => {
@@ -225,14 +239,21 @@ fn decode_quantized(
     })
 }
 
-fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out: &mut [u8]) -> Result<()> {
+fn decode_elements(
+    model: &Model,
+    info: &TensorInfo<'_>,
+    first: u64,
+    out: &mut [u8],
+    read: ReadBytes<'_>,
+) -> Result<()> {
+    let dtype = info.dtype;
     let invalid = |text: String| {
         let source = io::Error::new(io::ErrorKind::InvalidData, text);
         model.failed(AnyError::Io { at: first, len: out.len() as u64, source })
     };
     if dtype.is_quantized() {
         let mut values = vec![0f32; out.len() / 4];
-        decode_quantized(model, position, &model.info(position)?, first, &mut values)?;
+        decode_quantized(model, info, first, &mut values, read)?;
         let pairs = out.chunks_exact_mut(4).zip(&values);
         pairs.for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
         return Ok(());
@@ -243,7 +264,7 @@ fn decode_elements(model: &Model, position: usize, dtype: DType, first: u64, out
     let (begin, end) = (first / elements, (first + wanted).div_ceil(elements));
     let size = |n: u64| usize::try_from(n).map_err(|_| invalid("the range is larger than memory".to_owned()));
     let mut blocks = vec![0; size((end - begin) * nbytes)?];
-    model.read_into(position, begin * nbytes, &mut blocks)?;
+    read(begin * nbytes, &mut blocks)?;
     let mut values = vec![0f32; size((end - begin) * elements)?];
     match SmallType::from_dtype(dtype) {
         Some(small) => small.decode(&blocks, &mut values),

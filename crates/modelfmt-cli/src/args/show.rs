@@ -23,8 +23,8 @@ pub(crate) struct Show {
     /// Tensors by name or pattern, such as 'layers.*.weight'; all of them, with size variables and metadata, if none is named
     #[arg(value_name = "TENSOR|GLOB")]
     pub(crate) tensors: Vec<String>,
-    /// Show only a part of each tensor, with indices as in Python: 0:4,:8. The statistics are for this part; nothing else
-    /// is read, and the part is held in memory
+    /// Show only a part of each tensor, with indices as in Python: 0:4,:8. The statistics are for this part, and nothing else
+    /// is read
     #[arg(long, value_name = "SLICE", allow_hyphen_values = true)]
     pub(crate) slice: Option<Slice>,
     /// Only statistics, without values and histograms

@@ -149,6 +149,49 @@ impl Runs {
         (0..count).flat_map(|n| of(n, 1).parts(most / count)).collect()
     }
 
+    /// Some of their bytes, which are counted from those of the first run on: as few runs as they are in, ascending.
+    ///
+    /// ```
+    /// use modelfmt_core::plan::{Runs, Stride};
+    ///
+    /// let rows = Runs::new(100, 4, [Stride { count: 3, bytes: 10 }]).unwrap();
+    /// assert_eq!(rows.part(4..9), [Runs::of_range(110..114), Runs::of_range(120..121)]);
+    /// ```
+    #[must_use]
+    pub fn part(&self, bytes: Range<u64>) -> Vec<Self> {
+        let (mut at, end) = (bytes.start, bytes.end.min(self.nbytes()));
+        let mut parts = Vec::new();
+        while at < end {
+            let (part, len) = self.part_at(at, end - at);
+            parts.push(part);
+            at += len;
+        }
+        parts
+    }
+
+    /// The most that begins at a byte of these and is runs at regular distances too; at most `left` bytes, and how many they are.
+    fn part_at(&self, at: u64, left: u64) -> (Self, u64) {
+        let mut inner = self.nbytes(); // the bytes within one step of the stride
+        let mut offset = self.offset + at % self.len;
+        let mut found = None;
+        for (depth, stride) in self.strides.iter().enumerate() {
+            inner /= stride.count;
+            let passed = at / inner % stride.count;
+            offset += passed * stride.bytes;
+            if found.is_none() && at.is_multiple_of(inner) && inner <= left {
+                found = Some((depth, inner, (left / inner).min(stride.count - passed)));
+            }
+        }
+        let Some((depth, inner, count)) = found else {
+            let len = left.min(self.len - at % self.len);
+            return (Self { offset, len, strides: Vec::new() }, len);
+        };
+        let mut strides = self.strides.get(depth..).unwrap_or_default().to_vec();
+        strides.first_mut().into_iter().for_each(|stride| stride.count = count);
+        strides.retain(|stride| stride.count > 1);
+        (Self { offset, len: self.len, strides }, count * inner)
+    }
+
     /// The runs, ascending.
     #[must_use]
     pub fn iter(&self) -> RunsIter<'_> {

@@ -209,6 +209,32 @@ fn runs_that_share_bytes_are_refused() {
 }
 
 #[test]
+fn any_part_of_runs_is_a_few_runs() {
+    let stride = |count, bytes| Stride { count, bytes };
+    for runs in [
+        Runs::of_range(7..40),
+        Runs::new(3, 4, [stride(5, 9)]).unwrap(),
+        Runs::new(3, 2, [stride(3, 100), stride(4, 20), stride(3, 5)]).unwrap(),
+    ] {
+        let all: Vec<u64> = runs.iter().flatten().collect();
+        for begin in 0..=all.len() {
+            for end in begin..=all.len() {
+                let parts = runs.part(begin as u64..end as u64);
+                let found: Vec<u64> = parts.iter().flatten().flatten().collect();
+                assert_eq!(found, all[begin..end], "{runs:?} {begin}..{end}");
+                assert!(parts.len() <= 2 * runs.strides().len() + 1, "{runs:?} {begin}..{end}: {parts:?}");
+            }
+        }
+        assert_eq!(runs.part(all.len() as u64..u64::MAX), []);
+    }
+    let huge = Runs::new(0, 1, [stride(1 << 30, 1 << 30), stride(1 << 29, 2)]).unwrap();
+    assert_eq!(
+        huge.part(1 << 29..1 << 58),
+        [Runs::new(1 << 30, 1, [stride((1 << 29) - 1, 1 << 30), stride(1 << 29, 2)]).unwrap()]
+    );
+}
+
+#[test]
 fn covers_are_found_by_range() {
     let cover = |file, range| Cover { file, range, by: "blake3" };
     let mut plan = ReadPlan::builder(options(0, 100));

@@ -28,7 +28,8 @@ use values::{Part, Values};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShowOptions {
-    /// Which part of each tensor; its statistics are those of the part. It is read into memory, and little else of the tensor.
+    /// Which part of each tensor; its statistics are those of the part. Little else of the tensor is read; memory does not depend on
+    /// how large the part is.
     pub slice: Option<Slice>,
     /// Statistics alone, without values and histogram.
     pub stats_only: bool,
@@ -139,7 +140,7 @@ fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
 fn part_of(model: &Model, position: usize, options: &ShowOptions) -> Result<Option<Part>> {
     let has_data = model.info(position)?.has_data;
     let slice = options.slice.as_ref().filter(|_| has_data);
-    slice.map(|slice| Part::read(model, position, slice)).transpose()
+    slice.map(|slice| Part::new(model, position, slice)).transpose()
 }
 
 fn show_positions(

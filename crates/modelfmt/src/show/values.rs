@@ -1,14 +1,15 @@
-//! The values of a tensor that are shown: all of them, which are read when they are wanted, or a part, which is in memory.
+//! The values of a tensor that are shown, or of a part of it. They are read when they are wanted, so that memory does not depend on
+//! how many they are.
 
 use std::io;
 
-use modelfmt_core::plan::Slice;
+use modelfmt_core::plan::{Runs, Slice};
 use modelfmt_core::{AnyError, DType, Execution, TensorInfo};
 use tensor_stats::Stats;
 
 use crate::error::Result;
 use crate::model::Model;
-use crate::values::{is_numeric, read_as, read_elements, read_stored};
+use crate::values::elements_of;
 
 /// Values of a tensor.
 pub(super) struct Values<'a> {
@@ -19,61 +20,91 @@ pub(super) struct Values<'a> {
     part: Option<&'a Part>,
 }
 
-/// A part of a tensor, in memory.
+/// A part of this many bytes is read once, and kept: its values are wanted several times.
+const KEPT: u64 = 4 << 20;
+
+/// A part of a tensor.
 pub(super) struct Part {
     name: String,
     dtype: DType,
     shape: Vec<u64>,
-    /// As they are stored.
-    stored: Vec<u8>,
-    /// Those that are no numbers of Rust's as `f32`.
-    decoded: Option<Vec<u8>>,
+    /// Its bytes among those of the tensor.
+    runs: Runs,
+    nbytes: u64,
+    /// The bytes of a short one.
+    kept: Option<Vec<u8>>,
 }
 
 impl Part {
-    /// Reads it, and no more than it takes.
-    pub(super) fn read(model: &Model, position: usize, slice: &Slice) -> Result<Self> {
+    /// Which part it is; a short one is read, and no more than it takes.
+    pub(super) fn new(model: &Model, position: usize, slice: &Slice) -> Result<Self> {
+        Self::with_kept(model, position, slice, KEPT)
+    }
+
+    fn with_kept(model: &Model, position: usize, slice: &Slice, most: u64) -> Result<Self> {
         let info = model.info(position)?;
-        let part = model.container().slice_at(position, slice).map_err(|error| model.failed(error))?;
-        let view = part.view().map_err(|error| invalid(model, 0, 0, error))?;
-        let is_decoded = is_numeric(info.dtype) && read_as(info.dtype) != info.dtype;
-        let decoded = match is_decoded {
+        let sliced = slice.of(&info).map_err(|fault| model.failed(AnyError::slice(&info, fault)))?;
+        let nbytes = sliced.runs.nbytes();
+        let kept = match nbytes <= most {
             true => {
-                let floats = ggml_quant::to_f32(&view).map_err(|error| invalid(model, 0, 0, error))?;
-                Some(floats.iter().flat_map(|value| value.to_le_bytes()).collect())
+                let part =
+                    model.container().slice_at(position, slice).map_err(|error| model.failed(error))?;
+                Some(part.bytes().to_vec())
             }
             false => None,
         };
-        let (name, shape) = (info.name.to_owned(), part.shape().to_vec());
-        Ok(Self { name, dtype: info.dtype, shape, stored: part.bytes().to_vec(), decoded })
+        let (name, shape, runs) = (info.name.to_owned(), sliced.shape, sliced.runs);
+        Ok(Self { name, dtype: info.dtype, shape, runs, nbytes, kept })
+    }
+
+    /// Fills `out` with its bytes from there on.
+    fn read(&self, model: &Model, position: usize, at: u64, out: &mut [u8]) -> Result<()> {
+        let len = out.len() as u64;
+        let end = at.checked_add(len).filter(|end| *end <= self.nbytes);
+        let missing = || invalid(model, at, len, "the slice has fewer values");
+        let end = end.ok_or_else(missing)?;
+        if let Some(kept) = &self.kept {
+            let begin = usize::try_from(at).ok();
+            let bytes = begin.and_then(|begin| kept.get(begin..begin.checked_add(out.len())?));
+            out.copy_from_slice(bytes.ok_or_else(missing)?);
+            return Ok(());
+        }
+        let mut rest = out;
+        for runs in self.runs.part(at..end) {
+            let nbytes = usize::try_from(runs.nbytes()).unwrap_or(usize::MAX);
+            let (out, left) = rest.split_at_mut_checked(nbytes).ok_or_else(missing)?;
+            model.container().read_runs_at(position, &runs, out).map_err(|error| model.failed(error))?;
+            rest = left;
+        }
+        Ok(())
     }
 }
 
 impl<'a> Values<'a> {
     pub(super) fn new(model: &'a Model, position: usize, part: Option<&'a Part>) -> Result<Self> {
         let info = match part {
-            Some(Part { name, dtype, shape, stored, .. }) => {
-                TensorInfo::with_nbytes(name, *dtype, shape, stored.len() as u64, true)
+            Some(Part { name, dtype, shape, nbytes, .. }) => {
+                TensorInfo::with_nbytes(name, *dtype, shape, *nbytes, true)
             }
             None => model.info(position)?,
         };
         Ok(Self { model, position, info, part })
     }
 
-    /// Fills `out` with elements from `first` on, as [`read_as`] says.
+    /// Fills `out` with elements from `first` on, as [`read_as`](crate::values::read_as) says.
     pub(super) fn read_elements(&self, first: u64, out: &mut [u8]) -> Result<()> {
-        let Some(part) = self.part else { return read_elements(self.model, self.position, first, out) };
-        let size = u64::from(read_as(part.dtype).size().unwrap_or(1));
-        self.copy(part.decoded.as_deref().unwrap_or(&part.stored), first.saturating_mul(size), out)
+        let whole = self.model.info(self.position)?;
+        // Where rows are filled up, only the whole tensor can be taken; its own shape says how.
+        let info = if whole.nbytes == self.info.nbytes { &whole } else { &self.info };
+        elements_of(self.model, info, first, out, &|at, bytes| self.read(at, bytes))
     }
 
-    fn copy(&self, from: &[u8], at: u64, out: &mut [u8]) -> Result<()> {
-        let begin = usize::try_from(at).ok();
-        let bytes = begin.and_then(|begin| from.get(begin..begin.checked_add(out.len())?));
-        let missing = || self.invalid(at, out.len() as u64, "the slice has fewer values");
-        let bytes = bytes.ok_or_else(missing)?;
-        out.copy_from_slice(bytes);
-        Ok(())
+    /// Fills `out` with bytes as they are stored, from there on.
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        match self.part {
+            Some(part) => part.read(self.model, self.position, at, out),
+            None => self.model.read_into(self.position, at, out),
+        }
     }
 
     /// Their statistics; blocks are decoded first.
@@ -81,13 +112,11 @@ impl<'a> Values<'a> {
         let stored = self.info.dtype;
         let dtype = if stored.is_quantized() { DType::F32 } else { stored };
         let read = |first: u64, buffer: &mut [u8]| {
-            match self.part {
-                _ if stored.is_quantized() => self.read_elements(first, buffer)?,
-                Some(part) => {
-                    let block = stored.block().map_or((1, 1), |block| (block.elements, block.nbytes));
-                    self.copy(&part.stored, first / u64::from(block.0) * u64::from(block.1), buffer)?;
-                }
-                None => read_stored(self.model, self.position, first, buffer)?,
+            if stored.is_quantized() {
+                self.read_elements(first, buffer)?;
+            } else {
+                let block = stored.block().map_or((1, 1), |block| (block.elements, block.nbytes));
+                self.read(first / u64::from(block.0) * u64::from(block.1), buffer)?;
             }
             if work.advance(buffer.len() as u64).is_break() {
                 return Err(self.model.failed(AnyError::Cancelled));
@@ -121,4 +150,42 @@ fn invalid(
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> crate::error::Error {
     model.failed(AnyError::Io { at, len, source: io::Error::new(io::ErrorKind::InvalidData, error) })
+}
+
+#[cfg(all(test, feature = "gguf", feature = "oinf", feature = "apr"))]
+mod tests {
+    use super::*;
+
+    /// The text of a part does not depend on whether it is kept: of each type, packed ones and blocks too.
+    #[test]
+    fn a_part_is_the_same_read_at_once_or_piece_by_piece() {
+        let mut compared = 0;
+        for file in ["gguf/types.gguf", "oinf/v2-dtypes.oinf", "apr/dtypes.apr", "reference/one-shard.aero"] {
+            let path = format!("{}/../../testdata/{file}", env!("CARGO_MANIFEST_DIR"));
+            let model = Model::open(path).unwrap();
+            for position in 0..model.tensor_count() {
+                for slice in [":", "0", "::2", "1:", ":,0:32", ":,::2", "::2,::2", "-1:,:64"] {
+                    let slice: Slice = slice.parse().unwrap();
+                    let parts = [0, u64::MAX].map(|most| Part::with_kept(&model, position, &slice, most));
+                    let [Ok(apart), Ok(kept)] = parts else { continue };
+                    assert!(apart.kept.is_none() || apart.nbytes == 0);
+                    let [apart, kept] = [&apart, &kept].map(|part| {
+                        let values = Values::new(&model, position, Some(part)).unwrap();
+                        let stats =
+                            values.stats(&Execution::sequential()).map(|stats| format!("{stats:?}")).ok();
+                        let count = usize::try_from(values.info.elements()).unwrap();
+                        let size = crate::values::read_as(part.dtype).size().unwrap_or(1) as usize;
+                        let mut odd = vec![0; count.saturating_sub(1) * size];
+                        let is_read = crate::values::is_numeric(part.dtype)
+                            && count > 1
+                            && values.read_elements(1, &mut odd).is_ok();
+                        (stats, is_read, odd)
+                    });
+                    compared += usize::from(kept.1);
+                    assert_eq!(apart, kept, "{file} {position} {slice}");
+                }
+            }
+        }
+        assert!(compared > 150, "{compared}");
+    }
 }

@@ -27,6 +27,65 @@ fn every_truncation_opens_within_the_bound() {
     }
 }
 
+/// A part of a tensor is read piece by piece: what it takes does not grow with it, nor with what lies between its rows.
+#[test]
+fn a_slice_is_shown_in_bounded_memory() {
+    /// A file whose values are zeros that are nowhere.
+    struct Sparse {
+        head: Vec<u8>,
+        len: u64,
+    }
+    impl Source for Sparse {
+        fn len(&self) -> u64 {
+            self.len
+        }
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+            out.fill(0);
+            let head = self.head.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+            out.iter_mut().zip(head).for_each(|(out, byte)| *out = *byte);
+            Ok(())
+        }
+    }
+    let (rows, columns) = (1u64 << 20, 1u64 << 20);
+    let header = format!(
+        r#"{{"w":{{"dtype":"U8","shape":[{rows},{columns}],"data_offsets":[0,{}]}}}}"#,
+        rows * columns
+    );
+    let head = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    let len = head.len() as u64 + rows * columns;
+    let model = Model::from_source("w.safetensors", Sparse { head, len }).unwrap();
+    // 24 MiB each: whole rows, and a few columns of many rows.
+    for (slice, shape) in [("0:24", "[24, 1048576]"), ("::64,:1536", "[16384, 1536]")] {
+        let mut options = modelfmt::ShowOptions::default();
+        options.slice = Some(slice.parse().unwrap());
+        options.stats_only = true;
+        let mut out = Vec::new();
+        let work = Execution::sequential();
+        let ((), held) = peak(|| modelfmt::show_with(&model, &["w"], &options, &mut out, &work).unwrap());
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.starts_with(&format!("w[{slice}]: u8{shape}")) && text.contains("nbytes: 25165824"),
+            "{text}"
+        );
+        println!("{slice}: {held} bytes");
+        assert!(held < 10 << 20, "{slice}: {held}");
+    }
+}
+
+/// Patterns of names refuse most names by what these have to begin and end with, which takes no memory.
+#[test]
+fn names_that_begin_or_end_otherwise_take_no_memory() {
+    let names: Vec<String> = (0..1000).map(|n| format!("model.layers.{n}.mlp.up_proj.weight")).collect();
+    for (patterns, expected) in [
+        (["*.bias", "lm_head.*", "model.layers.?.{a,b}.bias", "visual.**/[qk].weight"], 0),
+        (["model.layers.*.weight", "lm_head.*", "x*", "*x"], 1000),
+    ] {
+        let globs = modelfmt::Globs::new(patterns).unwrap();
+        let (found, held) = peak(|| names.iter().filter(|name| globs.is_match(name)).count());
+        assert_eq!((found, held), (expected, 0));
+    }
+}
+
 /// The index of a set tells what it is without being kept, wherever it is read from.
 #[test]
 fn an_index_is_told_in_pieces() {
