@@ -158,13 +158,14 @@ pub(crate) struct ConvertOptionArgs {
     /// AERO: do not compress metadata
     #[arg(long, help_heading = "Layout")]
     pub(crate) no_zstd: bool,
-    /// APR2: compress tensors in LZ4 blocks; not done by default
+    /// APR2: whether tensors are compressed in LZ4 blocks; by default as in the source if that is APR2, else not
     #[arg(long, value_name = "lz4|none", help_heading = "Layout", value_parser = ["lz4", "none"])]
     pub(crate) compress: Option<String>,
-    /// Alignment of tensors in bytes. APR2: 32 or 64, by default 64; GGUF: a power of two, by default the source's or 32
+    /// Alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. By default that of a source in the same format,
+    /// else 64 and 32
     #[arg(long, value_name = "N", help_heading = "Layout")]
     pub(crate) align: Option<u32>,
-    /// MAG: kind of checksum, crc32 by default; crc32c is what magnetron writes
+    /// MAG: kind of checksum; by default that of a source that is MAG 1 too, else crc32. crc32c is what magnetron writes
     #[arg(long, value_name = "crc32|crc32c", help_heading = "Layout", value_parser = ["crc32", "crc32c"])]
     pub(crate) checksum: Option<String>,
     /// Also write OUT.obao4, which lets any range of OUT be verified against its BLAKE3; for a set, one for each file

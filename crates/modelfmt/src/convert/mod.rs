@@ -51,6 +51,7 @@
 //! `docs/PRESETS.md` of the repository has all rules.
 
 mod affine;
+mod alike;
 mod bare;
 mod cast;
 mod check;
@@ -221,9 +222,10 @@ impl<'a> Conversion<'a> {
         if !target.is_enabled() {
             return Err(Error::NotEnabled { path: path(), format: target, feature: target.feature() });
         }
-        let content = Content::read_for(model, options)?;
-        let choice = Chooser::new(model, capabilities, options)?.choose(&content)?;
-        let mapper = Mapper { target: capabilities, options, stem: names::stem(model.path()) };
+        let options = alike::completed(model, target, options);
+        let content = Content::read_for(model, &options)?;
+        let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
+        let mapper = Mapper { target: capabilities, options: &options, stem: names::stem(model.path()) };
         let mut metadata = mapper.map(content, &choice.tensors);
         metadata.losses.extend(choice.losses);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());
@@ -234,14 +236,14 @@ impl<'a> Conversion<'a> {
             let why = format!("does nothing: in {target} no tensor shares the bytes of another");
             Note::of(&[Choice::Dedupe], why)
         });
-        unsupported.extend(tied.unsupported(options));
+        unsupported.extend(tied.unsupported(&options));
         if !unsupported.is_empty() {
             return Err(Error::Unsupported { path: path(), target, unsupported });
         }
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
-        let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe).collect();
+        let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
+        let notes = notes.chain(alike::notes(model, target, &options)).collect();
         let tied = tied.kept;
-        let options = Cow::Borrowed(options);
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }
 

@@ -87,19 +87,19 @@ pub struct ConvertOptions {
     pub uuid: Option<[u8; 16]>,
     /// AERO: the index is not compressed.
     pub no_zstd: bool,
-    /// APR2: whether tensors are compressed. They are not, if not given.
+    /// APR2: whether tensors are compressed; as in the source, if not given and it is APR2, else they are not.
     pub compress: Option<Compression>,
     /// APR2: who signs what is written, and who can open it. It is encrypted if anybody is named who can; a set is signed as one.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub seal: Option<apr2::seal::SealOptions>,
-    /// The alignment of tensors in bytes. APR2: 32 or 64; 64, if not given. GGUF: a power of two; that of the source, if not given and
-    /// it is GGUF, else 32.
+    /// The alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. If not given, that of the source if it is of the same
+    /// format, else 64 and 32.
     pub align: Option<u32>,
     /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given.
     /// [`Target`](crate::Target) reads both from text.
     pub version: Option<String>,
-    /// MAG 1: which checksum. CRC-32, if not given.
+    /// MAG 1: which checksum; that of the source, if not given and it is MAG 1, else CRC-32.
     pub checksum: Option<MagChecksum>,
     /// OINF 1: value types that its document lacks and the published package reads: bf16, f8_e5m2 and packed integers. Version 2
     /// has them in any case.

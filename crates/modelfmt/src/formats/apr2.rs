@@ -39,6 +39,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
         on::open_set,
         write: super::entry::Write::Set(on::plan_set),
         pin: Some(on::pin),
+        same: Some(on::same),
         edit_set: Some(on::EDIT_SET)
     ),
 };
@@ -287,10 +288,14 @@ mod on {
         }
     }
 
-    /// What makes a conversion of a file into its own format alike.
+    /// What makes a conversion into its own format alike; of a set, by its first shard.
     pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
-        let Some(reader) = reader_of::<apr2::Reader<BoxSource>>(opened) else { return };
-        let flags = reader.index().flags();
+        let of_file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index().flags());
+        let of_set = || {
+            let shard = reader_of::<apr2::SetReader<SharedFiles>>(opened)?.shard(0).ok()?;
+            Some(shard.index().flags())
+        };
+        let Some(flags) = of_file.or_else(of_set) else { return };
         if flags.contains(Flags::COMPRESSED) {
             options.compress = Some(Compression::Lz4);
         }

@@ -116,8 +116,7 @@ pub(crate) struct Driver {
     /// The same of a set.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub(crate) edit_set: Option<EditSet>,
-    /// What a conversion of a file into its own format has to be asked for, so that it is of the same version and has the same hashes.
-    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
+    /// What a conversion of a model into its own format has to be asked for, so that it is of the same version and has the same hashes.
     pub(crate) same: Option<Same>,
 }
 

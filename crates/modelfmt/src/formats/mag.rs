@@ -71,6 +71,7 @@ mod on {
     use crate::convert::options::MagChecksum;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::entry::{Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::merged::readers;
 
     /// Opens one file.
     pub(super) fn open(opened: ToOpen<'_>) -> Result<Box<dyn Opened>, AnyError> {
@@ -85,7 +86,7 @@ mod on {
     ) -> Result<(), JobError> {
         let reserve = job.options.reserve.unwrap_or_default();
         if job.options.version.as_deref().is_some_and(|version| super::V0_3.contains(&version)) {
-            let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &ManifestOptions::new().reserve(reserve));
+            let plan = Plan::v0_3(job.specs(), &job.metadata.keys, &manifest(job).reserve(reserve));
             return Ok(plan.and_then(|plan| plan.write(data, sink, work))?);
         }
         let checksum = match job.options.checksum {
@@ -98,6 +99,17 @@ mod on {
             &WriteOptions::new().checksum(checksum).reserve(reserve),
         );
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
+    }
+
+    /// What the manifest says beside metadata and tensors; of a source that has one, the same.
+    fn manifest(job: &Job<'_>) -> ManifestOptions {
+        let options = ManifestOptions::new();
+        let mut sources =
+            readers(job.source).filter_map(|(_, source)| reader_of::<mag::Reader<BoxSource>>(source));
+        match sources.find_map(|reader| reader.index().manifest()) {
+            Some(found) => options.timestamp(found.timestamp()).magnetron_version(found.magnetron_version()),
+            None => options,
+        }
     }
 
     /// What becomes of a file with other metadata and names.

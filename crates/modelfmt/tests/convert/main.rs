@@ -11,6 +11,7 @@
 )]
 
 mod aeros;
+mod alike;
 mod blocks;
 mod chains;
 mod claims;

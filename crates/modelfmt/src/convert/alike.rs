@@ -1,0 +1,76 @@
+//! A conversion of a model into its own format: how the source is stored counts where the caller does not say.
+
+use std::borrow::Cow;
+
+#[cfg(feature = "apr")]
+use modelfmt_core::source::BoxSource;
+
+use super::options::ConvertOptions;
+use crate::choice::Choice;
+use crate::formats::Format;
+#[cfg(feature = "apr")]
+use crate::formats::entry::reader_of;
+use crate::model::Model;
+use crate::words::Note;
+
+/// How a model is stored, in the options that would store it so; `None` for a target of another format.
+fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
+    let single = |format: Format| {
+        Format::ALL.iter().copied().find(|one| one.sharded() == Some(format)).unwrap_or(format)
+    };
+    if model.is_merged() || single(model.format()) != single(target) {
+        return None;
+    }
+    let mut stored = ConvertOptions::default();
+    let same = model.format().driver()?.same?;
+    same(model.opened(), &mut stored);
+    Some(stored)
+}
+
+/// The options with what the source has where they leave a choice: alignment, compression, the kind of checksum. What is new in
+/// each file (the UUID) and what has to be asked for (a version, hashes, the size of shards) is not taken over.
+pub(super) fn completed<'a>(
+    model: &Model,
+    target: Format,
+    options: &'a ConvertOptions,
+) -> Cow<'a, ConvertOptions> {
+    let Some(stored) = stored(model, target) else { return Cow::Borrowed(options) };
+    let (align, compress, checksum) = (
+        options.align.or(stored.align),
+        options.compress.or(stored.compress),
+        options.checksum.or(stored.checksum),
+    );
+    if (align, compress, checksum) == (options.align, options.compress, options.checksum) {
+        return Cow::Borrowed(options);
+    }
+    Cow::Owned(ConvertOptions { align, compress, checksum, ..options.clone() })
+}
+
+/// What of the source proves its bytes and is not in the target, because nobody asked for it.
+pub(super) fn notes(model: &Model, target: Format, options: &ConvertOptions) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let Some(stored) = stored(model, target) {
+        let hashes = [
+            (Choice::ControlHash, stored.control_hash && !options.control_hash),
+            (Choice::PageHashes, stored.page_hashes.is_some() && options.page_hashes.is_none()),
+            (Choice::TensorHashes, stored.tensor_hashes && !options.tensor_hashes),
+        ];
+        let missing: Vec<Choice> =
+            hashes.into_iter().filter(|(_, is_missing)| *is_missing).map(|(choice, _)| choice).collect();
+        if !missing.is_empty() {
+            notes.push(Note::of(&missing, "would write such hashes, which the source has"));
+        }
+    }
+    #[cfg(feature = "apr")]
+    for reader in model.members().filter_map(|model| reader_of::<apr::Reader<BoxSource>>(model.opened())) {
+        let names = reader.index().flags().names();
+        let unknown: Vec<_> = names.filter(|name| name.starts_with("0x")).collect();
+        if !unknown.is_empty() {
+            notes.push(
+                format!("flags of the header that are not known are not written: {}", unknown.join(", "))
+                    .into(),
+            );
+        }
+    }
+    notes
+}
