@@ -108,7 +108,7 @@ fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
 
 /// What of an encrypted file was not looked at.
 #[cfg(feature = "sign")]
-pub(crate) const LOCKED: &str = "no key was given: what the stored bytes decrypt to was not looked at";
+pub(crate) const LOCKED: &str = "no key was given, so only the encrypted bytes were checked";
 
 /// Digests and encryption of a sealed file.
 #[cfg(feature = "sign")]

@@ -109,6 +109,6 @@ impl FromStr for KeyType {
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
         let known = Self::ALL.into_iter().find(|key_type| key_type.name() == name);
-        known.ok_or_else(|| format!("there is no key type {name:?}; {} are", Self::NAMES))
+        known.ok_or_else(|| format!("there is no key type {name:?}; the types are {}", Self::NAMES))
     }
 }

@@ -165,7 +165,7 @@ pub enum Fault {
     #[error("it has no tensor with values, and MAG 0.3 needs one")]
     NoValues,
     /// Metadata that version 1 cannot hold.
-    #[error("its value is {0}; metadata of MAG 1 are integers of 64 bits with a sign, and floats")]
+    #[error("its value is {0}; metadata of MAG 1 can only be signed 64-bit integers and floats")]
     NoNumber(&'static str),
     /// MAG has no tensors without data.
     #[error("it has no data, and MAG cannot declare a tensor without")]

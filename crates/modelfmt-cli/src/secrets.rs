@@ -145,8 +145,8 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> Failure {
 fn verifying_key(path: &Path) -> Result<VerifyingKey> {
     let key = PublicKey::read(path).map_err(|error| bad(path, error))?;
     let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-    let bytes =
-        bytes.ok_or_else(|| bad(path, "APR2 files are signed with Ed25519 keys, and this is another"))?;
+    let bytes = bytes
+        .ok_or_else(|| bad(path, "APR2 files are signed with Ed25519 keys, and this key has another type"))?;
     VerifyingKey::from_bytes(bytes).map_err(|error| bad(path, error))
 }
 
@@ -176,7 +176,8 @@ fn identity(path: &Path) -> Result<Identity> {
     let pem = text(path)?;
     let key = PrivateKey::from_pem(&pem).map_err(|error| bad(path, error))?;
     let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let bytes = bytes.ok_or_else(|| bad(path, "files are opened with X25519 keys, and this is another"))?;
+    let bytes =
+        bytes.ok_or_else(|| bad(path, "files are opened with X25519 keys, and this key has another type"))?;
     Ok(Identity::from_bytes(bytes))
 }
 
@@ -191,7 +192,7 @@ fn raw_key(path: &Path) -> Result<RawKey> {
     if let Ok(key) = bytes.as_slice().try_into() {
         return Ok(RawKey::from_bytes(key));
     }
-    let wrong = || bad(path, "a key is 32 bytes, or 64 hex digits and perhaps a newline");
+    let wrong = || bad(path, "a key file has 32 bytes, or 64 hex digits");
     let digits = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let (pairs, rest) = digits.as_chunks::<2>();
     let mut key = Zeroizing::new([0; 32]);

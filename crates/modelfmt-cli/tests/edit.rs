@@ -87,8 +87,8 @@ fn errors_say_what_to_do() {
     let folder = folder(&["reference/trained.mag", "apr2/apr1.apr", "reference/one-shard.aero"]);
     for (args, expected) in [
         ("edit trained.mag --unset nothing", "has no key \"nothing\""),
-        ("edit trained.mag --rename nothing=x", "--rename nothing: no tensor has such a name"),
-        ("edit trained.mag --drop nothing*", "--drop nothing*: no tensor has such a name"),
+        ("edit trained.mag --rename nothing=x", "--rename nothing: no tensor has a matching name"),
+        ("edit trained.mag --drop nothing*", "--drop nothing*: no tensor has a matching name"),
         ("edit apr1.apr --set a=1", "only read"),
         ("edit missing --set a=1", "cannot be opened"),
         ("edit one-shard.aero --rename embed.weight=blk.0.q4_0", "one name"),
@@ -119,7 +119,7 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
         };
         let run = modelfmt_in(folder.path(), &args);
         let said = run.stderr.clone() + &run.stdout;
-        assert!(said.contains("has what sets it right") && run.status == 1, "{args}: {said}");
+        assert!(said.contains("has what undoes or completes it") && run.status == 1, "{args}: {said}");
     }
     let run = modelfmt_in(folder.path(), "edit trained.mag");
     assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);

@@ -164,7 +164,7 @@ fn pins_that_fit_no_such_file_are_refused() {
     let zeros = "0".repeat(64);
     let other = testdata("oinf/dtypes.oinf");
     let error = modelfmt(["inspect", other.to_str().unwrap(), "--pin", &format!("aero:{zeros}")]).error();
-    assert!(error.contains("it is of the format oinf, and such a pin is of an AERO file"), "{error}");
+    assert!(error.contains("this kind of pin is for AERO files, and the file is oinf"), "{error}");
     let two = ["verify", "a", "b", "--pin", &format!("b3:{zeros}")].map(str::to_owned);
     assert_eq!(modelfmt(two).status, 2);
 }

@@ -245,7 +245,7 @@ fn a_model_is_converted_into_a_bucket_and_read_from_there() {
 
     for (out, status, says) in [
         ("https://127.0.0.1/m.aero", 1, "only buckets are written to"),
-        ("s3://models/x.unknown", 2, "the ending does not say"),
+        ("s3://models/x.unknown", 2, "the file extension does not say"),
         ("s3://none/m.aero", 1, "s3://none/m.aero"),
     ] {
         let refused = convert(&[], out);

@@ -155,7 +155,7 @@ fn read_key<T>(
 
 fn verifying_key(py: Python<'_>, key: &PublicKey) -> PyResult<VerifyingKey> {
     let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-    let why = "keys: APR2 files are signed with Ed25519 keys, and this is another";
+    let why = "keys: APR2 files are signed with Ed25519 keys, and this key has another type";
     let bytes = bytes.ok_or_else(|| refuse(py, "key", why))?;
     VerifyingKey::from_bytes(bytes).map_err(|error| refuse(py, "key", &format!("keys: {error}")))
 }
@@ -163,6 +163,6 @@ fn verifying_key(py: Python<'_>, key: &PublicKey) -> PyResult<VerifyingKey> {
 fn identity(value: &Bound<'_, PyAny>) -> PyResult<Identity> {
     let key = private_key(value)?;
     let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let why = "identity: files are opened with X25519 keys, and this is another";
+    let why = "identity: files are opened with X25519 keys, and this key has another type";
     Ok(Identity::from_bytes(bytes.ok_or_else(|| refuse(value.py(), "key", why))?))
 }

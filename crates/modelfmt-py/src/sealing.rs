@@ -52,13 +52,13 @@ pub(crate) fn seal(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
 pub(crate) fn signing_key(key: &Bound<'_, PyAny>) -> PyResult<SigningKey> {
     let private = private_key(key)?;
     let bytes = private.secret().try_into().ok().filter(|_| private.key_type() == KeyType::Ed25519);
-    let why = "sign: signatures inside APR2 files are of Ed25519 keys, and this is another";
+    let why = "sign: signatures inside APR2 files are of Ed25519 keys, and this key has another type";
     Ok(SigningKey::from_bytes(bytes.ok_or_else(|| refuse(key.py(), "key", why))?))
 }
 
 fn recipient(py: Python<'_>, key: &PublicKey) -> PyResult<Recipient> {
     let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let why = "recipients: files are encrypted for X25519 keys, and this is another";
+    let why = "recipients: files are encrypted for X25519 keys, and this key has another type";
     let bytes = bytes.ok_or_else(|| refuse(py, "key", why))?;
     Recipient::from_bytes(bytes).map_err(|error| refuse(py, "key", &format!("recipients: {error}")))
 }

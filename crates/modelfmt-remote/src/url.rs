@@ -105,14 +105,14 @@ pub enum UrlFault {
     Path,
     /// The name of the bucket has characters that no bucket's name may have.
     #[error(
-        "what stands for the bucket has characters that no bucket's name has; credentials come from the environment"
+        "the name of the bucket is missing, or has characters that no bucket may have; credentials come from the environment"
     )]
     Bucket,
     /// `hf://` needs three parts.
     #[error("it is not hf://OWNER/REPO/FILE or hf://OWNER/REPO/FILE@REVISION")]
     Hf,
     /// A `file:` URL of another machine.
-    #[error("it is not file:///PATH: files of other machines are not read so")]
+    #[error("it is not file:///PATH, and files of other machines cannot be read in this way")]
     File,
 }
 

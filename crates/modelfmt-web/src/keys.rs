@@ -24,14 +24,14 @@ fn with(access: Access, text: &str) -> Result<Access> {
     if text.contains("PRIVATE KEY-----") {
         let key = PrivateKey::from_pem(text).map_err(|error| refused(&error))?;
         let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-        let bytes = bytes.ok_or_else(|| usage("files are opened with X25519 keys, and this is another"))?;
+        let bytes = bytes.ok_or_else(|| usage("files are opened with X25519 keys, and this key has another type"))?;
         return Ok(access.open_with(Identity::from_bytes(bytes)));
     }
     if text.contains("PUBLIC KEY-----") {
         let key = PublicKey::from_pem(text).map_err(|error| refused(&error))?;
         let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
         let bytes =
-            bytes.ok_or_else(|| usage("APR2 files are signed with Ed25519 keys, and this is another"))?;
+            bytes.ok_or_else(|| usage("APR2 files are signed with Ed25519 keys, and this key has another type"))?;
         let key = VerifyingKey::from_bytes(bytes).map_err(|error| usage(error.to_string()))?;
         return Ok(access.trust(key));
     }

@@ -368,12 +368,12 @@ impl Error {
             Self::Interrupted { path, journal } => {
                 let (path, journal) = (path.display(), journal.display());
                 format!(
-                    "{path}: an edit of it was interrupted, or is going on; {journal} has what sets it right, and {remedy} does that"
+                    "{path}: an edit of it was interrupted or is still running; {journal} has what undoes or completes it, and {remedy} does that"
                 )
             }
             Self::NoMatch { path, choice, pattern } => {
                 let (path, choice) = (path.display(), words.choice(*choice));
-                format!("{path}: {choice} {pattern}: no tensor has such a name; {remedy} lists them")
+                format!("{path}: {choice} {pattern}: no tensor has a matching name; {remedy} lists the names")
             }
             other => other.to_string(),
         }

@@ -85,10 +85,10 @@ pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
 pub(crate) fn check(path: &Path, format: Format, pin: Pin) -> Result<()> {
     let why = match pin {
         Pin::Aero(_) if format != Format::Aero => {
-            format!("it is of the format {format}, and such a pin is of an AERO file")
+            format!("this kind of pin is for AERO files, and the file is {format}")
         }
         Pin::Seal(_) if !matches!(format, Format::Apr2 | Format::Apr2Sharded) => {
-            format!("it is of the format {format}, and such a pin is of a sealed APR2 file")
+            format!("this kind of pin is for sealed APR2 files, and the file is {format}")
         }
         Pin::Seal(_) if !cfg!(feature = "seal") => {
             "this build has the feature `seal` of modelfmt switched off, without which no such pin is checked".to_owned()

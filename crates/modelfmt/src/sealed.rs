@@ -19,7 +19,8 @@ impl OpenOptions {
         if is_apr2 || !self.access.as_ref().is_some_and(|access| access.demands()) {
             return Ok(());
         }
-        let what = "a signature or a key to decrypt is asked for, and only APR2 files have these inside";
+        let what =
+            "a signature or decryption was asked for, and only APR2 files can be signed or encrypted inside";
         let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
         Err(Error::file(path.to_owned(), AnyError::from(error)))
     }

@@ -17,7 +17,7 @@ impl Files for Settled {
             let journal = modelfmt_core::edit::journal_path(&file);
             let name = journal.file_name().unwrap_or_default().to_string_lossy();
             let text = format!(
-                "an edit of it was interrupted, or is going on; {name} has what sets it right, and another edit of it does that first"
+                "an edit of it was interrupted or is still running; {name} has what undoes or completes it, and another edit of it does that first"
             );
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }

@@ -61,7 +61,7 @@ pub enum Error {
         fault: Fault,
     },
     /// No key that was named made the signature.
-    #[error("{}: is signed by the key {}, which is none of those that were named", path.display(), hint)]
+    #[error("{}: is signed by the key {}, which is not one of the named keys", path.display(), hint)]
     OtherKey {
         /// The signature's file.
         path: PathBuf,

@@ -134,7 +134,7 @@ fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
         let types: Vec<_> = keys.iter().map(|key| key.key_type().name()).collect();
         return Err(Error::WrongKey(match &*types {
             [] => "none was named".to_owned(),
-            types => format!("of those that were named, there is only {}", types.join(", ")),
+            types => format!("the named keys are {}", types.join(", ")),
         }));
     }
     if let Some(id) = bundle.check(keys) {

@@ -105,7 +105,7 @@ fn bundles_of_other_kinds_are_named() {
         (r#"[{"sig""#, r#"[{"sig": "AA=="}, {"sig""#, "2 signatures"),
         (r#""signatures""#, r#""x""#, "0 signatures"),
         (r#""payload": ""#, r#""payload": "*"#, "Base64"),
-        (r#""hint": ""#, r#""hint": "0"#, "none of those"),
+        (r#""hint": ""#, r#""hint": "0"#, "not one of the named keys"),
         (r#""dsseEnvelope""#, r#""messageSignature""#, "no dsseEnvelope"),
     ];
     for (from, to, expected) in rows {

@@ -114,7 +114,7 @@ impl Access {
         let is_signed = flags.contains(Flags::SIGNED);
         let is_encrypted = flags.contains(Flags::ENCRYPTED);
         if (!self.signers.is_empty() || self.threshold > 0) && !is_signed {
-            return Err(SealFault::Missing("a signature is demanded, and the file has none"));
+            return Err(SealFault::Missing("a signature is required, and the file has none"));
         }
         if !self.openers.is_empty() && !is_encrypted && !self.may_be_clear {
             return Err(SealFault::Missing("a key to decrypt the file was given, and it is not encrypted"));

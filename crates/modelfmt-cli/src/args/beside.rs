@@ -1,4 +1,4 @@
-//! Options of signatures that stand beside a file.
+//! Options of signatures beside a file.
 
 use clap::Args;
 use modelfmt::oms::VerifyOptions;

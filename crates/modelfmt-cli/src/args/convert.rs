@@ -45,15 +45,15 @@ pub(crate) struct Convert {
     /// list in OUT says what is done: a model is skipped if its files, its outputs and the options have not changed. --force converts all
     #[arg(long, short)]
     pub(crate) recursive: bool,
-    /// Encrypt OUT, an APR2 file, for those whom the options under Sealing name. --passphrase-file and --key-file are then for OUT, and
-    /// --old-passphrase-file and --old-key-file for IN
+    /// Encrypt OUT, an APR2 file, so that only the keys and passphrases given under Sealing open it. --passphrase-file and --key-file are then for OUT,
+    /// and --old-passphrase-file and --old-key-file for IN
     #[arg(long, help_heading = "Sealing")]
     pub(crate) seal: bool,
     #[command(flatten)]
     pub(crate) how: ConvertOptionArgs,
 }
 
-/// What `seal` and `unseal` take too.
+/// Options that `seal` and `unseal` take too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct ConvertOptionArgs {
     /// Replace OUT if it exists
@@ -66,8 +66,7 @@ pub(crate) struct ConvertOptionArgs {
     /// Print one JSON object that says what was written; progress goes to standard error as JSON, a line each half second
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take values without checking the hashes and checksums of their file;
-    /// also opens a MAG file whose checksum is wrong
+    /// Do not check the values against the file's hashes and checksums; also opens a MAG file whose checksum is wrong
     #[arg(long)]
     pub(crate) no_verify: bool,
 
@@ -78,8 +77,8 @@ pub(crate) struct ConvertOptionArgs {
     /// be repeated, and the last match wins; the same holds for the next two. DTYPE has its usual names: f16, fp16, float16, half
     #[arg(long, value_name = "[GLOB=]DTYPE", help_heading = "Values")]
     pub(crate) cast: Vec<TypeRule>,
-    /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits and fewer by the scales beside them, and
-    /// apply the scales and zero points of OINF 2
+    /// Decode block-quantized tensors to f32, f16 or bf16, multiply weights of 8 bits or fewer by the scales beside them, and apply the scales and
+    /// zero points of OINF 2
     #[arg(long, value_name = "[GLOB=]f32|f16|bf16", help_heading = "Values")]
     pub(crate) dequantize: Vec<TypeRule>,
     /// For --dequantize: the tensor that holds the scales of a weight, if its name does not say so; a * in both names stands for

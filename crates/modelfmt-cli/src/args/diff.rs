@@ -15,8 +15,8 @@ use super::{RemoteArgs, SignerArgs, UnlockArgs};
   modelfmt diff model.safetensors model.gguf --tolerance 0.01 --ignore-metadata
 
 The formats may differ. A line begins with `-` for what only A has, with `+` for
-what only B has, with `~` for what differs, with `>` for a renamed tensor.
-Keys that open encrypted files are tried on each of the two that is encrypted.
+what only B has, with `~` for what differs, and with `>` for a renamed tensor.
+Keys that open encrypted files are tried on both files.
 With --key, both must be signed.")]
 pub(crate) struct Diff {
     /// The first model
@@ -28,8 +28,8 @@ pub(crate) struct Diff {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also show how far the values of each changed tensor are apart as a whole: rmse, cosine and rel_norm, which is the
-    /// norm of the difference relative to the norm of A; the tensors that changed most come first
+    /// Also show how much each changed tensor differs overall: rmse, cosine, and rel_norm, the norm of the difference relative to the norm of A. The
+    /// tensors that changed most come first
     #[arg(long)]
     pub(crate) norms: bool,
     /// Values whose absolute difference is no more than this count as the same
@@ -38,8 +38,8 @@ pub(crate) struct Diff {
     /// Do not compare metadata
     #[arg(long)]
     pub(crate) ignore_metadata: bool,
-    /// The hash that A must have, and given again, the hash that B must have: b3:HEX, the BLAKE3 of the whole file;
-    /// aero:HEX, the BLAKE3 of an AERO's bytes before its payloads; seal:HEX, the statement of a sealed APR2
+    /// The hash that A must have; given a second time, the hash that B must have: b3:HEX, the BLAKE3 of the whole file; aero:HEX, the BLAKE3 of an
+    /// AERO's bytes before its payloads; seal:HEX, the statement of a sealed APR2
     #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Vec<Pin>,
     #[command(flatten)]

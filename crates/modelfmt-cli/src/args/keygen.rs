@@ -13,14 +13,14 @@ use modelfmt::keys::KeyType;
   modelfmt verify model/ --key release.pem.pub
 
 KEY is the private key, which only you can read (PEM, PKCS#8, mode 0600). Keep it
-to yourself. KEY.pub is the public key, for everybody who verifies.
+secret. KEY.pub is the public key, for everybody who verifies.
 p256, p384 and p521 sign any file or folder (OpenSSF Model Signing). ed25519 is
-for signatures inside APR2 files, x25519 for those who may open sealed ones.")]
+for signatures inside APR2 files, and x25519 for people who open sealed ones.")]
 pub(crate) struct Keygen {
     /// ed25519, x25519, p256, p384 or p521
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) key_type: KeyType,
-    /// Where to write it. Neither KEY nor KEY.pub may exist
+    /// Where to write the private key. Neither KEY nor KEY.pub may exist
     #[arg(long, short, value_name = "KEY", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 }

@@ -45,7 +45,7 @@ pub(crate) use verify::Verify;
 
 use crate::formats;
 
-/// Model files: what is in them, are they intact, turn them into another format.
+/// Look at model files, check that they are intact, and convert them to other formats.
 #[derive(Debug, Parser)]
 #[command(
     name = "modelfmt",
@@ -64,7 +64,7 @@ use crate::formats;
   zstd -dc model.gguf.zst | modelfmt inspect -
 
 The format is detected from the content: {}.
-A model of several files is named by its index, the JSON that lists them; a folder stands for the one model in it.
+For a model of several files, give its index, the JSON that lists them. A folder works if there is one model in it.
 A model may be at a URL: s3:// gs:// az:// http:// https:// hf://OWNER/REPO/FILE. It is read by ranges.
 `-` is standard input where a model is read, and standard output where one is written.
 Exit status: 0 done; 1 the input is bad, a check failed or the job could not be done; 2 wrong usage.", formats::names(|_| true)))]

@@ -13,9 +13,9 @@ use crate::{keys, secrets};
 /// How a model is opened, for every command that reads one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct OpenArgs {
-    /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, the
-    /// BLAKE3 of an AERO's bytes before its payloads (aero:HEX), or the statement of a sealed APR2, which its signatures are of
-    /// (seal:HEX). Every byte that is read is checked against it
+    /// The hash that FILE must have: the BLAKE3 of the whole file (b3:HEX), checked with FILE.obao4 if there is one, the BLAKE3 of an AERO's bytes
+    /// before its payloads (aero:HEX), or the statement that the signatures of a sealed APR2 sign (seal:HEX). Every byte that is read is checked
+    /// against it
     #[arg(long, value_name = "b3:HEX|aero:HEX|seal:HEX")]
     pub(crate) pin: Option<Pin>,
     #[command(flatten)]
@@ -61,9 +61,9 @@ impl OpenArgs {
 /// Who must have signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct SignerArgs {
-    /// The public key (PEM) of a signer that you trust; may be repeated. Without a good signature of one of these keys the file is refused. In APR2
-    /// files signatures are of Ed25519. For all others FILE.sig or FOLDER/model.sig is verified (OpenSSF Model Signing), of P-256, P-384 or
-    /// P-521: every file that it covers is hashed first
+    /// The public key (PEM) of a signer that you trust; may be repeated. The file is refused unless one of these keys has signed it. An APR2 file
+    /// contains its signatures (Ed25519). For other files, the signature is FILE.sig or FOLDER/model.sig (OpenSSF Model Signing, with P-256, P-384 or
+    /// P-521), and every file that it covers is hashed first
     #[arg(long, value_name = "KEY.pub", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
     pub(crate) key: Vec<PathBuf>,
     /// How many of the keys must have signed
@@ -81,7 +81,7 @@ pub(crate) struct UnlockArgs {
     /// A private key that opens an encrypted file (X25519, PEM); may be repeated, like the next two
     #[arg(long, value_name = "KEY", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
     pub(crate) identity: Vec<PathBuf>,
-    /// A file with a passphrase that opens an encrypted file; a newline at its end is left out; - is standard input
+    /// A file with a passphrase that opens an encrypted file; a newline at its end is ignored; - is standard input
     #[arg(long, value_name = "F", help_heading = "Sealed files", value_hint = ValueHint::FilePath)]
     pub(crate) passphrase_file: Vec<PathBuf>,
     /// A file with a key that opens an encrypted file: 32 bytes, or 64 hex digits; - is standard input

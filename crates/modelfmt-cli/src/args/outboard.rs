@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Write the outboard of a file, with which any range of it can be verified, and print its BLAKE3
+/// Write the outboard of a file, which lets any range of it be verified, and print the file's BLAKE3
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt outboard model.gguf
   modelfmt show model.gguf output.weight --pin b3:$(b3sum --no-names model.gguf)
 
 The outboard is FILE.obao4, 0.39 % of the size of FILE; empty for a file of at
-most 16 KiB. FILE can be any file, and is not changed. The outboard need not be
-trusted, the hash must be: keep it where nobody can change it with the file.")]
+most 16 KiB. FILE can be any file, and is not changed. You need not trust the
+outboard, only the hash: keep it where nobody can change it with the file.")]
 pub(crate) struct Outboard {
     /// The file
     #[arg(value_hint = ValueHint::FilePath)]

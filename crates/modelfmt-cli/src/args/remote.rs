@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-/// What requests for the files of URLs may do.
+/// What requests for files at URLs may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct RemoteArgs {
-    /// Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none
+    /// If the environment has no credentials, get them from the metadata address of the cloud that this machine runs in
     #[cfg(feature = "remote")]
     #[arg(long)]
     pub(crate) allow_instance_credentials: bool,
@@ -13,7 +13,7 @@ pub(crate) struct RemoteArgs {
     #[cfg(feature = "remote")]
     #[arg(long)]
     pub(crate) allow_private_redirects: bool,
-    /// Keep nothing of what is read from URLs in the cache ($XDG_CACHE_HOME/modelfmt, at most 10 GiB), and read nothing from there
+    /// Do not use the cache of what is read from URLs ($XDG_CACHE_HOME/modelfmt, at most 10 GiB)
     #[cfg(feature = "remote")]
     #[arg(long)]
     pub(crate) no_cache: bool,

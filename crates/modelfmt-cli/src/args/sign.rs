@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::UnlockArgs;
 
-/// Sign a file or folder, so that others can verify who vouches for every byte of it
+/// Sign a file or folder, so that others can verify that every byte of it comes from you
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt sign model/ --key release.pem           writes model/model.sig
@@ -24,23 +24,23 @@ pub(crate) struct Sign {
     /// Any file or folder
     #[arg(value_name = "FILE|FOLDER", value_hint = ValueHint::AnyPath)]
     pub(crate) model: PathBuf,
-    /// The private key (PEM): `modelfmt keygen`. Of P-256, P-384 or P-521; for APR2 files of Ed25519, and then it may be repeated
+    /// The private key (PEM), made by `modelfmt keygen`: P-256, P-384 or P-521; for APR2 files Ed25519, which may be repeated
     #[arg(long = "key", required = true, value_name = "KEY", value_hint = ValueHint::FilePath)]
     pub(crate) keys: Vec<PathBuf>,
-    /// Replace a signature that is there
+    /// Replace an existing signature
     #[arg(long)]
     pub(crate) force: bool,
-    /// Do not read files again whose size and time of modification are those of the signature that is there, if it was made by the same
-    /// key with this option. Whoever can set the time of a file can then have anything signed
+    /// Do not read files again whose size and modification time are as the existing signature says, if the same key made it with this option. Use it
+    /// only if nobody else can write to the files: setting the time of a changed file hides the change
     #[arg(long)]
     pub(crate) trust_mtime: bool,
-    /// Sign what symbolic links to files lead to
+    /// Follow symbolic links to files, and sign the files that they lead to
     #[arg(long)]
     pub(crate) allow_symlinks: bool,
     /// Leave out a file or folder, by its path within FOLDER; may be given several times. The signature lists it
     #[arg(long, value_name = "PATH")]
     pub(crate) ignore: Vec<String>,
-    /// APR2: the revision, for --min-revision of those who read the file. Only the first signature can choose it
+    /// APR2: the revision, a number; readers can refuse lower ones with --min-revision. Only the first signature can choose it
     #[arg(long, value_name = "N")]
     pub(crate) revision: Option<u64>,
     #[command(flatten)]

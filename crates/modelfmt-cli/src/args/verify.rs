@@ -36,8 +36,8 @@ pub(crate) struct Verify {
     /// are verified with that index
     #[arg(long, short)]
     pub(crate) recursive: bool,
-    /// With -r: a list of the models that were ok, which is written and gone by: one whose files have the size and the time of
-    /// change that they had then is skipped
+    /// With -r: keep a list of the models that were ok in this file. The next run skips a model of the list if its files still have the same size and
+    /// modification time
     #[arg(long, value_name = "LIST", requires = "recursive", value_hint = ValueHint::FilePath)]
     pub(crate) resume: Option<PathBuf>,
     /// How much to check

@@ -131,7 +131,7 @@ fn target(args: &Convert) -> Result<Format> {
         }
         let why = match Format::from_file_name(&name) {
             Some(format) => format!("{format} is read and never written"),
-            None => "the ending does not say which format".to_owned(),
+            None => "the file extension does not say which format".to_owned(),
         };
         Failure::Usage(format!("{name}: {why}; name it {}, or use --to", formats::endings()))
     })

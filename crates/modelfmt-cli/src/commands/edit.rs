@@ -83,7 +83,7 @@ fn undo(args: &Edit, quiet: bool) -> Result {
     let recovered = if args.dry_run { Recovered::Nothing } else { modelfmt::edit::recover(&args.file)? };
     if recovered == Recovered::Nothing {
         let why = format!(
-            "{path}: no edit of it was interrupted, and nothing is to be changed; give --set, --unset, --metadata, --rename or --drop"
+            "{path}: there is no interrupted edit to undo, and no change was asked for; give --set, --unset, --metadata, --rename or --drop"
         );
         return Err(Failure::Usage(why));
     }

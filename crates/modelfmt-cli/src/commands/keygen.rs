@@ -13,11 +13,7 @@ pub(crate) fn run(args: &Keygen, quiet: bool) -> Result {
     super::print(|out| Ok(writeln!(out, "{}", key.public().id())?))?;
     if !quiet {
         let (private, public) = (args.output.display().to_string(), public.display().to_string());
-        say(format_args!(
-            "wrote {}, which only you may have, and {}",
-            Printable(&private),
-            Printable(&public)
-        ));
+        say(format_args!("wrote {} (keep it secret) and {}", Printable(&private), Printable(&public)));
     }
     Ok(())
 }

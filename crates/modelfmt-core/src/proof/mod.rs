@@ -158,7 +158,7 @@ pub enum ProofError {
         root: Arc<str>,
     },
     /// The whole, where there is nothing that would say which part.
-    #[error("{found} is its hash, and not {root}: the file is damaged, was changed, or is another one")]
+    #[error("its hash is {found} and not {root}: the file is damaged, was changed, or is another one")]
     Whole {
         /// The hash that it has.
         found: String,

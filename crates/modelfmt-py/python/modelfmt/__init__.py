@@ -1,7 +1,7 @@
 """Files of model weights: AERO, MAG, OINF, APR2, safetensors, GGUF. Read, check, convert and write them.
 
 >>> import modelfmt
->>> model = modelfmt.open("model.safetensors")      # any format, told by its content
+>>> model = modelfmt.open("model.safetensors")      # any format, detected by its content
 >>> weights = model["w"]                            # an array of numpy
 >>> rows = model.tensor("w")[:16]                   # reads 16 rows
 >>> modelfmt.convert("model.safetensors", "model.aero")

@@ -1,4 +1,4 @@
-"""Metadata and names of a file, changed without its values."""
+"""Changes the metadata and names of a file without its values."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def edit(
 ) -> Edited:
     """Changes the metadata and the names of a file's tensors, without touching the values.
 
-    The file is changed in place where its values stay at their places, else by a new file that replaces the old one; with
-    ``output`` the old one stays. A crash leaves the old file, the new one, or a journal that the next edit puts back.
+    If the values can stay where they are, the file is changed in place; otherwise a new file replaces it. With ``output`` the
+    old file stays. A crash leaves the old file, the new one, or a journal from which the next edit restores the old file.
 
-    ``set`` gives keys of the metadata their values, ``metadata`` those of a whole object, ``unset`` takes keys away. ``rename`` maps
-    old names to new ones, where ``*`` stands for any text. ``drop`` takes tensors away, by patterns.
+    ``set`` sets keys of the metadata, ``metadata`` sets all keys of an object, and ``unset`` removes keys. ``rename`` maps old
+    names to new ones, where ``*`` stands for any text. ``drop`` removes tensors, by patterns.
     """
     if is_url(path) or is_url(output):
         raise usage("files of this machine are edited; download the file first")

@@ -32,13 +32,13 @@ class ModelfmtError(Exception):
 
 
 class FormatError(ModelfmtError, ValueError):
-    """A file is broken, or is no model."""
+    """A file is broken, or is not a model."""
 
 
 class VerifyError(FormatError):
-    """The bytes of a file are not what the file itself says of them.
+    """The bytes of a file do not match the file's own hashes or checksums, or its pin, or break a rule of its format.
 
-    ``report`` is what :func:`modelfmt.verify` returns, where the whole file was verified.
+    ``report`` is what :func:`modelfmt.verify` returns, if the whole file was verified.
     """
 
     report: dict[str, Any] | None = None

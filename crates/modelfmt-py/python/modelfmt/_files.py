@@ -84,17 +84,17 @@ def convert(
     progress: Progress = None,
     **opening: Unpack[Opening],
 ) -> Converted:
-    """Turns a model into another format, losing nothing silently. The keywords are the options of ``modelfmt convert``, and those
-    of :func:`open`. Source and ``path`` may be URLs; ``path`` is then one of a bucket: ``s3://``, ``gs://`` or ``az://``.
+    """Converts a model to another format, losing nothing silently. The keywords are the options of ``modelfmt convert``, and those
+    of :func:`open`. Source and ``path`` may be URLs; ``path`` can be in a bucket: ``s3://``, ``gs://`` or ``az://``.
 
-    The format is that of ``path``'s ending, or ``format``, which may name a version: ``"mag@0.3"``. What does not fit raises an
-    :class:`UnsupportedError` whose ``remedies`` are keywords of this function.
+    The file extension of ``path`` chooses the format, or ``format`` does, which may name a version: ``"mag@0.3"``. If something
+    does not fit, an :class:`UnsupportedError` is raised, whose ``remedies`` are keywords of this function.
 
-    ``rename`` maps old names of tensors to new ones; ``*`` stands for any text. ``cast``, ``dequantize`` and ``quantize`` take a type for all tensors, or a mapping of patterns to types:
-    ``cast={"*.weight": "f16"}``. Values are checked by what their own file says of them, unless ``verify`` is false.
+    ``rename`` maps old names of tensors to new ones; ``*`` stands for any text. ``cast``, ``dequantize`` and ``quantize``
+    take a type for all tensors, or a mapping of patterns to types: ``cast={"*.weight": "f16"}``. Values are checked against the hashes and checksums of their file, unless ``verify`` is false.
 
-    An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest, and
-    encrypted for those whom ``seal`` names.
+    An APR2 file is signed by the private keys of ``sign`` (Ed25519), with a ``revision`` that readers can demand as the lowest,
+    and encrypted as ``seal`` says.
     """
     given = conversion(locals())
     model = opened(source, opening, verify=verify)
@@ -188,11 +188,11 @@ def save(
     threads: int | None = None,
     progress: Progress = None,
 ) -> None:
-    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, whatever has DLPack or the array interface.
+    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface.
 
-    The format is that of ``path``'s ending, or ``format``. The file appears when it is complete, and replaces one that exists unless
-    ``overwrite`` is false. A mapping or a list is written from where it is; an iterator is asked for one tensor at a time, whose
-    bytes wait in a temporary file beside the target until all are there.
+    The file extension of ``path`` chooses the format, or ``format`` does. The file appears when it is complete, and replaces one
+    that exists unless ``overwrite`` is false. A mapping or a list is written straight from its memory. The tensors of an iterator
+    are taken one at a time, and their bytes wait in a temporary file beside the target until all are there.
     """
     text = dumps(metadata or {})
     given = _layout(locals())
@@ -241,8 +241,8 @@ def verify(
 ) -> dict[str, Any]:
     """What verification finds, as ``modelfmt verify --json`` prints it. A file that cannot be opened is reported, too.
 
-    With ``keys``, an APR2 must be signed by them; any other file or folder is verified by the signature beside it, whatever it is.
-    ``allow_symlinks`` follows symbolic links to files, where the signer did so too.
+    With ``keys``, an APR2 file must be signed by them; any other file or folder, model or not, is verified by the signature beside
+    it. ``allow_symlinks`` follows symbolic links to files, if the signer did so too.
     """
     if isinstance(path, Model):
         return opened(path, opening).verify(level, threads=threads, progress=progress)
@@ -288,9 +288,9 @@ def diff(
 ) -> dict[str, Any]:
     """What differs between two models, as ``modelfmt diff --json`` prints it.
 
-    ``norms`` adds how far the values of each tensor that changed are apart as a whole: ``rmse``, ``cosine`` and ``rel_norm``; the
-    tensors that changed most come first. Values that differ by no more than ``tolerance`` count as the same. To open one of them
-    with a pin or keys, give the open model.
+    ``norms`` adds how much each changed tensor differs overall: ``rmse``, ``cosine`` and ``rel_norm``; the tensors that changed
+    most come first. Values that differ by no more than ``tolerance`` count as the same. To open one of the two with a pin or
+    keys, pass the open model.
     """
     first, second = opened(a, {}).native(), opened(b, {}).native()
     told = callback(progress, "comparing")
@@ -311,7 +311,7 @@ def show(path: Path | Content | Model, *names: str, **opening: Unpack[Opening]) 
 
 
 def formats() -> dict[str, str | None]:
-    """The formats that are written, each with its ending."""
+    """The formats that are written, each with its file extension."""
     return {name: ending for name, ending, is_written in _modelfmt.formats() if is_written}
 
 

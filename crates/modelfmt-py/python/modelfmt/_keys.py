@@ -41,10 +41,10 @@ class Signed:
 
 
 def keygen(path: Path, key_type: KeyType) -> KeyPair:
-    """Makes a key: writes the private half to ``path`` (PEM, PKCS#8, for you alone) and the public half to ``path`` with ``.pub``.
+    """Makes a key: writes the private half to ``path`` (PEM, PKCS#8, readable only by you), the public half to ``path`` + ``.pub``.
 
-    ``p256``, ``p384`` and ``p521`` sign any file or folder; ``ed25519`` is for signatures inside APR2 files, ``x25519`` for those who
-    may open encrypted ones. Neither file may exist.
+    ``p256``, ``p384`` and ``p521`` sign any file or folder; ``ed25519`` is for signatures inside APR2 files, and ``x25519`` for
+    people who open encrypted ones. Neither file may exist.
     """
     public, id = _modelfmt.keygen(os.fspath(path), key_type)
     return KeyPair(os.fspath(path), public, id)
@@ -63,8 +63,8 @@ def sign(
     """Signs a file or folder with a private key of P-256, P-384 or P-521: writes ``FILE.sig`` or ``FOLDER/model.sig``, an OpenSSF
     Model Signing bundle. It covers every file of the folder but those of git, the signature itself, and those that ``ignore`` names.
 
-    ``key`` is a path, or the PEM as ``bytes``. ``trust_mtime`` does not read files again whose size and time are those of the
-    signature that is there; whoever can set the time of a file can then have anything signed.
+    ``key`` is a path, or the PEM as ``bytes``. ``trust_mtime`` does not read files again whose size and time are as
+    the existing signature says. Use it only if nobody else can write to the files, because they could set the time too.
     """
     if is_url(path):
         raise usage("files of this machine are signed; download the file first")

@@ -32,13 +32,13 @@ def load(
 ) -> dict[str, Any]:
     """All tensors, or those whose names match ``include``, read on all cores into memory that starts at multiples of 64 bytes.
 
-    They are arrays of numpy, or of the ``framework`` that is named; a ``device`` other than ``"cpu"`` is torch's. With ``dtype``
-    floats and blocks become that type. With ``into``, a mapping of names to arrays or tensors of the right shape, values are copied
-    into those, one tensor at a time, and only the names it has are read.
+    They are arrays of numpy, or of the ``framework`` that you name; a ``device`` other than ``"cpu"`` is torch's. With ``dtype``,
+    floats and blocks become that type. With ``into``, a mapping of names to arrays or tensors of the right shape, values are
+    copied into those, one tensor at a time, and only the names in the mapping are read.
 
-    What is read is checked by what the file says of it, unless ``verify`` is false; a :class:`VerifyError` says what is damaged.
-    Formats without digests of values (OINF, MAG, safetensors, GGUF) have nothing to check. ``progress`` is called with the bytes
-    that are done and those of the whole; ``True`` shows a bar of tqdm. The other keywords are those of :func:`open`.
+    Values are checked against the hashes and checksums of the file, unless ``verify`` is false; a :class:`VerifyError` says what
+    is damaged. Formats without them (OINF, MAG, safetensors, GGUF) have nothing to check. ``progress`` is called with the number
+    of bytes done and the total; ``True`` shows a tqdm bar. The other keywords are those of :func:`open`.
     """
     model = opened(path, opening, verify=verify)
     native = model.native()

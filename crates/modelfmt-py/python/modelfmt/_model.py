@@ -22,7 +22,7 @@ Level = Literal["header", "control", "full"]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a tensor is, and where its values lie, as ``modelfmt inspect --json`` has it."""
+    """What a tensor is, and where its values are, as ``modelfmt inspect --json`` prints it."""
 
     name: str
     dtype: str
@@ -51,11 +51,12 @@ def open(
     ``pin``, ``keys`` and ``identity``, ``passphrase`` or ``raw_key`` say what the file must be, who must have signed it, and what
     opens it if it is encrypted; :class:`Opening` has all of these keywords.
 
-    The index is read and checked, and no value. With ``verify`` the whole file is, and a :class:`VerifyError` says what is wrong.
+    The index is read and checked, and no value. With ``verify`` the whole file is checked, and a :class:`VerifyError` says what
+    is wrong.
 
-    Files are read where an array is asked for. With ``mmap`` they are mapped instead, so that arrays cost nothing until they are
-    looked at. The map is private: what you write to an array stays in this process. But whoever makes the file shorter while it is
-    mapped ends your process when it touches what is gone.
+    A file is read when you ask for an array. With ``mmap`` it is mapped instead, so that arrays cost nothing until you look at
+    them. The map is private: what you write to an array stays in this process. But if somebody makes the file shorter while it
+    is mapped, your process is killed when it touches what is gone.
     """
     model = Model(path, mmap=mmap, **opening)
     if verify:
@@ -121,7 +122,7 @@ class Model(Mapping[str, Array]):
 
     @property
     def path(self) -> str | None:
-        """The path or URL that it was opened by, without what may be secret in it; ``None`` for content."""
+        """The path or URL by which it was opened, without the parts that may be secret; ``None`` for content."""
         if self._path is None or self._process is None or self._native is None:
             return self._path if self._process is None else None
         return self._native.path
@@ -133,7 +134,7 @@ class Model(Mapping[str, Array]):
 
     @property
     def pins(self) -> list[str]:
-        """What the file can be pinned by (``pin=``), as far as that is known without reading values."""
+        """The pins of the file (for ``pin=``) that are known without reading values."""
         return self.native().pins()
 
     @property
@@ -148,17 +149,17 @@ class Model(Mapping[str, Array]):
 
     @property
     def file_size(self) -> int:
-        """The size in bytes; of a set, that of all its files."""
+        """The size in bytes; for a set, of all its files together."""
         return self.native().file_size
 
     @property
     def metadata(self) -> Any:
-        """The format's own metadata, as ``modelfmt inspect --json`` has it."""
+        """The format's own metadata, as ``modelfmt inspect --json`` prints it."""
         return json.loads(self.native().metadata())
 
     @property
     def details(self) -> dict[str, Any]:
-        """What is peculiar to the format, as ``modelfmt inspect --json`` has it."""
+        """What only this format has, as ``modelfmt inspect --json`` prints it."""
         return cast("dict[str, Any]", json.loads(self.native().details()))
 
     def __len__(self) -> int:
@@ -174,7 +175,7 @@ class Model(Mapping[str, Array]):
         return self.tensor(name).numpy()
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor whose values are read when they are looked at."""
+        """A tensor whose values are read when you ask for them."""
         return self._tensor_at(self.native().find(name))
 
     def tensors(self) -> Iterator[Tensor]:
@@ -187,7 +188,7 @@ class Model(Mapping[str, Array]):
         return Tensor(name, dtype, tuple(shape), nbytes, source=self, position=position)
 
     def info(self, name: str) -> TensorInfo:
-        """What a tensor is, and where its values lie."""
+        """What a tensor is, and where its values are."""
         native = self.native()
         position = native.find(name)
         _, dtype, shape, nbytes, has_data = native.info(position)
@@ -209,8 +210,8 @@ class Model(Mapping[str, Array]):
         return cast("dict[str, Any]", json.loads(report))
 
     def check(self, *, threads: int | None = None, progress: Progress = None) -> dict[str, Any]:
-        """What is wrong with the values, as ``modelfmt check --json`` prints it: NaN, infinities, tensors all zero, constant, or
-        twice there. ``ok`` is false if a tensor holds NaN or an infinity, or if an index and its files disagree.
+        """What is wrong with the values, as ``modelfmt check --json`` prints it: NaN, infinities, and tensors that are all
+        zero, constant or duplicates. ``ok`` is false if a tensor holds NaN or an infinity, or if an index and its files disagree.
         """
         report = _modelfmt.check(self.native(), threads, callback(progress, "checking"))
         return cast("dict[str, Any]", json.loads(report))
@@ -231,7 +232,7 @@ class Model(Mapping[str, Array]):
         return self.native().show(names, None)
 
     def close(self) -> None:
-        """Closes the file. Arrays that were read stay."""
+        """Closes the file. Arrays that were read stay valid."""
         self._native = None
 
     def __enter__(self) -> Self:

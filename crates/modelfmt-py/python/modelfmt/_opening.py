@@ -1,4 +1,4 @@
-"""How models are opened: the keywords that every function takes which opens one."""
+"""How models are opened: the keywords of every function that opens one."""
 
 from __future__ import annotations
 

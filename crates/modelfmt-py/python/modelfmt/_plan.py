@@ -59,8 +59,8 @@ def plan_convert(
     """Plans a conversion into a set of files, whose parts can be written by independent processes, in any order.
 
     Source and ``path`` are paths or URLs that every worker reaches. The same call gives the same plan everywhere, and a plan can be
-    pickled. One process alone begins: it looks whether the set can be written. A worker that makes the plan itself says
-    ``begin=False``; one that gets it pickled need not.
+    pickled. Only one process begins: it checks that the set can be written. A worker that makes the plan itself passes
+    ``begin=False``; a worker that unpickles it need not.
 
     >>> plan = modelfmt.plan_convert("model.safetensors", "out/model.aeroset.json", shard_size=2 << 30)
     >>> receipts = [plan.part(k).write() for k in range(len(plan))]     # by any workers
@@ -126,8 +126,8 @@ class ConversionPlan:
     def finish(
         self, receipts: Iterable[str] = (), *, threads: int | None = None, progress: Progress = None
     ) -> Converted:
-        """Writes what is left when all parts are there; the set can be opened then. ``receipts`` are what writing the parts
-        returned, in any order; those of parts that this plan itself has written need not be given.
+        """Writes the remaining files when all parts are there; then the set can be opened. ``receipts`` are what writing the
+        parts returned, in any order. You need not give those of parts that this plan itself has written.
         """
         all_receipts = list(receipts) or list(self._receipts.values())
         done = self.native().finish(all_receipts, threads, callback(progress, "finishing"))
@@ -163,7 +163,7 @@ def _made(process: int, given: bytes) -> ConversionPlan:
 
 
 class PlannedPart:
-    """A part of a :class:`ConversionPlan`, which can be pickled as that can."""
+    """A part of a :class:`ConversionPlan`. It can be pickled, as the plan can."""
 
     def __init__(self, plan: ConversionPlan, number: int, path: str, tensors: int, nbytes: int) -> None:
         self._plan = plan
@@ -175,7 +175,7 @@ class PlannedPart:
         self.tensors, self.nbytes = tensors, nbytes
 
     def write(self, *, threads: int | None = None, progress: Progress = None) -> str:
-        """Writes the part, in place of one that a worker left which was killed. Returns its receipt, for
+        """Writes the part, in place of one that a killed worker has left. Returns its receipt, for
         :meth:`ConversionPlan.finish`: a line of text, which can be sent to another process.
         """
         told = callback(progress, "writing")

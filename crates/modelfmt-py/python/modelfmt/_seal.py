@@ -30,7 +30,7 @@ def seal(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Converted:
-    """Encrypts a model of any format into an APR2 file. A source that is encrypted itself is given as an open model. For other
+    """Encrypts a model of any format into an APR2 file. If the source is encrypted itself, pass it as an open model. For other
     options of a conversion, :func:`convert` takes ``seal=Seal(…)``.
     """
     how = Seal(recipients, passphrase, raw_key, key_id, hide_index)
@@ -60,7 +60,7 @@ def unseal(
     progress: Progress = None,
     **opening: Unpack[Opening],
 ) -> Converted:
-    """Writes an encrypted model in the clear, in any format. ``identity``, ``passphrase`` or ``raw_key`` opens it."""
+    """Decrypts a model and writes it in any format. ``identity``, ``passphrase`` or ``raw_key`` opens it."""
     model = opened(source, opening)
     if not model.is_encrypted:
         raise usage(f"{model.path or 'the content'} is not encrypted; modelfmt.convert writes it in another format")

@@ -12,7 +12,7 @@ from ._opening import Key
 
 @dataclass(frozen=True)
 class Seal:
-    """Who can open an encrypted APR2 file. Each way that is given opens it by itself."""
+    """Who can open an encrypted APR2 file. Each way that you give opens it by itself."""
 
     #: The public keys of people who can open it (X25519).
     recipients: Key | Sequence[Key] = ()

@@ -1,4 +1,4 @@
-"""A tensor of an open model, whose values are read when somebody looks at them."""
+"""A tensor of an open model, whose values are read when they are needed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class _Source(Protocol):
 
 
 class Tensor:
-    """A tensor of a model. Nothing is read until its values are wanted, and a slice reads its own ranges alone.
+    """A tensor of a model. Nothing is read until you ask for its values, and a slice reads only its own ranges.
 
     numpy, torch, jax and mlx take it without a copy: by :meth:`numpy` and its siblings, by the array interface, or by DLPack.
-    Whoever holds the array keeps its memory alive, also after the model was closed.
+    An array keeps its memory alive, also after the model was closed.
     """
 
     __slots__ = ("_memory", "_position", "_source", "dtype", "name", "nbytes", "shape")
@@ -157,7 +157,7 @@ class Tensor:
         return mlx.core.array(self.numpy())
 
     def __getitem__(self, key: _slices.Key) -> Tensor:
-        """A part of the tensor. Of values that have not been read, only the ranges that it takes are."""
+        """A part of the tensor. If the values have not been read yet, only the ranges of this part are."""
         size = _dtypes.size_of(self.dtype)
         run = None if size is None else _slices.one_run(key, self.shape)
         if size is not None and run is not None:

@@ -15,7 +15,7 @@ impl ConvertOptions {
         if let Some(choice) = self.chosen().find(|choice| !target.takes(*choice)) {
             let is_for: Vec<Format> =
                 Format::ALL.iter().copied().filter(|format| format.takes(choice)).collect();
-            let why = format!("{target} has no such choice; it is for {}", List(&is_for, "and"));
+            let why = format!("{target} does not have this option; it is for {}", List(&is_for, "and"));
             return Err(Error::usage(choice, why));
         }
         self.check_values()?;

@@ -542,7 +542,7 @@ impl Asked<'_> {
             (None, Some(name)) => (name, Some(BESIDE)),
             // Standard input has no name.
             (None, None) if self.stem == NO_STEM => (self.stem, Some(SILENT)),
-            (None, None) => (self.stem, Some("after the file")),
+            (None, None) => (self.stem, Some("taken from the file name")),
         }
     }
 

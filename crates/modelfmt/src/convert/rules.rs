@@ -148,7 +148,7 @@ impl<'a> Filter<'a> {
         let lonely = self
             .exclude
             .lonely()
-            .map(|pattern| Note::of(&[Choice::Exclude], format!("{pattern}: no tensor has such a name")));
+            .map(|pattern| Note::of(&[Choice::Exclude], format!("{pattern}: no tensor has a matching name")));
         count.into_iter().chain(lonely).collect()
     }
 

@@ -160,7 +160,7 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Names => {
-                "it chooses by the names of tensors, and none has one that it knows, such as \"blk.0.attn_v.weight\" or \
+                "it chooses types by the names of tensors, and no tensor has a name that it knows, such as \"blk.0.attn_v.weight\" or \
                  \"model.layers.0.self_attn.v_proj.weight\""
             }
             Self::Architecture => "llama.cpp chooses by other rules for glm5-next, which are not known here",

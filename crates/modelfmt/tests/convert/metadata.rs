@@ -66,7 +66,7 @@ fn the_architecture_of_apr2_is_an_object_and_that_of_aero_a_name() {
     );
     let manifest = aero.metadata().unwrap().path(["manifest", "model"]).unwrap().as_object().unwrap().clone();
     assert_eq!(text(&manifest), r#"{"architecture":"whisper","name":"m"}"#);
-    assert_eq!(notes(&done), [r#"model_name is "m", after the file"#]);
+    assert_eq!(notes(&done), [r#"model_name is "m", taken from the file name"#]);
     let bytes = modelfmt_core::write::MemoryFile::new();
     modelfmt::convert_to_sink(
         &source,

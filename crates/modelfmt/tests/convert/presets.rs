@@ -114,8 +114,8 @@ fn the_architecture_is_what_the_source_says() {
 fn models_without_a_known_name_are_refused() {
     let source = safetensors(&[floats("w.weight", &[2, 256], &[0.5; 512])], "{}");
     let text = all(&try_convert(&source, Format::Aero, &quantize(&["q5_k_m"])).unwrap_err());
-    let why = "m.safetensors: does not fit aero: quantize q5_k_m: it chooses by the names of tensors, and none has one that it \
-               knows, such as \"blk.0.attn_v.weight\" or \"model.layers.0.self_attn.v_proj.weight\" (quantize to q5_k)";
+    let why = "m.safetensors: does not fit aero: quantize q5_k_m: it chooses types by the names of tensors, and no \
+               tensor has a name that it knows, such as \"blk.0.attn_v.weight\" or \"model.layers.0.self_attn.v_proj.weight\" (quantize to q5_k)";
     assert!(text.starts_with(why), "{text}");
 }
 

@@ -476,7 +476,7 @@ fn the_types_of_version_2_are_asked_for() {
     let two = convert(&packed, Format::Oinf, &v2(|_| {}));
     assert_eq!((tensors(&two), two.container().version().as_deref()), (tensors(&packed), Some("2")));
     let error = try_convert(&packed, Format::Aero, &extended).unwrap_err();
-    assert!(error.to_string().contains("allow_extended_types: aero has no such choice"), "{error}");
+    assert!(error.to_string().contains("allow_extended_types: aero does not have this option"), "{error}");
     // Metadata of these types, too.
     let meta = file("v1-meta-packed");
     let text = all(&try_convert(&meta, Format::Oinf, &options(|_| {})).unwrap_err());

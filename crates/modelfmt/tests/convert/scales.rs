@@ -284,7 +284,7 @@ fn nothing_is_silently_wrong() {
     };
     refused(&scaled, &given("a.weight=b"), "its scales, tensor \"b\", are not there");
     refused(&scaled, &given("a.weight_scale=a.weight"), "f32 has no scales");
-    refused(&scaled, &given("b=a.weight_scale"), "scales b: no tensor has such a name");
+    refused(&scaled, &given("b=a.weight_scale"), "scales b: no tensor has a matching name");
     let alone = options(|o| o.scales = vec!["a=b".parse().unwrap()]);
     refused(&scaled, &alone, "scales: scales are for weights that are dequantized, and none is to be");
 }

@@ -103,7 +103,7 @@ fn a_glob_that_matches_nothing_is_an_error_of_the_job() {
     };
     assert_eq!(
         fails(|o| o.cast = vec!["*.weight=f16".parse().unwrap()]),
-        "m.safetensors: cast *.weight: no tensor has such a name; Model::tensors lists them"
+        "m.safetensors: cast *.weight: no tensor has a matching name; Model::tensors lists the names"
     );
     assert!(fails(|o| o.dequantize = vec!["x=f16".parse().unwrap()]).contains("dequantize x: "));
     assert!(fails(|o| o.quantize = vec!["x=q8_0".parse().unwrap()]).contains("quantize x: "));

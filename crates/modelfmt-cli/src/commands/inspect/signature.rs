@@ -66,7 +66,7 @@ pub(super) fn inside(details: &Value) -> Vec<String> {
     } else {
         "; not checked, because no --key was named"
     };
-    let signed = if signed.is_empty() { "by nobody".to_owned() } else { signed.join("; ") + covers };
+    let signed = if signed.is_empty() { "none".to_owned() } else { signed.join("; ") + covers };
     let mut lines = vec![format!("signature  inside: {signed}"), format!("pin        seal:{statement}")];
     if let Some(encryption) = details.get("encryption") {
         let recipient = |recipient: &Value| {

@@ -24,7 +24,7 @@ def read_oinf(path: str | os.PathLike[str] | Content, cls: type[T]) -> T:
 
     A field takes the size variable, the metadata or the tensor of its name. Characters of names that identifiers cannot have are
     ``_`` in fields: ``W.0`` goes to ``W_0``. A tensor is a :class:`TensorSpec` or an :class:`UninitializedTensor`, or an array where
-    the field is annotated as one. What has no field is left out, unless a field is named ``sizevars``, ``metadata`` or ``tensors``.
+    the field is annotated as one. Entries without a field are left out, unless a field is named ``sizevars``, ``metadata`` or ``tensors``.
     """
     if not dataclasses.is_dataclass(cls):
         raise usage("read_oinf takes a dataclass")

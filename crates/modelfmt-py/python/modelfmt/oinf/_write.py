@@ -32,8 +32,8 @@ def write_oinf(instance: Any, path: str | os.PathLike[str]) -> None:
     """Writes a dataclass instance to an OINF file, which replaces one that exists.
 
     Fields annotated as ``int`` are size variables; :class:`TensorSpec`, :class:`UninitializedTensor` and arrays of numpy are tensors;
-    numbers, strings, lists and :class:`Bitset` are metadata. ``Annotated[..., {"dtype": "f16"}]`` and ``field(metadata=...)`` say a
-    type. Fields named ``sizevars``, ``metadata`` and ``tensors`` hold dicts of names that are no identifiers.
+    numbers, strings, lists and :class:`Bitset` are metadata. ``Annotated[..., {"dtype": "f16"}]`` and ``field(metadata=...)`` choose
+    a type. Fields named ``sizevars``, ``metadata`` and ``tensors`` hold dicts for names that are not identifiers.
     """
     if not dataclasses.is_dataclass(instance) or isinstance(instance, type):
         raise usage("write_oinf takes an instance of a dataclass")

@@ -30,7 +30,7 @@ _TORCH = ("pt", "torch", "pytorch")
 
 
 class safe_open:
-    """Opens a file and gives its tensors as they are asked for."""
+    """Opens a file and reads its tensors when they are asked for."""
 
     def __init__(
         self, filename: str | os.PathLike[str], framework: str, device: Any = "cpu", *, backend: str = "mmap"
@@ -61,12 +61,12 @@ class safe_open:
         return sorted(self._open())
 
     def offset_keys(self) -> list[str]:
-        """The names of the tensors, in the order in which their values stand in the file."""
+        """The names of the tensors, in the order of their values in the file."""
         model = self._open()
         return sorted(model, key=lambda name: model.info(name).offset or 0)
 
     def metadata(self) -> dict[str, str] | None:
-        """The metadata, as text; ``None`` if there is none. What is no text in another format is JSON here."""
+        """The metadata, as text; ``None`` if there is none. Values of other formats that are not text become JSON."""
         metadata = self._open().metadata
         if not metadata:
             return None
@@ -81,7 +81,7 @@ class safe_open:
         return {name: self.get_tensor(name) for name in self.offset_keys()}
 
     def get_slice(self, name: str) -> Slice:
-        """A tensor that can be sliced, which reads what the slice has."""
+        """A tensor that can be sliced; only the slice is read."""
         return Slice(self, self._tensor(name))
 
     def _tensor(self, name: str) -> Tensor:

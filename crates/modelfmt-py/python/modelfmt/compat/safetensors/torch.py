@@ -49,8 +49,8 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Writes the tensors of a module (``torch.nn.Module``) to a safetensors file. Of tensors over the same memory one is written,
-    and the metadata says for each of the others which.
+    """Writes the tensors of a module (``torch.nn.Module``) to a safetensors file. If several tensors share memory,
+    one of them is written, and the metadata says for each of the others which one.
     """
     tensors = dict(model.state_dict())
     notes = dict(metadata or {})
