@@ -1,8 +1,8 @@
 // Finds out which functions a first look at a model needs: node split.mjs MODULE INSTRUMENTED TESTDATA PROFILE
 //
 // `wasm-split` has made the module so that it counts its functions as they are called. All golden files are opened here and looked at as the
-// page does it; `wasm-split` then makes two modules by the profile. A function that is missing in the first one is no error, whatever
-// this leaves out: the second module is taken in when it is called.
+// page does it; `wasm-split` then makes two modules by the profile. It is no error if a function is missing in the first one: a call to it
+// loads the second module.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { Engine, Refused } from "./js/engine.js";
@@ -28,7 +28,7 @@ function ofPath(path) {
 
 const engine = await Engine.load(readFileSync(instrumented));
 
-// Some files are damaged, and some tensors have no numbers: what the library says then is part of the look.
+// Some files are damaged, and some tensors have no numbers: the library's errors are part of the look.
 function tried(operation, args) {
   try {
     return engine.call(operation, args).value;
@@ -38,7 +38,7 @@ function tried(operation, args) {
   }
 }
 
-// What is in memory, as a file.
+// Bytes in memory, as a file.
 function ofBytes(bytes) {
   return { size: bytes.length, read: (offset, out) => out.set(bytes.subarray(offset, offset + out.length)) };
 }

@@ -1,11 +1,11 @@
-// Ranges of something that only another thread can read, and that not at once: the worker sleeps until they are there.
+// Ranges of something that only another thread can read, and only asynchronously: the worker sleeps until they are there.
 
 const PIECE = 1 << 20;
-// Of the numbers at the beginning: whether there is an answer, and how many bytes it has, or -1 for none.
+// The numbers at the beginning: whether there is an answer, and how many bytes it has, or -1 for none.
 const [READY, LENGTH] = [0, 1];
 const HEAD = 8;
 
-// For the other thread: memory that both share.
+// For the other thread: memory that both threads share.
 export function channel() {
   return new SharedArrayBuffer(HEAD + PIECE);
 }

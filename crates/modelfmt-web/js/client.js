@@ -9,7 +9,7 @@ export class ModelError extends Error {
   }
 }
 
-// One worker and what is asked of it. `worker` has postMessage, terminate, onmessage and onerror, as those of browsers have.
+// One worker and its requests. `worker` has postMessage, terminate, onmessage and onerror, like a browser's worker.
 export class Connection {
   #worker;
   #waiting = new Map();
@@ -28,7 +28,7 @@ export class Connection {
     };
   }
 
-  // Asks for an operation: { value, bytes }. `more` goes along: files, a module.
+  // Asks for an operation and returns { value, bytes }. `more` is sent along: files, a module.
   ask(operation, args = {}, { onProgress, ...more } = {}, transfer = []) {
     if (this.#gone) return Promise.reject(this.#gone);
     const id = this.#next++;
@@ -39,7 +39,7 @@ export class Connection {
     });
   }
 
-  // Ends the worker; what is being asked fails with the code "stopped".
+  // Ends the worker; its open requests fail with the code "stopped".
   stop() {
     this.#end(new ModelError({ code: "stopped", text: "stopped" }));
   }
@@ -51,7 +51,7 @@ export class Connection {
     if (progress !== undefined) return request.onProgress?.(progress);
     if (isDead) return this.#end(died(error.text));
     this.#waiting.delete(id);
-    // A program may end while nothing is asked.
+    // A program may end while there is no open request.
     if (this.#waiting.size === 0) this.#worker.unref?.();
     if (error) request.reject(new ModelError(error));
     else request.resolve({ value, bytes, ...rest });

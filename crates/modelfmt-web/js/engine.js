@@ -3,7 +3,7 @@
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
-// The worker can do no more: what the library could not take.
+// The library failed in a way that it cannot recover from; the worker is of no more use.
 export class Died extends Error {}
 
 // An answer of the library that is an error: { code, text, details, remedies }.
@@ -22,15 +22,15 @@ export class Engine {
   missing = () => {
     throw new Error("it is not among the files that were given");
   };
-  // Is told of bytes that are done.
+  // Is called with the number of bytes that are done.
   onProgress = () => {};
   #wasm;
-  // Gives the module with the rest of the code, at once; null when it is here.
+  // Returns the module with the rest of the code, synchronously; null once it is loaded.
   #work;
   #failure = "";
   #messages = [];
 
-  // `work` gives the second module, which is asked for when it is needed.
+  // `work` returns the second module, and is called when that is needed.
   static async load(source, work) {
     const engine = new Engine();
     engine.#work = work;
@@ -44,8 +44,8 @@ export class Engine {
     return engine;
   }
 
-  // What a first look does not need is a module of its own (see split.mjs). Whatever calls into it finds one of these instead, which
-  // takes the module in; from then on the table has the functions themselves.
+  // What a first look does not need is in a second module (see split.mjs). A call into it finds one of these functions instead, which loads
+  // the module; from then on the table has the functions themselves.
   #placeholders() {
     const inPlaceOf = (number) => (...args) => {
       this.complete();
@@ -54,7 +54,7 @@ export class Engine {
     return new Proxy({}, { get: (_, number) => inPlaceOf(number) });
   }
 
-  // Takes the second module in, if it is not here yet.
+  // Loads the second module, if it is not loaded yet.
   complete() {
     if (!this.#work) return;
     new WebAssembly.Instance(this.#work(), { primary: this.#wasm });
@@ -66,7 +66,7 @@ export class Engine {
     return this.#wasm;
   }
 
-  // Does an operation: { value, bytes }. Throws Refused if the library says no, Died if it cannot go on.
+  // Does an operation and returns { value, bytes }. Throws Refused if the library returns an error, Died if it cannot go on.
   call(name, args = {}) {
     let answer;
     try {
@@ -80,7 +80,7 @@ export class Engine {
     return { value: answer.value, bytes: this.#take(this.#wasm.bytes()) };
   }
 
-  // Memory may have grown, and views of it are void then: a view is made anew for every use.
+  // If memory has grown, old views of it are invalid, so every use makes a new view.
   #view(address, len) {
     return new Uint8Array(this.#wasm.memory.buffer, address >>> 0, len >>> 0);
   }
@@ -111,7 +111,7 @@ export class Engine {
     return found;
   }
 
-  // Runs what may fail for reasons of the world: 1 if it did not.
+  // Runs something that may fail because of a file or the network: 1 if it did not fail.
   #tried(work) {
     try {
       work();

@@ -1,4 +1,4 @@
-// A place to write a file to before it is given to anybody: the browser's own storage for this page, else memory.
+// A place to write a file to until it is complete: the browser's own storage for this page, else memory.
 
 // In a worker: { write(offset, bytes), finish() }, where `finish` gives { file, scratch }.
 export async function scratch() {
@@ -50,7 +50,7 @@ function inMemory() {
   };
 }
 
-// Removes a file that nobody needs any more.
+// Removes a file that is no longer needed.
 export async function discard(name) {
   if (!name) return;
   const folder = await navigator.storage.getDirectory();

@@ -2,8 +2,8 @@
 // output goes.
 import { Died, Engine, Refused } from "./engine.js";
 
-// Answers messages: `post(message, transfer)` sends, and what is returned takes one. `platform` is { source(file), missing(files),
-// scratch(), work() }, where `work` gives the second module at once.
+// Answers messages: `post(message, transfer)` sends one, and the function that is returned takes one. `platform` is { source(file),
+// missing(files), scratch(), work() }, where `work` returns the second module synchronously.
 export function serving(post, platform) {
   let engine;
   // Messages are answered in their order, although some of them wait for a server.
@@ -47,7 +47,7 @@ export function serving(post, platform) {
   }
 }
 
-// Tells of progress at most every tenth of a second.
+// Reports progress at most every tenth of a second.
 function progressOf(id, post) {
   let [done, told] = [0, performance.now()];
   return (nbytes) => {

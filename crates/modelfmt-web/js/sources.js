@@ -13,7 +13,7 @@ export function ofBlob(blob) {
   };
 }
 
-// Pieces of a URL that are kept: what is near is wanted next, most of the time.
+// Pieces of a URL that are kept, because nearby bytes are usually wanted next.
 const PIECE = 256 * 1024;
 const KEPT = 32;
 
@@ -56,7 +56,7 @@ const NO_LENGTH = "the server does not say how long the file is; download the fi
 const NO_ACCESS =
   "the server cannot be reached, or does not allow other pages to read this file (CORS); download the file and drop it here";
 
-// A file beside one that ranges were read of: its server is known to take them.
+// A file beside one that was read by ranges: its server is known to support them.
 export function besideUrl(url, name) {
   const beside = new URL(name.split("/").map(encodeURIComponent).join("/"), url).href;
   const request = new XMLHttpRequest();
@@ -68,7 +68,7 @@ export function besideUrl(url, name) {
   return ranges(beside, Number(length));
 }
 
-// The length of the file. A server that takes no ranges would send all of it, so its answer is not read then.
+// The length of the file. A server without ranges would send the whole file, so the body of its answer is not read.
 async function sizeOf(url) {
   const asked = new AbortController();
   let answer;
@@ -86,7 +86,7 @@ async function sizeOf(url) {
   await answer.arrayBuffer();
   const total = /\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
   if (total) return Number(total[1]);
-  // Other origins have to allow that header to be read, and few do; the length of the whole can always be read.
+  // Other origins have to allow this header to be read, and few do. The length of the whole file can always be read.
   const head = await fetch(url, { method: "HEAD", credentials: "omit" });
   const length = head.headers.get("content-length");
   if (!head.ok || length === null) throw new Error(NO_LENGTH);
@@ -112,7 +112,7 @@ function fetchRange(url, from, to) {
   return bytes;
 }
 
-// All of a file of the page itself.
+// A whole file of the page itself.
 export function whole(url) {
   const request = new XMLHttpRequest();
   request.open("GET", url, false);

@@ -13,7 +13,7 @@ const answer = serving(post, {
     if (file.channel) return ofChannel(file, post);
     return file.url ? ofUrl(file.url) : ofBlob(file.blob);
   },
-  // The other files of a set whose index has an address stand beside it.
+  // If the index of a set has an address, its other files are beside it.
   missing([first, ...others]) {
     return first?.url && others.length === 0 ? (name) => besideUrl(first.url, name) : null;
   },

@@ -145,7 +145,7 @@ export class Model {
     this.#connection.stop();
   }
 
-  // Work that takes long, in a worker of its own: so it can be stopped, and short questions need not wait.
+  // Long work, in a worker of its own, so that it can be stopped and short requests need not wait.
   async #job(operation, args, { onProgress, signal }, more = {}) {
     signal?.throwIfAborted();
     const connection = await connect(this.#sources, this.#platform, true);
@@ -169,7 +169,7 @@ function sliceText(slice) {
   return slice.map(part).join(",");
 }
 
-// What a source is called, if nobody says so.
+// The name of a source, if the caller gives none.
 export function nameOf(source) {
   if (typeof source === "string" || source instanceof URL) return decodeURIComponent(String(source).split(/[?#]/)[0].split("/").pop()) || "model";
   return source?.name || "model";

@@ -13,7 +13,7 @@ export type Source =
 export type Bytes = ArrayBuffer | Uint8Array | Blob;
 
 export interface OpenOptions {
-  /** What the file is called, for errors; of a set it has to be the name of its index. */
+  /** The name of the file, for errors; for a set it has to be the name of its index. */
   name?: string;
   /** The other files of a set, by their paths beside the index. */
   files?: Record<string, Source>;
@@ -29,7 +29,7 @@ export interface Keys {
 }
 
 export interface JobOptions {
-  /** Is told of the bytes that are done. */
+  /** Is called with the number of bytes that are done. */
   onProgress?: (nbytes: number) => void;
   /** Stops the work. */
   signal?: AbortSignal;
@@ -70,7 +70,7 @@ export interface Values {
 }
 
 export interface ReadOptions {
-  /** Check the values by whatever the file says of them. */
+  /** Check the values against the hashes and checksums of the file. */
   verify?: boolean;
   /** Widen every type to `Float32Array`. */
   float?: boolean;
@@ -124,7 +124,7 @@ export interface ConvertOptions extends JobOptions {
   lossy?: boolean;
   stringify?: boolean;
   allow_ties?: boolean;
-  /** `false` takes values as they are, without checking them by their own file's hashes. */
+  /** `false` does not check the values against their file's hashes and checksums. */
   verify?: boolean;
   /** Its keys replace those of the target's metadata. */
   metadata?: Record<string, unknown>;
@@ -151,7 +151,7 @@ export interface Converted {
 }
 
 export class ModelError extends Error {
-  /** A name for the kind of error that stays: those of the program's `--json`, and `died`, `stopped`, `failed`. */
+  /** A stable name for the kind of error: the codes of the program's `--json`, and `died`, `stopped`, `failed`. */
   readonly code: string;
   /** What does not fit, a line each. */
   readonly details: string[];
@@ -168,7 +168,7 @@ export class Model {
   readonly tensorCount: number;
   readonly parameters: number;
   readonly dtypes: { dtype: string; tensors: number; parameters: number; nbytes: number }[];
-  /** What the file can be pinned by. */
+  /** Pins of the file that are known without reading values. */
   readonly pins: string[];
 
   /** The tensors in file order; `query` is a part of a name, or a pattern with `*`, `?`, `[…]`, `{…}`. */
@@ -184,7 +184,7 @@ export class Model {
   /** What `modelfmt inspect --json` prints. */
   inspect(options?: { hash?: boolean; tensors?: string }): Promise<Record<string, unknown>>;
 
-  /** Checks everything that the file says of itself. Damage is in the report; it is no error. */
+  /** Checks every hash, checksum and rule. Damage is in the report; it is not thrown as an error. */
   verify(options?: JobOptions & { level?: "header" | "control" | "full" }): Promise<Report>;
 
   /** Statistics of all values of a tensor. */

@@ -44,7 +44,7 @@ export async function open(source, { name = nameOf(source), files = {}, keys } =
   return Model.open(await readable(source), { name, files: Object.fromEntries(others), keys }, platform);
 }
 
-// Addresses on web servers become something with byteLength and slice; of a file, its URL stays.
+// Addresses on web servers become objects with byteLength and slice; the URL of a file stays as it is.
 async function readable(source) {
   if (typeof source !== "string" && !(source instanceof URL)) return source;
   const url = new URL(source);
