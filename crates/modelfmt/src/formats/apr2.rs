@@ -96,9 +96,7 @@ const CHOICES: &[Choice] = &[
 mod on {
     use apr2::{Alignment, Flags, Metadata, Plan, SetPlan, WriteOptions};
     use modelfmt_core::edit::NewFile;
-    use modelfmt_core::source::BoxSource;
-    #[cfg(feature = "seal")]
-    use modelfmt_core::source::SharedFiles;
+    use modelfmt_core::source::{BoxSource, SharedFiles};
     use modelfmt_core::value::{Object, Value};
     use modelfmt_core::write::{AnyNewFiles, Sink, TensorData};
     #[cfg(feature = "seal")]
