@@ -1,5 +1,5 @@
-//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other on a few threads. Each piece
-//! would wait for an answer of its own. So where reads follow each other, the next ones are asked for before they are wanted.
+//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other on a few threads. Each piece would wait for an
+//! answer of its own. So if reads follow each other, the next ranges are requested before they are needed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use tokio::task::AbortHandle;
 use crate::error::Result;
 use crate::object::Object;
 
-/// What one request ahead asks for.
+/// The bytes of one request ahead.
 const PIECE: u64 = 2 << 20;
-/// The most bytes that were asked for ahead and that nobody has read.
+/// The most bytes that were requested ahead and have not been read.
 const MOST: u64 = 32 << 20;
-/// Reading ahead begins after so many bytes in a row,
+/// Reading ahead begins after this many bytes in a row,
 const BEGIN: u64 = 2 << 20;
-/// in so many reads.
+/// in this many reads.
 const READS: u32 = 4;
 /// A longer read has several requests under way by itself.
 const SHORT: u64 = 4 << 20;
-/// Reads that follow each other may leave out so much.
+/// Reads that follow each other may leave a gap of this many bytes.
 const GAP: u64 = 64 << 10;
-/// Files are read in so many places at a time.
+/// A file is read ahead in at most this many places at a time.
 const RUNS: usize = 8;
-/// After so many reads elsewhere, what was asked for ahead may go.
+/// After this many reads elsewhere, ranges that were requested ahead may be dropped.
 const STALE: u64 = 256;
 
 type Coming = Shared<BoxFuture<'static, Result<Arc<[Bytes]>>>>;
 
-/// What was asked for ahead of one file.
+/// The ranges of one file that were requested ahead.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     runs: Mutex<Runs>,
@@ -51,12 +51,12 @@ struct Runs {
 /// Reads that follow each other.
 #[derive(Debug, Default)]
 struct Run {
-    /// Where the read ends that reaches furthest.
+    /// The furthest end of a read.
     end: u64,
     /// The bytes read in a row.
     nbytes: u64,
     reads: u32,
-    /// How far was asked ahead.
+    /// How far ranges were requested ahead.
     asked: u64,
     pieces: VecDeque<Piece>,
     /// When it was read last.
@@ -67,7 +67,7 @@ struct Run {
 #[derive(Debug)]
 struct Piece {
     range: Range<u64>,
-    /// The bytes of it that nobody has read.
+    /// The bytes of it that have not been read.
     left: u64,
     coming: Coming,
     task: AbortHandle,
@@ -75,7 +75,7 @@ struct Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // Whoever waits for it has the future, and goes on by itself.
+        // A reader that waits for it has the future, and goes on by itself.
         self.task.abort();
     }
 }
@@ -89,7 +89,7 @@ pub(crate) enum Found {
 }
 
 impl Ahead {
-    /// For a file of which so many bytes may be under way.
+    /// For a file with this bound on the bytes under way.
     pub(crate) fn new(in_flight: u64) -> Self {
         let most = MOST.min(in_flight / 2);
         Self { runs: Mutex::default(), piece: PIECE.min(most), most }
@@ -99,7 +99,7 @@ impl Ahead {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a range is being read, and asks for what comes after it if it looks like it will be wanted.
+    /// Notes that a range is being read, and requests the bytes after it if they will probably be needed.
     pub(crate) fn note(&self, object: &Arc<Object>, runtime: &Handle, range: &Range<u64>) {
         let mut runs = self.runs();
         let number = runs.of(range, self.most);
@@ -112,7 +112,7 @@ impl Ahead {
         }
     }
 
-    /// Where the bytes from `at` on are, of which up to `end` are wanted. What is found counts as read.
+    /// Finds the bytes from `at` on; the bytes up to `end` are wanted. Bytes that are found count as read.
     pub(crate) fn find(&self, at: u64, end: u64) -> Found {
         let mut runs = self.runs();
         let mut until = end;
@@ -133,7 +133,7 @@ impl Ahead {
         Found::Until(until)
     }
 
-    /// Forgets what could not be read, so that who reads it again asks again.
+    /// Forgets a range that could not be read, so that the next read requests it again.
     pub(crate) fn forget(&self) {
         self.runs().runs.clear();
     }
@@ -162,11 +162,11 @@ impl Runs {
         number
     }
 
-    /// What is to be asked for next after a run.
+    /// The range to request next after a run.
     fn next(&mut self, number: usize, size: u64, limits: &Ahead) -> Option<Range<u64>> {
         let run = self.runs.get(number).filter(|run| run.nbytes >= BEGIN && run.reads >= READS)?;
         let start = run.asked.max(run.end);
-        // No more than was read: what is read in vain at the end is at most as much as was read before.
+        // No more than was read so far, so at the end at most that much was read in vain.
         let until = run.end.saturating_add(run.nbytes.min(limits.most)).min(size);
         let range = start..start.saturating_add(limits.piece).min(until);
         if range.is_empty() || (range.end - range.start < limits.piece && range.end < size) {
@@ -200,11 +200,11 @@ impl Run {
         if range.end - range.start > SHORT {
             (self.nbytes, self.reads) = (0, 0);
         }
-        // What nobody has read that is so far behind was left out.
+        // Unread bytes this far behind were skipped by the reader.
         self.pieces.retain(|piece| piece.range.end.saturating_add(late) > range.end);
     }
 
-    /// The bytes that were asked for and that nobody has read.
+    /// The bytes that were requested and have not been read.
     fn waiting(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
     }

@@ -1,4 +1,4 @@
-//! The same for code that waits: a runtime on a thread of its own, and files as [`Source`]s.
+//! The same for blocking code: a runtime on a thread of its own, and files as [`Source`]s.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::store::{self, Traffic};
 use crate::url::Location;
 
-/// As [`crate::Store`], for code that waits. It has a thread, which ends with the last clone and the last file of it.
+/// Like [`crate::Store`], for blocking code. It has a thread, which ends with the last clone and the last file of it.
 ///
 /// ```no_run
 /// use modelfmt_core::Source as _;
@@ -42,7 +42,7 @@ pub struct Store {
     thread: Arc<Thread>,
 }
 
-/// The runtime's thread, which runs until this is dropped. It talks to servers; what is done with the bytes is done by who waits.
+/// The runtime's thread, which runs until this is dropped. It talks to servers; the waiting thread does everything else with the bytes.
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
@@ -56,7 +56,7 @@ impl Thread {
         let (until, dropped) = oneshot::channel::<()>();
         thread::Builder::new().name("modelfmt-remote".to_owned()).spawn(move || {
             let _ = runtime.block_on(dropped);
-            // A name may still be looked up, which nothing can stop: it is not waited for.
+            // A name may still be looked up, which cannot be stopped, so this does not wait for it.
             runtime.shutdown_background();
         })?;
         Ok(Self { handle, _until: until })
@@ -96,7 +96,7 @@ impl Store {
     /// A store with these options, and its thread. Nothing is asked yet.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn new(options: Options) -> io::Result<Self> {
         Ok(Self { store: store::Store::new(options), thread: Arc::new(Thread::start()?) })
     }
@@ -123,7 +123,7 @@ impl Store {
         Ok(File { name: place.to_string(), object, ahead, thread: Arc::clone(&self.thread) })
     }
 
-    /// The files beside a file, such as those of a set beside its index.
+    /// The files beside a file, such as the files of a set beside its index.
     #[must_use]
     pub fn beside(&self, place: &Location) -> SharedFiles {
         shared_files(Beside { store: self.clone(), place: place.clone() })
@@ -135,7 +135,7 @@ impl Store {
         &self.store
     }
 
-    /// How much was asked for so far.
+    /// How many requests there were so far, and how many bytes came.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.store.traffic()
@@ -158,8 +158,8 @@ impl Files for Beside {
     }
 }
 
-/// An open file. Threads may read it at once. A long range is asked for in pieces, several at once; where short reads follow each
-/// other, so is what comes after them.
+/// An open file. Threads may read it at once. A long range is requested in pieces, several at once. If short reads follow each other, the bytes after
+/// them are requested ahead.
 #[derive(Debug)]
 pub struct File {
     name: String,
@@ -169,13 +169,13 @@ pub struct File {
 }
 
 impl File {
-    /// The file, for code that awaits.
+    /// The file, for asynchronous code.
     #[must_use]
     pub fn object(&self) -> &Arc<Object> {
         &self.object
     }
 
-    /// Fills `out` with what was asked for ahead, and asks for the rest.
+    /// Fills `out` with bytes that were requested ahead, and requests the rest.
     fn fill(&self, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
         let end = offset + out.len() as u64;
         self.ahead.note(&self.object, &self.thread.handle, &(offset..end));

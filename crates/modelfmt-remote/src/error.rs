@@ -1,4 +1,4 @@
-//! What can go wrong between here and a server.
+//! Errors of requests and of servers.
 
 use std::error::Error as StdError;
 use std::io;
@@ -10,8 +10,7 @@ use crate::url::{Location, UrlFault};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with which file. It prints in one line, without credentials, query strings and what servers write into the
-/// bodies of their errors.
+/// What went wrong with which file. It prints in one line, without credentials, query strings and the bodies of servers' errors.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Error {
@@ -23,13 +22,13 @@ pub struct Error {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The address is none.
+    /// The URL is not valid.
     #[error("{0}")]
     Url(#[from] UrlFault),
     /// There is no such file, or no such bucket.
     #[error("there is no such file (the server says {0})")]
     NotFound(u16),
-    /// The server wants other credentials, or any.
+    /// The server wants credentials, or other ones.
     #[error("the server refuses access ({status}{code}); check the credentials")]
     Denied {
         /// The status: 401 or 403.
@@ -37,7 +36,7 @@ pub enum Fault {
         /// The server's word for it, in parentheses, if it has one.
         code: Box<str>,
     },
-    /// The server answered with an error that is not worth another try, or with it every time.
+    /// The server answered with an error that is not worth a retry, or answered every try with an error.
     #[error("the server answers {status}{code}")]
     Status {
         /// The status.
@@ -47,13 +46,13 @@ pub enum Fault {
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
     },
-    /// The file is another than when it was opened.
+    /// The file has changed since it was opened.
     #[error("the file has changed on the server since it was opened; open it again")]
     Changed,
-    /// The server sends whole files only.
+    /// The server sends only whole files.
     #[error("the server does not answer requests for ranges; download the file first")]
     NoRanges,
-    /// The answer is not what HTTP says that it must be.
+    /// The answer breaks the rules of HTTP.
     #[error("the server's answer breaks a rule of HTTP: {0}")]
     Answer(&'static str),
     /// The body ended early or broke off.
@@ -71,7 +70,7 @@ pub enum Fault {
     /// The bytes came too slowly.
     #[error("less than 4 KiB came within {} s", .0.as_secs_f32())]
     Stalled(Duration),
-    /// A redirect leads where none may.
+    /// A redirect leads to a forbidden place.
     #[error("{0}")]
     Redirect(RedirectFault),
     /// An address that only this machine's own cloud answers at.
@@ -85,7 +84,7 @@ pub enum Fault {
         /// What helps.
         help: &'static str,
     },
-    /// Something about the credentials or the endpoint of the environment.
+    /// The credentials or the endpoint in the environment cannot be used.
     #[error("the environment's settings for {service} are refused: {why}")]
     Settings {
         /// The provider.
@@ -93,19 +92,19 @@ pub enum Fault {
         /// Why.
         why: Box<str>,
     },
-    /// TLS cannot be had here.
+    /// TLS does not work on this machine.
     #[error("https is not available: {0}")]
     Tls(Box<str>),
     /// It is more than memory holds.
     #[error("cannot allocate {0} bytes")]
     Memory(u64),
-    /// It is a file of this machine.
+    /// It is a local file.
     #[error("it is a file of this machine; open it by its path")]
     Local,
-    /// It is no object of a bucket.
+    /// It is not an object in a bucket.
     #[error("only buckets are written to: s3://, gs:// or az://")]
     NotWritable,
-    /// What a store says that has no name here.
+    /// Any other error of a store.
     #[error("{0}")]
     Store(Box<str>),
 }
@@ -138,7 +137,7 @@ impl Error {
         Self { place: place.to_string().into(), fault: fault.into() }
     }
 
-    /// The error of a place that is no valid URL, as it may be shown.
+    /// The error for a text that is not a valid URL, without secrets.
     #[cfg(feature = "models")]
     pub(crate) fn of_invalid(place: String, fault: UrlFault) -> Self {
         Self { place: place.into(), fault: fault.into() }
@@ -173,7 +172,7 @@ impl Fault {
         }
     }
 
-    /// The fault of ours that an error of another crate carries.
+    /// Finds our own fault inside an error of another crate.
     pub(crate) fn within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
         let mut next = Some(error);
         while let Some(error) = next {

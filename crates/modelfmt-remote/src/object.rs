@@ -1,4 +1,4 @@
-//! One file: what was read of it when it was opened, and the requests for the rest.
+//! One file: the bytes that were read when it was opened, and the requests for the rest.
 
 use std::fmt;
 use std::future::Future;
@@ -22,13 +22,13 @@ use crate::store::Store;
 use crate::url::Location;
 use crate::way::Way;
 
-/// How much of the end is read at once where a format's index stands there.
+/// How much of the end is read when the file is opened, if its format has the index there.
 const TAIL: u64 = 64 << 10;
-/// How many bytes have to come for the failures before them not to count any more.
+/// After this many bytes have come, earlier failures no longer count.
 const PROGRESS: u64 = 256 << 10;
 
-/// An open file of a bucket or a web server. Its first bytes are kept; the rest is asked for when it is wanted, of the state that
-/// the file had when it was opened.
+/// An open file of a bucket or a web server. Its first bytes are kept. The rest is requested when it is needed, always of the version that was
+/// opened.
 pub struct Object {
     place: Location,
     store: Store,
@@ -48,7 +48,7 @@ impl fmt::Debug for Object {
 }
 
 impl Store {
-    /// Opens a file: one request for its beginning, two if its format's index stands at the end.
+    /// Opens a file with one request for its beginning, or with two if its format has the index at the end.
     ///
     /// # Errors
     /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
@@ -82,7 +82,7 @@ impl Object {
         };
         let (version, front, tail) = opened.map_err(|fault| Error::new(&place, fault))?;
         store.note_commit(&place, &way);
-        // An end of another state is no end of this file.
+        // The end of another version is not the end of this file.
         let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
         let tail = tail.map(|(_, start, bytes)| (start, bytes));
         let cached = cached.and_then(|cached| Some((cached.pages(&version)?, cached)));
@@ -106,7 +106,7 @@ impl Object {
         &self.version
     }
 
-    /// Whether the server was asked when the file was opened; it is not if the cache has the file and is to be trusted.
+    /// Whether the server was asked when the file was opened. It is not asked if the cache has the file and may be trusted.
     #[must_use]
     pub const fn was_asked(&self) -> bool {
         self.was_asked
@@ -144,7 +144,7 @@ impl Object {
         Ok(())
     }
 
-    /// Fills what is at hand of a range, and returns the rest and where it begins.
+    /// Fills the part of a range that was kept, and returns the rest and where it begins.
     pub(crate) fn fill_ends<'a>(&self, offset: u64, out: &'a mut [u8]) -> (u64, &'a mut [u8]) {
         let known = usize::try_from((self.front.len() as u64).saturating_sub(offset)).unwrap_or(usize::MAX);
         let (head, rest) = out.split_at_mut(known.min(out.len()));
@@ -193,7 +193,7 @@ impl Object {
         Ok(vec![buffer.into()])
     }
 
-    /// Fills `out` from the cache, or from the server, of which whole pages are asked then and kept.
+    /// Fills `out` from the cache or from the server. Whole pages are requested then, and kept.
     async fn pull(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let Some((cached, pages)) = &self.cached else { return self.fill_from_server(offset, out).await };
         let mut done = 0;
@@ -276,7 +276,7 @@ impl Object {
         let answer = self.way.get(&Ask::Part(range), Some(&self.version)).await?;
         let here = answer.range.end.saturating_sub(answer.range.start);
         gather(&self.store, answer, here, take).await?;
-        // A server may send less than was asked for. The rest is asked for again, but not for ever.
+        // A server may send less than was asked for. The rest is requested again, but not for ever.
         if here < wanted { Err(Fault::Broken(here)) } else { Ok(()) }
     }
 }
@@ -304,7 +304,7 @@ async fn gather(
 
 type First = (Version, u64, AlignedBuf);
 
-/// The first request for a file, whose state is not known: what breaks off is asked for again from its start.
+/// The first request for a file, whose version is not known yet: if the answer breaks off, it is requested again from its start.
 async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
     let mut tries = Tries::new(store);
     loop {
@@ -315,14 +315,14 @@ async fn first(store: &Store, way: &Way, ask: Ask) -> Result<First, Fault> {
     }
 }
 
-/// The state that a file had when it was asked for last, if it still has.
+/// The version that a file had at the last request, if it is still the same.
 async fn still(store: &Store, way: &Way, cached: &Cached) -> Option<Version> {
     let known = cached.known().filter(|known| known.size > 0)?;
     if !cached.asks() {
         return Some(known);
     }
     let _turn = store.turn().await;
-    // One byte, which comes only if the state is the same.
+    // One byte, which comes only if the version is the same.
     let answer = way.get(&Ask::Part(0..1), Some(&known)).await.ok()?;
     let version = answer.version.clone();
     gather(store, answer, 1, |_| Ok(())).await.ok()?;
@@ -356,14 +356,14 @@ async fn first_once(store: &Store, way: &Way, ask: &Ask) -> Result<First, Fault>
     Ok((version, range.start, buffer))
 }
 
-/// The end of a file, if the server gives ends.
+/// The end of a file, if the server supports such requests.
 async fn first_tail(store: &Store, way: &Way) -> Option<First> {
     // The cache keeps whole pages.
     let len = if store.caches() { TAIL.max(PAGE) } else { TAIL };
     first_once(store, way, &Ask::Tail(len)).await.ok()
 }
 
-/// How often something failed, and what that means.
+/// Counts failures, and decides whether to try again.
 struct Tries<'a> {
     store: &'a Store,
     failures: u32,
@@ -383,7 +383,7 @@ impl<'a> Tries<'a> {
             (self.came, self.failures) = (0, 0);
         }
         self.failures += 1;
-        // Where nothing listens, nothing will soon.
+        // If no server listens, none will soon.
         let most = if matches!(fault, Fault::Connect(_)) { options.retries.min(2) } else { options.retries };
         if !fault.is_passing() || self.failures > most {
             return Err(fault);
@@ -399,7 +399,7 @@ impl<'a> Tries<'a> {
         Ok(())
     }
 
-    /// Twice as long each time, a random part of it off, so that many who failed together do not come back together.
+    /// Twice as long each time, minus a random part, so that clients which failed together do not come back together.
     fn backoff(&self, first: Duration, longest: Duration) -> Duration {
         let wait = first.saturating_mul(1 << (self.failures - 1).min(16)).min(longest);
         let quarter = u32::try_from(RandomState::new().hash_one(self.failures) % 256).unwrap_or(0);

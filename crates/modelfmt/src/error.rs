@@ -257,7 +257,7 @@ fn and_others(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
 
-/// What does not fit, in one line: one item in full, of several their number and what would help.
+/// What does not fit, in one line: a single item in full, or the number of items and what would help.
 fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
     if let [item] = unsupported {
         return item.in_words(words);
@@ -321,7 +321,7 @@ impl Error {
         }
     }
 
-    /// What would resolve it, where one thing would; of [`Unsupported`](Self::Unsupported) each item has its own.
+    /// What would resolve it, if one thing would. Each item of [`Unsupported`](Self::Unsupported) has its own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {

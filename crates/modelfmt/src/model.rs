@@ -329,8 +329,8 @@ impl Model {
         self.format
     }
 
-    /// What it must be, if it was [opened with a pin](OpenOptions::pin): all that is read of it is proved by that. Without one,
-    /// reads that say so in their names are checked by what the file itself says about its bytes.
+    /// Its pin, if it was [opened with one](OpenOptions::pin): everything that is read is checked against it. Without one, reads that say so in their
+    /// names are checked by what the file itself says about its bytes.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         self.pinned.as_ref().map(|pinned| pinned.pin)
@@ -524,7 +524,7 @@ impl Model {
         self.container().metadata().map_err(|error| self.failed(error))
     }
 
-    /// What is peculiar to the format, as `inspect --json` prints it under `details`.
+    /// What only this format has, as `inspect --json` prints it under `details`.
     ///
     /// # Errors
     /// As [`metadata`](Self::metadata).

@@ -1,4 +1,4 @@
-//! What is peculiar to a format: its own reader.
+//! Access to what only one format has: its own reader.
 
 #[allow(unused_imports, reason = "with few formats switched on not both are needed")]
 use modelfmt_core::source::{BoxSource, SharedFiles};

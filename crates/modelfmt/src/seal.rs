@@ -1,7 +1,7 @@
-//! Signatures inside an APR2 file, and who can open it, changed where the file is.
+//! Changes the signatures inside an APR2 file, and who can open it, in place.
 //!
-//! No tensor is written again. A change that is interrupted is undone as an [edit](mod@crate::edit) is. A model of any format is
-//! sealed for the first time by a conversion: [`ConvertOptions::seal`](crate::ConvertOptions::seal).
+//! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
+//! first time by a conversion: [`ConvertOptions::seal`](crate::ConvertOptions::seal).
 //!
 //! ```
 //! use modelfmt::apr2::seal::{Access, SigningKey};
@@ -39,23 +39,23 @@ use crate::words::Note;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resealed {
-    /// The file: of a set, its manifest.
+    /// The file; for a set, its manifest.
     pub path: PathBuf,
     /// How: [`EditMethod::Unchanged`] if everything was there already, else [`EditMethod::InPlace`].
     pub method: EditMethod,
     /// The bytes that were written.
     pub changed_nbytes: u64,
-    /// What there is to know besides: for standard error.
+    /// Notes for the user, for standard error.
     pub notes: Vec<Note>,
 }
 
-/// Signs an APR2 file inside, or a set that is sealed in its manifest, besides those who have signed. All of it is verified
-/// first: a signature vouches for what is there. `revision` can be chosen as long as nobody has signed. A file that is encrypted and
-/// has no signature yet must be open: then `options` have a key.
+/// Adds signatures inside an APR2 file, or in the manifest of a sealed set, to those that are there. All of it is verified first, because a signature
+/// vouches for the whole content. `revision` can be chosen as long as nobody has signed. A file that is encrypted and has no signature yet must be
+/// open: then `options` have a key.
 ///
 /// # Errors
-/// [`Error::NotEditable`] for other formats, and for a model that does not pass verification; [`Error::Refused`] for what cannot be
-/// signed, such as a shard, or a set that is not sealed; otherwise as [`edit`](fn@crate::edit()).
+/// [`Error::NotEditable`] for other formats, and for a model that does not pass verification; [`Error::Refused`] for files that cannot be signed,
+/// such as a shard, or a set that is not sealed; otherwise as [`edit`](fn@crate::edit()).
 pub fn sign(
     path: impl AsRef<Path>,
     keys: &[SigningKey],
@@ -76,9 +76,8 @@ pub fn sign(
     write(path, &version, new, notes)
 }
 
-/// Names anew who can open an encrypted file: those whom `to` names, and nobody else. `options` have a key that opens it. Signatures
-/// hold as before. Whoever could open the file can still read copies of it, and this one too if they kept its key: to shut somebody out,
-/// write the model into a new file.
+/// Changes who can open an encrypted file: only those whom `to` names. `options` must have a key that opens it. Its signatures stay valid. People who
+/// could open the file can still read copies of it, and this one too if they kept its key: to shut somebody out, write the model into a new file.
 ///
 /// # Errors
 /// As [`sign`]; [`Error::NotEditable`] for a set, whose manifest has the sizes of its files.

@@ -12,7 +12,7 @@ use crate::formats::Format;
 use crate::open::OpenOptions;
 use crate::verify::FileReport;
 
-/// The most names of files that a line says.
+/// The most names of files in one line.
 const NAMES: usize = 5;
 
 /// The signature beside a model, as far as it was checked.
@@ -78,7 +78,7 @@ pub fn detached_signature(
     Some(DetachedSignature { is_trusted: Some(problem.is_none()), problem, ..found })
 }
 
-/// What is to be said about the signatures of a file that has just been changed, which are beside it and in its folder.
+/// Notes about the signatures beside a file that has just been changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let signatures = [(signature_path(file), "the file"), (signature_path(folder), "the folder")];
@@ -89,9 +89,9 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = String> {
 }
 
 impl OpenOptions {
-    /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig`
-    /// (OpenSSF Model Signing). The report has the checks `signature` and `digests`. A folder is checked by its signature alone, and so
-    /// is a file that is no model. The index of a set is refused, because the signature of that one file covers no other.
+    /// As [`verify`](Self::verify), and the file or folder must have a signature by one of `keys`: `FILE.sig`, `FOLDER/model.sig` (OpenSSF Model
+    /// Signing). The report has the checks `signature` and `digests`. A folder is checked only by its signature, and so is a file that is not a
+    /// model. The index of a set is refused, because the signature of that one file covers no other.
     #[must_use]
     pub fn verify_signed(
         &self,

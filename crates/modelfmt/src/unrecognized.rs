@@ -19,7 +19,7 @@ pub(crate) struct Stranger {
 /// The first bytes that say so.
 pub(crate) const LOOKED_AT: u64 = 512;
 
-/// What a source looks like that is of no known format.
+/// What a source of no known format looks like.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -67,7 +67,7 @@ const STARTS: &[(&[u8], Stranger)] = &[
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
-/// What a file looks like that begins so.
+/// What a file that begins with these bytes looks like.
 pub(crate) fn from_first_bytes(first: &[u8]) -> Stranger {
     let lower = first.to_ascii_lowercase();
     if let Some(&(_, unrecognized)) = STARTS.iter().find(|(start, _)| lower.starts_with(start)) {

@@ -12,8 +12,8 @@
 //! # Ok::<(), modelfmt::Error>(())
 //! ```
 //!
-//! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. What each
-//! format holds, [`Format::capabilities`] says.
+//! What does not fit is an [`Error::Unsupported`] that lists every item and the option that would resolve it. [`Format::capabilities`] says what each
+//! format holds.
 //!
 //! # Casts
 //!

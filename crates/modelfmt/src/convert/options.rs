@@ -33,7 +33,7 @@ pub struct ConvertOptions {
     /// Decodes quantized blocks to f32, f16 or bf16. Weights in small floats that have scales beside them are multiplied by these,
     /// and the scales are left out; scales and zero points of OINF 2 are applied: "Scales" on the page of [this module](mod@crate::convert).
     pub dequantize: Vec<TypeRule>,
-    /// Which tensors are the scales of weights, if their names do not tell. If several rules match a weight, the last one counts.
+    /// Which tensors are the scales of weights, if their names do not say so. If several rules match a weight, the last one counts.
     pub scales: Vec<ScaleRule>,
     /// Quantizes tensors of floats. A type takes those of rank 2 and more whose last dimension is whole blocks: of 32 for q8_0,
     /// q4_0, q4_1, q5_0 and q5_1, of 256 for q4_k, q5_k and q6_k (without an importance matrix). The others (norms, biases) stay
@@ -96,8 +96,8 @@ pub struct ConvertOptions {
     /// The alignment of tensors in bytes. APR2: 32 or 64; GGUF: a power of two. If not given, that of the source if it is of the same
     /// format, else 64 and 32.
     pub align: Option<u32>,
-    /// Which version of the target's format, such as `0.3` of MAG; that of its document, if not given.
-    /// [`Target`](crate::Target) reads both from text.
+    /// Which version of the target's format, such as `0.3` of MAG; by default the version of its document. [`Target`](crate::Target) reads both from
+    /// text.
     pub version: Option<String>,
     /// MAG 1: which checksum; that of the source, if not given and it is MAG 1, else CRC-32.
     pub checksum: Option<MagChecksum>,

@@ -69,8 +69,8 @@ pub struct Changed {
     pub norms: Option<Norms>,
 }
 
-/// How far the values of two tensors are from each other, as vectors a and b. Each is `None` if the values are not numbers, not as many in
-/// both, or there are none; NaN where a value is NaN or infinite.
+/// How far the values of two tensors, as vectors a and b, are from each other. Each is `None` if the values are not numbers, not as many in both, or
+/// there are none; NaN where a value is NaN or infinite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Norms {

@@ -1,4 +1,4 @@
-//! What is about to be written, looked at as any reader would.
+//! Reads the file that is about to be written, as any reader would.
 
 use std::collections::BTreeMap;
 use std::path::Path;

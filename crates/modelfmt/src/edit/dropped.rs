@@ -1,4 +1,4 @@
-//! An edit that takes tensors away: the file is converted into its own format.
+//! An edit that removes tensors: the file is converted into its own format.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::words::Note;
 
 impl Edit {
-    /// Writes the file, with what else changes, without the tensors that go.
+    /// Writes the file with all other changes, without the tensors that are removed.
     pub(super) fn write_without(
         self,
         new: &NewFile,

@@ -1,4 +1,4 @@
-//! The metadata that an edit gives.
+//! The metadata that the caller gives to an edit.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// What the options say, and what follows from it for what a conversion left.
+    /// The metadata of the options, and what follows from them for the metadata that a conversion left to be restored.
     pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
         let metadata = options.metadata.iter().flatten();
         let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
@@ -31,7 +31,7 @@ impl Given {
         Ok(given)
     }
 
-    /// Has what a conversion left to be restored follow the edit.
+    /// Applies the edit to the metadata that a conversion left to be restored.
     fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
         let edited: Vec<&str> =
             self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();

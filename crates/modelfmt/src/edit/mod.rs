@@ -2,16 +2,15 @@
 //!
 //! [`Edit::new`] works everything out and checks it, and writes nothing. [`Edit::write`] changes the file:
 //!
-//! - in place, where the values stay at their places. What is more than one write of a page is guarded by a journal beside the file,
-//!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened
-//!   ([`Error::Interrupted`]).
+//! - in place, if the values can stay where they are. A change that takes more than one write of a page is guarded by a journal beside the file,
+//!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened ([`Error::Interrupted`]).
 //! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
 //!
-//! Of a model of several files, the index and the files that concern it become all what they are to be, or none: a journal beside the index
-//! says what that is, and an edit that is interrupted is carried to its end by the next one.
+//! In a model of several files, the index and all affected files change together, or none does: a journal beside the index says what they are to
+//! become, and the next edit completes one that was interrupted.
 //!
-//! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are true afterwards; of values that are
-//! damaged they say so as before.
+//! Whatever happens, the file is the old one or the new one. Its own checksums and hashes are right afterwards. If values were damaged before, the
+//! checksums still say so.
 //!
 //! ```
 //! use modelfmt::edit::{EditOptions, NewValue};
@@ -69,28 +68,28 @@ use crate::words::Note;
 pub struct EditOptions {
     /// Metadata whose top-level keys replace those of the file, as [`ConvertOptions::metadata`](crate::ConvertOptions::metadata).
     pub metadata: Option<Object>,
-    /// Keys of the metadata and their values; they count more than `metadata`, and of several for a key the last one counts.
+    /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
     pub set: Vec<(String, NewValue)>,
     /// Keys of the metadata to remove.
     pub unset: Vec<String>,
-    /// New names of tensors; of several rules for one the last one counts.
+    /// New names of tensors; the last rule that matches a tensor counts.
     pub rename: Vec<RenameRule>,
-    /// Globs of the names of tensors that go. Then the file is written again, its values are checked by what it says about them, and all
-    /// its hashes are made again.
+    /// Patterns for the names of tensors to remove. Then the file is written again, its values are checked against its hashes and checksums, and all
+    /// of these are made again.
     pub drop: Vec<String>,
-    /// Who signs the changed file, an APR2, inside. Signatures of before are removed, because they do not cover what changes. The file is
-    /// verified first, because a signature vouches for all that is there.
+    /// Who signs the changed file, an APR2, inside. Old signatures are removed, because they do not cover the change. The file is verified first,
+    /// because a signature vouches for the whole content.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub sign: Vec<apr2::seal::SigningKey>,
-    /// The revision that they vouch for; otherwise it stays as it is.
+    /// The revision that they sign; without one, the revision stays as it is.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub revision: Option<u64>,
 }
 
 impl EditOptions {
-    /// Whether nothing is to be changed. Signatures are no change: [`seal::sign`](crate::seal::sign) signs a file as it is.
+    /// Whether nothing is to be changed. A signature is not a change: [`seal::sign`](crate::seal::sign) signs a file as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { metadata, set, unset, rename, drop, .. } = self;
@@ -106,7 +105,7 @@ impl EditOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditMethod {
-    /// The file has all of that already.
+    /// The file has all changes already.
     Unchanged,
     /// In place; no value moves.
     InPlace,
@@ -126,7 +125,7 @@ pub struct Edited {
     pub method: EditMethod,
     /// Its length in bytes.
     pub nbytes: u64,
-    /// The number of bytes that were written without the values: those that differ.
+    /// The number of bytes that were written, without values that were only copied.
     pub changed_nbytes: u64,
     /// The number of metadata keys that were set.
     pub set: usize,
@@ -175,7 +174,7 @@ pub struct Edit {
     format: Format,
     target: Target,
     method: EditMethod,
-    /// Tensors that go, by the names that they would have.
+    /// Tensors that are removed, by the names that they would have.
     drop: Vec<String>,
     set: usize,
     unset: usize,
@@ -185,7 +184,7 @@ pub struct Edit {
     notes: Vec<Note>,
 }
 
-/// What becomes of what is edited.
+/// What the file or set becomes.
 #[derive(Debug)]
 enum Target {
     /// A file, and the version of it that this was prepared for.
@@ -246,8 +245,8 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the file that the edit was prepared
-    /// for. Of tensors that go also as [`convert`](fn@crate::convert).
+    /// [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the file that the edit was prepared for. If
+    /// tensors are removed, also as [`convert`](fn@crate::convert).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         let path = self.path.clone();
         let failed = |source| Error::Write { path: path.clone(), source };

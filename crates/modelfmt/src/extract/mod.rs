@@ -102,7 +102,7 @@ pub struct ExtractOptions {
     /// Decodes quantized blocks to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
     /// that its file has for it, as [`ConvertOptions::dequantize`] does.
     pub dequantize: Option<DType>,
-    /// Which tensor holds the scales, where the names do not tell.
+    /// Which tensor holds the scales, if the names do not say so.
     pub scales: Vec<ScaleRule>,
     /// Whether a file that exists is replaced.
     pub overwrite: Overwrite,

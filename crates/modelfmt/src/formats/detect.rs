@@ -1,4 +1,4 @@
-//! Which format a file is of: told by its content, never by its name.
+//! Which format a file has. Its content decides, never its name.
 
 use std::fmt;
 use std::io;

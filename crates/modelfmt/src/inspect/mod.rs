@@ -104,9 +104,9 @@ pub struct Inspection<'a> {
     pub metadata: Value,
     /// The tensors that were asked for, in file order or sorted as requested.
     pub tensors: Vec<InspectedTensor<'a>>,
-    /// What is peculiar to the format.
+    /// What only this format has.
     pub details: Value,
-    /// What the file can be pinned by: see [`Model::pins`].
+    /// The pins of the file: see [`Model::pins`].
     pub pins: Vec<Pin>,
     /// The signature beside it, which the caller has looked for: see [`detached_signature`](crate::detached_signature).
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
