@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hint::black_box;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -73,26 +74,35 @@ struct Loaded {
     threads: usize,
     model: Model,
     picks: Vec<Pick>,
-    lens: Vec<usize>,
+    /// Where each tensor goes in the memory: as in the file, so that the disk can fill it itself.
+    places: Vec<Range<usize>>,
     /// From the first byte of values in the file to the last.
     begin: u64,
     end: u64,
-    memory: Mutex<Vec<u8>>,
+    memory: Mutex<AlignedBuf>,
+    /// The bytes of the memory before the first value, which lies in its page as in the file.
+    skip: usize,
 }
 
 impl Loaded {
     fn new(path: &Path, form: Form, threads: usize) -> Result<Self> {
         let model = Model::open(path)?;
         let picks = model.picks::<&str>(&[])?;
-        let lens = model.tensors().map(|info| info.nbytes as usize).collect();
         let plan = model.plan(&picks, modelfmt_core::plan::PlanOptions::local())?;
         let hulls = || plan.ranges().iter().map(|range| range.runs.hull());
         let (begin, end) = (hulls().map(|hull| hull.start).min(), hulls().map(|hull| hull.end).max());
         let (begin, end) = begin.zip(end).ok_or("no tensor has values")?;
-        let mut memory = vec![0; (end - begin) as usize];
+        let places = picks.iter().map(|pick| {
+            let stored = model.container().stored(pick.position)?;
+            let start = (stored.offset.ok_or("a tensor has no values")? - begin) as usize;
+            Ok(start..start + stored.nbytes as usize)
+        });
+        let places = places.collect::<Result<Vec<_>>>()?;
+        let mut memory = AlignedBuf::zeroed((end - begin) as usize + 4096)?;
+        let skip = (begin as usize).wrapping_sub(memory.as_ptr().addr()) % 4096;
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1); // pages that are only promised are not touched
         let memory = Mutex::new(memory);
-        Ok(Self { path: path.to_owned(), form, threads, model, picks, lens, begin, end, memory })
+        Ok(Self { path: path.to_owned(), form, threads, model, picks, places, begin, end, memory, skip })
     }
 
     fn nbytes(&self) -> u64 {
@@ -101,11 +111,12 @@ impl Loaded {
 
     fn ours(&self, options: &LoadOptions) -> Result {
         let mut memory = self.memory.lock().map_err(|_| "the memory is broken")?;
-        let (mut rest, mut buffers) = (&mut memory[..], Vec::with_capacity(self.lens.len()));
-        for &len in &self.lens {
-            let (buffer, after) = rest.split_at_mut(len);
+        let (mut rest, mut at) = (&mut memory[self.skip..], 0);
+        let mut buffers = Vec::with_capacity(self.places.len());
+        for place in &self.places {
+            let (buffer, after) = rest[place.start - at..].split_at_mut(place.len());
             buffers.push(buffer);
-            rest = after;
+            (rest, at) = (after, place.end);
         }
         let work = Execution { threads: self.threads, progress: None };
         self.model.load_into(&self.picks, &mut buffers, options, &work)?;
@@ -116,7 +127,8 @@ impl Loaded {
     fn bare(&self) -> Result {
         let file = File::open(&self.path)?;
         let mut memory = self.memory.lock().map_err(|_| "the memory is broken")?;
-        let blocks: Vec<_> = memory.chunks_mut(BLOCK).map(Mutex::new).collect();
+        let blocks: Vec<_> =
+            memory[self.skip..][..self.nbytes() as usize].chunks_mut(BLOCK).map(Mutex::new).collect();
         on_threads(
             self.threads,
             blocks.len(),
@@ -133,7 +145,7 @@ impl Loaded {
     /// BLAKE3 of the same bytes, in the pieces in which it is fast.
     fn hash(&self) -> Result {
         let memory = self.memory.lock().map_err(|_| "the memory is broken")?;
-        let pieces: Vec<_> = memory.chunks(PIECE as usize).collect();
+        let pieces: Vec<_> = memory[self.skip..][..self.nbytes() as usize].chunks(PIECE as usize).collect();
         on_threads(
             self.threads,
             pieces.len(),
@@ -211,12 +223,10 @@ impl Loaded {
 /// That what is loaded is what is in the file, and that a changed byte is found.
 fn is_right(loaded: &Loaded) -> Result {
     loaded.ours(&LoadOptions::new())?;
-    let mut at = 0;
     let memory = loaded.memory.lock().map_err(|_| "the memory is broken")?;
-    for (info, &len) in loaded.model.tensors().zip(&loaded.lens) {
-        let same = *loaded.model.tensor(info.name)?.bytes() == memory[at..at + len];
+    for (info, place) in loaded.model.tensors().zip(&loaded.places) {
+        let same = *loaded.model.tensor(info.name)?.bytes() == memory[loaded.skip..][place.clone()];
         ensure(same, || format!("{} is loaded as something else", info.name))?;
-        at += len;
     }
     Ok(())
 }

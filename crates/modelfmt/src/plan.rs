@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use modelfmt_core::Execution;
 use modelfmt_core::claims::ClaimError;
 use modelfmt_core::load::{self, LoadOptions, Loaded, LoadedTensor};
-use modelfmt_core::plan::{Cover, Pick, PlanOptions, PlannedRange, ReadPlan, Slice, TensorSlice};
+use modelfmt_core::plan::{Pick, PlanOptions, PlannedRange, ProofRange, ReadPlan, Slice, TensorSlice};
 
 use crate::choice::Choice;
 use crate::error::{Error, Result};
@@ -97,7 +97,7 @@ impl Model {
     /// # Errors
     /// [`Error::File`] if there is no such tensor, a slice does not fit it, or a file of a set is missing.
     pub fn plan(&self, picks: &[Pick], options: PlanOptions) -> Result<ReadPlan> {
-        ReadPlan::of(self.container(), picks, options).map_err(|error| self.failed(error))
+        ReadPlan::new(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
     /// Like [`plan`](Self::plan), but also lists what verifies each range: the digests of these bytes in their files, and the outboard of a file that
@@ -115,10 +115,10 @@ impl Model {
         let shape = blake3_tree::Shape::new(self.container().file_size());
         let groups = |range: &PlannedRange| {
             let range_of_groups = shape.around(&range.runs.hull());
-            Cover { file: range.file, range: range_of_groups, by: "outboard" }
+            ProofRange { file: range.file, range: range_of_groups, by: "outboard" }
         };
-        let covers = plan.ranges().iter().map(groups).chain(plan.covers().iter().cloned()).collect();
-        Ok(plan.with_covers(covers))
+        let covers = plan.ranges().iter().map(groups).chain(plan.proofs().iter().cloned()).collect();
+        Ok(plan.with_proofs(covers))
     }
 
     /// With a pin, everything that is read is verified, whatever the file says about itself.

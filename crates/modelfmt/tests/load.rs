@@ -221,15 +221,15 @@ fn plans_say_what_verifies_each_range() {
     let model = Model::open(&path).unwrap();
     let whole = model.plan_verified(&all(&model), PlanOptions { gap: 0, max_request: 1 << 20 }).unwrap();
     let (at, end) = (model.location(0).unwrap().offset.unwrap(), whole.ranges()[0].runs.hull().end);
-    assert!(whole.covers().iter().all(|cover| cover.by == "blake3" && cover.file == 0));
+    assert!(whole.proofs().iter().all(|cover| cover.by == "blake3" && cover.file == 0));
     assert!(
-        whole.covers_of(&whole.ranges()[0]).any(|cover| cover.range.start <= at && end <= cover.range.end)
+        whole.proofs_of(&whole.ranges()[0]).any(|cover| cover.range.start <= at && end <= cover.range.end)
     );
     // Of a part, the pages of it: 64 KiB each.
     let slice: Slice = "100000:100010".parse().unwrap();
     let picks = [Pick::part(0, slice)];
     let part = model.plan_verified(&picks, PlanOptions::local()).unwrap();
-    let [cover] = part.covers() else { panic!("{:?}", part.covers()) };
+    let [cover] = part.proofs() else { panic!("{:?}", part.proofs()) };
     assert!(cover.range.start <= at + 100_000 && at + 100_010 <= cover.range.end);
     assert!(cover.range.end - cover.range.start <= 1 << 16);
     let (loaded, report) = model.load(&picks, &LoadOptions::new().verify(true), &threads(1)).unwrap();
@@ -237,7 +237,7 @@ fn plans_say_what_verifies_each_range() {
     // A format without digests has no covers.
     let (_folder, path, _) = written("safetensors", &[10], false);
     let model = Model::open(&path).unwrap();
-    assert!(model.plan_verified(&all(&model), PlanOptions::local()).unwrap().covers().is_empty());
+    assert!(model.plan_verified(&all(&model), PlanOptions::local()).unwrap().proofs().is_empty());
 }
 
 #[test]

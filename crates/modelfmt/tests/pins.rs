@@ -30,8 +30,8 @@ fn what_a_pin_proves_is_verified() {
     assert!(tensors[0].bytes[..] == values && loaded.unverified == 0);
     let picks = model.picks(&["w"]).unwrap();
     let plan = model.plan_verified(&picks, PlanOptions::local()).unwrap();
-    assert_eq!((plan.covers()[0].range.clone(), plan.covers()[0].by), (0..100_080, "outboard"));
-    assert!(plain.plan_verified(&picks, PlanOptions::local()).unwrap().covers().is_empty());
+    assert_eq!((plan.proofs()[0].range.clone(), plan.proofs()[0].by), (0..100_080, "outboard"));
+    assert!(plain.plan_verified(&picks, PlanOptions::local()).unwrap().proofs().is_empty());
     drop((plain, model));
 
     file[70_000] ^= 1;

@@ -4,11 +4,17 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
+#[cfg(all(feature = "mmap", target_os = "linux"))]
+use tensor_core::ALIGNMENT;
 use tensor_core::AlignedBuf;
 
 /// A buffer whose start is a multiple of 64. A large one is memory of its own from the system, in huge pages where the system gives
 /// them, with the feature `mmap` on Linux.
-pub struct LoadBuffer(Memory);
+pub struct LoadBuffer {
+    memory: Memory,
+    /// The bytes of the memory that come before.
+    skip: usize,
+}
 
 enum Memory {
     Heap(AlignedBuf),
@@ -20,21 +26,33 @@ enum Memory {
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const HUGE: usize = 4 << 20;
 
+/// No page of the system and no block of a disk is smaller.
+#[cfg(all(feature = "mmap", target_os = "linux"))]
+const PAGE: u64 = 4096;
+
 impl LoadBuffer {
     /// A buffer of zeros.
     ///
     /// # Errors
     /// If the memory cannot be had.
     pub fn zeroed(len: u64) -> io::Result<Self> {
+        Self::zeroed_for(len, 0)
+    }
+
+    /// A buffer of zeros for what stands at this place of a file. A large one lies in its page as that does, if it can start at a multiple of
+    /// 64 then, so that a read past the page cache needs no copy.
+    pub(super) fn zeroed_for(len: u64, at: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         #[cfg(all(feature = "mmap", target_os = "linux"))]
         if len >= HUGE {
-            let map = memmap2::MmapMut::map_anon(len)?;
+            let skip = usize::try_from(at % PAGE).ok().filter(|skip| skip % ALIGNMENT == 0).unwrap_or(0);
+            let map = memmap2::MmapMut::map_anon(len + skip)?;
             // A wish: without it the pages are small.
             let _ = map.advise(memmap2::Advice::HugePage);
-            return Ok(Self(Memory::Map(map)));
+            return Ok(Self { memory: Memory::Map(map), skip });
         }
-        AlignedBuf::zeroed(len).map(|buffer| Self(Memory::Heap(buffer)))
+        let _ = at; // memory from the heap is not of whole pages
+        AlignedBuf::zeroed(len).map(|buffer| Self { memory: Memory::Heap(buffer), skip: 0 })
     }
 }
 
@@ -42,21 +60,23 @@ impl Deref for LoadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
+        let memory: &[u8] = match &self.memory {
             Memory::Heap(buffer) => buffer,
             #[cfg(all(feature = "mmap", target_os = "linux"))]
             Memory::Map(map) => map,
-        }
+        };
+        memory.get(self.skip..).unwrap_or_default()
     }
 }
 
 impl DerefMut for LoadBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0 {
+        let memory: &mut [u8] = match &mut self.memory {
             Memory::Heap(buffer) => buffer,
             #[cfg(all(feature = "mmap", target_os = "linux"))]
             Memory::Map(map) => map,
-        }
+        };
+        memory.get_mut(self.skip..).unwrap_or_default()
     }
 }
 

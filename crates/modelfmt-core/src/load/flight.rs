@@ -82,7 +82,7 @@ pub(crate) async fn load_awaited<A: Awaited>(
 /// Where these bytes of a tensor's values are in its file; of a compressed one all.
 fn stored_runs(stored: Stored, runs: Runs) -> Runs {
     let at = stored.offset.unwrap_or(0);
-    let whole = Runs::of_range(at..at.saturating_add(stored.nbytes));
+    let whole = Runs::contiguous(at..at.saturating_add(stored.nbytes));
     match stored.encoding.is_compressed() {
         false => runs.moved(at).unwrap_or(whole),
         true => whole,

@@ -17,6 +17,9 @@ const REQUESTS: u64 = 16;
 /// but there are no more of them.
 const MAX_PARTS: u64 = 256;
 
+/// The blocks of disks begin at multiples of this.
+const BLOCK: u64 = 4096;
+
 /// Neighbours that a thread reads at once: what it keeps for them is no more.
 pub(super) const TOGETHER: u64 = 1 << 20;
 
@@ -61,6 +64,19 @@ pub(super) enum Job<'b> {
     Values { position: usize, offset: u64, out: &'b mut [u8] },
     /// Values in several places.
     Slice { position: usize, runs: Runs, out: &'b mut [u8] },
+}
+
+/// Bytes from this place of a file on, in pieces of up to `longest`. All but the first begin at a block of the disk.
+pub(super) fn pieces(at: u64, out: &mut [u8], longest: u64) -> impl Iterator<Item = (u64, &mut [u8])> {
+    let (mut at, mut rest) = (at, out);
+    std::iter::from_fn(move || {
+        let len = if longest > BLOCK { longest - at % BLOCK } else { longest.max(1) };
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(rest.len());
+        let (piece, after) = std::mem::take(&mut rest).split_at_mut(len);
+        let start = at;
+        (at, rest) = (at.saturating_add(len as u64), after);
+        (!piece.is_empty()).then_some((start, piece))
+    })
 }
 
 /// The work, in the order in which it lies in the files. Neighbours of up to `together` bytes are one job.
@@ -124,10 +140,7 @@ impl<'b> Jobs<'b> {
             self.open = Some(Open { file, start: at, end, parts: vec![(at, out)] });
             return;
         }
-        let size = usize::try_from(longest).unwrap_or(usize::MAX);
-        for (piece, number) in out.chunks_mut(size).zip(0..) {
-            self.done.push(Job::Bytes { file, parts: vec![(at + number * longest, piece)] });
-        }
+        self.done.extend(pieces(at, out, longest).map(|part| Job::Bytes { file, parts: vec![part] }));
     }
 
     /// A slice in several places, in parts for several threads.

@@ -37,7 +37,7 @@ use crate::container::Container;
 use crate::error::{AnyError, AnyFault, Error};
 use crate::execution::Execution;
 use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs, wanted};
-use crate::table::Stored;
+use crate::table::{Encoding, Stored};
 
 /// How tensors are loaded.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,9 @@ impl LoadOptions {
     }
 
     /// Whether a file that is not in the page cache may be read past it, which is faster from fast disks. Done on Linux, with the
-    /// feature `direct`; where the file system has no such reads, the usual ones are made.
+    /// feature `direct`; where the file system has no such reads, the usual ones are made. The disk itself fills a large buffer whose
+    /// address leaves the same remainder by 4096 as the place of the tensor in the file, as our own buffers do where the format aligns
+    /// tensors to 64; anything else takes a copy.
     pub const fn uncached(mut self, uncached: bool) -> Self {
         self.uncached = uncached;
         self
@@ -165,7 +167,7 @@ impl Asked {
             return Err(Error::NoData { name: info.name.to_owned() });
         }
         let (shape, runs) = match &pick.slice {
-            None => (info.shape.to_vec(), Runs::of_range(0..info.nbytes)),
+            None => (info.shape.to_vec(), Runs::contiguous(0..info.nbytes)),
             Some(slice) => {
                 let sliced = slice.of(info).map_err(|fault| Error::slice(info, fault))?;
                 (sliced.shape, sliced.runs)
@@ -234,7 +236,9 @@ pub fn load(
     let mut places = Vec::with_capacity(asked.len());
     for Asked { position, stored, dtype, shape, runs } in asked {
         let len = runs.nbytes();
-        let bytes = LoadBuffer::zeroed(len).map_err(|source| AnyError::Io { at: 0, len, source })?;
+        let is_direct = options.uncached && stored.encoding == Encoding::Raw;
+        let at = stored.offset.filter(|_| is_direct).map_or(0, |offset| offset.saturating_add(runs.offset()));
+        let bytes = LoadBuffer::zeroed_for(len, at).map_err(|source| AnyError::Io { at: 0, len, source })?;
         tensors.push(LoadedTensor { position, dtype, shape, bytes });
         places.push((stored, runs));
     }
@@ -264,7 +268,7 @@ fn load_items(
         Claims::new()
     };
     let exact = PlanOptions { gap: 0, max_request: u64::MAX };
-    let unverified = uncovered(&ReadPlan::of(container, picks, exact)?, &claims);
+    let unverified = uncovered(&ReadPlan::new(container, picks, exact)?, &claims);
     Ok(Loaded { unverified, ..loading.run(items, &claims, work)? })
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tensor_core::AlignedBuf;
 
-use super::jobs::{Item, Job, TOGETHER, jobs};
+use super::jobs::{Item, Job, TOGETHER, jobs, pieces};
 use super::{LoadOptions, Loaded};
 use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
@@ -212,14 +212,9 @@ impl<'a> Loading<'a> {
     fn read(&self, file: usize, at: u64, out: &mut [u8], uncached: &mut AlignedBuf) -> Result<(), AnyError> {
         if self.uncached.binary_search(&file).is_ok() {
             let source = self.container.source_of(file)?;
-            let mut from = at;
-            let read = out.chunks_mut(self.step).try_for_each(|out| {
-                source.read_uncached(from, out, uncached)?;
-                from += out.len() as u64;
-                std::io::Result::Ok(())
-            });
             // Where that does not go, or says that something is wrong, the usual way tells.
-            if read.is_ok() {
+            let mut read = |(at, piece): (u64, &mut [u8])| source.read_uncached(at, piece, uncached);
+            if pieces(at, out, self.step as u64).try_for_each(&mut read).is_ok() {
                 self.past_cache.fetch_add(out.len() as u64, Ordering::Relaxed);
                 return Ok(());
             }

@@ -37,7 +37,7 @@ impl PlanBuilder {
             && wanted == runs.len()
         {
             last.wanted += wanted;
-            last.runs = Runs::of_range(before.start..range.end);
+            last.runs = Runs::contiguous(before.start..range.end);
             return;
         }
         self.ranges.push(PlannedRange { file, runs, wanted });
@@ -60,7 +60,7 @@ impl PlanBuilder {
         ranges.into_iter().for_each(|range| sweep.take(range));
         let mut ranges = sweep.finish();
         ranges.sort_by_key(|range| (range.file, range.runs.offset()));
-        ReadPlan { files, ranges, covers: Vec::new(), options }
+        ReadPlan { files, ranges, proofs: Vec::new(), options }
     }
 }
 
@@ -92,7 +92,7 @@ impl Sweep {
             Some(current) => {
                 // Bytes that several tensors share are wanted once.
                 let again = self.covered.saturating_sub(hull.start).min(next.wanted);
-                current.runs = Runs::of_range(current.runs.offset()..reach.max(hull.end));
+                current.runs = Runs::contiguous(current.runs.offset()..reach.max(hull.end));
                 current.wanted = (current.wanted + next.wanted - again).min(current.runs.len());
                 self.covered = self.covered.max(hull.end);
             }

@@ -9,8 +9,8 @@
 //!
 //! // Two tensors that are near to each other, and every tenth row of a third.
 //! let mut plan = ReadPlan::builder(PlanOptions { gap: 64, max_request: 4096 });
-//! plan.add(0, Runs::of_range(0..1000));
-//! plan.add(0, Runs::of_range(1024..3000));
+//! plan.add(0, Runs::contiguous(0..1000));
+//! plan.add(0, Runs::contiguous(1024..3000));
 //! plan.extend(1, Runs::new(0, 100, [Stride { count: 5, bytes: 1000 }]));
 //! let plan = plan.finish(vec![None]);
 //!
@@ -22,7 +22,7 @@
 
 mod build;
 mod gather;
-mod of;
+mod new;
 mod runs;
 #[cfg(feature = "serde")]
 mod serde;
@@ -35,7 +35,7 @@ use std::ops::Range;
 pub use self::build::PlanBuilder;
 pub use self::gather::TensorSlice;
 pub(crate) use self::gather::{gather, gathered};
-pub(crate) use self::of::{wanted, wanted_of};
+pub(crate) use self::new::{wanted, wanted_of};
 pub use self::runs::{Runs, RunsIter, Stride};
 pub use self::slice::{Slice, SliceError, Sliced, Span};
 
@@ -104,7 +104,7 @@ pub struct PlannedRange {
 
 /// What verifies bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cover {
+pub struct ProofRange {
     /// The number of the file.
     pub file: usize,
     /// The bytes that have to be read to check any of them.
@@ -148,7 +148,7 @@ impl Totals {
 pub struct ReadPlan {
     files: Vec<Option<String>>,
     ranges: Vec<PlannedRange>,
-    covers: Vec<Cover>,
+    proofs: Vec<ProofRange>,
     options: PlanOptions,
 }
 
@@ -185,25 +185,25 @@ impl ReadPlan {
 
     /// What verifies the ranges, ordered by file and place.
     #[must_use]
-    pub fn covers(&self) -> &[Cover] {
-        &self.covers
+    pub fn proofs(&self) -> &[ProofRange] {
+        &self.proofs
     }
 
     /// The same plan with what verifies its ranges.
     #[must_use]
-    pub fn with_covers(mut self, mut covers: Vec<Cover>) -> Self {
-        covers.sort_by_key(|cover| (cover.file, cover.range.start, cover.range.end, cover.by));
-        covers.dedup();
-        self.covers = covers;
+    pub fn with_proofs(mut self, mut proofs: Vec<ProofRange>) -> Self {
+        proofs.sort_by_key(|cover| (cover.file, cover.range.start, cover.range.end, cover.by));
+        proofs.dedup();
+        self.proofs = proofs;
         self
     }
 
     /// What verifies bytes of a range.
-    pub fn covers_of(&self, range: &PlannedRange) -> impl Iterator<Item = &Cover> {
+    pub fn proofs_of(&self, range: &PlannedRange) -> impl Iterator<Item = &ProofRange> {
         let (file, hull) = (range.file, range.runs.hull());
         let (start, end) = (hull.start, hull.end);
-        let first = self.covers.partition_point(|cover| cover.file < file);
-        let of_file = self.covers.iter().skip(first).take_while(move |cover| cover.file == file);
+        let first = self.proofs.partition_point(|cover| cover.file < file);
+        let of_file = self.proofs.iter().skip(first).take_while(move |cover| cover.file == file);
         of_file.take_while(move |cover| cover.range.start < end).filter(move |cover| cover.range.end > start)
     }
 

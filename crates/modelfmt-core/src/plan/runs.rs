@@ -25,7 +25,7 @@ pub struct Runs {
 impl Runs {
     /// One run. A range that ends before it begins has no bytes.
     #[must_use]
-    pub const fn of_range(range: Range<u64>) -> Self {
+    pub const fn contiguous(range: Range<u64>) -> Self {
         Self { offset: range.start, len: range.end.saturating_sub(range.start), strides: Vec::new() }
     }
 
@@ -35,7 +35,7 @@ impl Runs {
     pub fn new(offset: u64, len: u64, strides: impl Into<Vec<Stride>>) -> Option<Self> {
         let mut strides: Vec<Stride> = strides.into();
         if len == 0 || strides.iter().any(|stride| stride.count == 0) {
-            return Some(Self::of_range(offset..offset));
+            return Some(Self::contiguous(offset..offset));
         }
         strides.retain(|stride| stride.count > 1);
         let mut extent = len;

@@ -166,8 +166,8 @@ impl Slice {
         }
         let is_whole = dims.iter().all(|dim| dim.count == dim.size);
         let runs = match () {
-            () if is_whole => Runs::of_range(0..tensor.nbytes),
-            () if dims.iter().any(|dim| dim.count == 0) => Runs::of_range(0..0),
+            () if is_whole => Runs::contiguous(0..tensor.nbytes),
+            () if dims.iter().any(|dim| dim.count == 0) => Runs::contiguous(0..0),
             () => bytes_of(tensor, &dims)?,
         };
         Ok(Sliced { shape, runs })

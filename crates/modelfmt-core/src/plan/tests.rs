@@ -94,7 +94,7 @@ proptest! {
         let mut plan = ReadPlan::builder(options(gap, longest));
         let mut wanted: BTreeSet<(usize, u64)> = BTreeSet::new();
         for &(file, at, len) in &ranges {
-            plan.add(file, Runs::of_range(at..at + len));
+            plan.add(file, Runs::contiguous(at..at + len));
             wanted.extend((at..at + len).map(|byte| (file, byte)));
         }
         for &(file, at, len, count, more) in &strided {
@@ -141,7 +141,7 @@ fn slices_of_blocks_are_whole_blocks() {
     // A packed type says nothing of where an element is; all of it can be had.
     let packed = TensorInfo::with_nbytes("w", DType::Packed, &[2, 3], 9, true);
     let slice = |text: &str| text.parse::<Slice>().unwrap().of(&packed);
-    assert_eq!(slice(":,0:3").unwrap().runs, Runs::of_range(0..9));
+    assert_eq!(slice(":,0:3").unwrap().runs, Runs::contiguous(0..9));
     assert!(matches!(slice("0"), Err(SliceError::Layout { .. })));
     // Nor does one whose rows are filled up.
     let padded = TensorInfo::with_nbytes("w", DType::F32, &[2, 3], 32, true);
@@ -186,14 +186,14 @@ fn a_slice_of_a_huge_tensor_is_a_few_numbers() {
 fn a_hundred_thousand_ranges_that_overlap_are_one() {
     let mut plan = ReadPlan::builder(PlanOptions::local());
     for n in (0..100_000u64).rev() {
-        plan.add(0, Runs::of_range(n..n + 1_000_000));
+        plan.add(0, Runs::contiguous(n..n + 1_000_000));
         plan.add(0, Runs::new(3, 8, [Stride { count: 1000, bytes: 1 << 20 }]).unwrap());
     }
     let plan = plan.finish(vec![None]);
     assert_eq!(plan.ranges().len(), 2);
     assert_eq!(
         plan.ranges()[0],
-        PlannedRange { file: 0, runs: Runs::of_range(0..1_099_999), wanted: 1_099_999 }
+        PlannedRange { file: 0, runs: Runs::contiguous(0..1_099_999), wanted: 1_099_999 }
     );
 }
 
@@ -203,9 +203,9 @@ fn runs_that_share_bytes_are_refused() {
     assert_eq!(Runs::new(0, 8, [Stride { count: 2, bytes: 20 }, Stride { count: 3, bytes: 8 }]), None);
     assert_eq!(Runs::new(u64::MAX, 1, []), None);
     assert_eq!(Runs::new(1, 1, [Stride { count: 3, bytes: u64::MAX / 2 }]), None);
-    assert_eq!(Runs::new(5, 2, [Stride { count: 3, bytes: 2 }]), Some(Runs::of_range(5..11)));
+    assert_eq!(Runs::new(5, 2, [Stride { count: 3, bytes: 2 }]), Some(Runs::contiguous(5..11)));
     assert_eq!(Runs::new(5, 2, [Stride { count: 0, bytes: 9 }]).unwrap().count(), 0);
-    assert_eq!(Runs::of_range(5..6).moved(u64::MAX - 5), None);
+    assert_eq!(Runs::contiguous(5..6).moved(u64::MAX - 5), None);
 }
 
 #[test]
@@ -236,14 +236,14 @@ fn any_part_of_runs_is_a_few_runs() {
 
 #[test]
 fn covers_are_found_by_range() {
-    let cover = |file, range| Cover { file, range, by: "blake3" };
+    let cover = |file, range| ProofRange { file, range, by: "blake3" };
     let mut plan = ReadPlan::builder(options(0, 100));
-    plan.add(0, Runs::of_range(10..20));
-    plan.add(1, Runs::of_range(10..20));
+    plan.add(0, Runs::contiguous(10..20));
+    plan.add(1, Runs::contiguous(10..20));
     let plan = plan.finish(vec![None; 2]);
-    let plan = plan.with_covers(vec![cover(1, 20..30), cover(1, 15..25), cover(0, 0..15), cover(1, 0..11)]);
+    let plan = plan.with_proofs(vec![cover(1, 20..30), cover(1, 15..25), cover(0, 0..15), cover(1, 0..11)]);
     let of =
-        |n: usize| plan.covers_of(&plan.ranges()[n]).map(|cover| cover.range.clone()).collect::<Vec<_>>();
+        |n: usize| plan.proofs_of(&plan.ranges()[n]).map(|cover| cover.range.clone()).collect::<Vec<_>>();
     assert_eq!((&of(0)[0], of(0).len()), (&(0..15), 1));
     assert_eq!(of(1), [0..11, 15..25]);
 }

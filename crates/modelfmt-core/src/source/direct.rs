@@ -1,7 +1,8 @@
 //! Linux: reads past the page cache (`O_DIRECT`), and what the cache holds.
 //!
-//! A read past the cache needs offsets, lengths and memory at multiples of the block of the device, so it goes through an aligned
-//! buffer and is copied from there, which takes little beside a disk. Several threads with a few MiB each keep a disk as busy as a
+//! A read past the cache needs offsets, lengths and memory at multiples of the block of the device. Where the memory of the caller lies in
+//! its blocks as the bytes do in those of the file, the disk fills it; otherwise the bytes go through an aligned buffer and are copied
+//! from there, which takes about an eighth of the time of a fast disk. Several threads with a few MiB each keep a disk as busy as a
 //! queue of one thread would, so no ring of requests (io_uring) is needed for it: that takes `unsafe`, or a large dependency, and
 //! many systems forbid it to containers.
 
@@ -16,6 +17,8 @@ use tensor_core::AlignedBuf;
 
 /// No device has larger blocks, and no page is smaller.
 const BLOCK: u64 = 4096;
+/// The same, of memory.
+const BLOCK_LEN: usize = 4096;
 
 /// Places of a file at which the cache is asked.
 const PROBES: u64 = 16;
@@ -36,6 +39,9 @@ pub(super) fn drop_cached(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
+/// Memory from this length on is filled by the disk itself if it lies in its block as the bytes do in theirs.
+const DIRECT: usize = 1 << 20;
+
 /// Fills `out` past the page cache.
 ///
 /// # Errors
@@ -50,18 +56,43 @@ pub(super) fn read_exact_at(
     // The same file, whatever its path leads to now.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let lead = usize::try_from(offset.next_multiple_of(BLOCK) - offset).unwrap_or(usize::MAX);
+    let address = out.as_ptr().addr();
+    if out.len() < DIRECT || address.wrapping_add(lead) % BLOCK_LEN != 0 {
+        return copied(&file, offset, out, scratch);
+    }
+    let (head, rest) = out.split_at_mut(lead);
+    let (middle, tail) = rest.split_at_mut(rest.len() / BLOCK_LEN * BLOCK_LEN);
+    let (begin, end) = (offset + lead as u64, offset + (lead + middle.len()) as u64);
+    fill(&file, begin, middle, middle.len())?;
+    copied(&file, offset, head, scratch)?;
+    copied(&file, end, tail, scratch)
+}
+
+/// Reads whole blocks into `scratch`, and copies from there.
+fn copied(file: &File, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
+    if out.is_empty() {
+        return Ok(());
+    }
     let begin = offset - offset % BLOCK;
     let skip = usize::try_from(offset - begin).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    let block = usize::try_from(BLOCK).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let needed = skip.checked_add(out.len()).ok_or(io::ErrorKind::OutOfMemory)?;
-    let room = needed.div_ceil(block) * block;
-    if scratch.len() < room + block {
-        scratch.resize(room + block).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let room = needed.div_ceil(BLOCK_LEN) * BLOCK_LEN;
+    if scratch.len() < room + BLOCK_LEN {
+        scratch.resize(room + BLOCK_LEN).map_err(|_| io::ErrorKind::OutOfMemory)?;
     }
     let address = scratch.as_ptr().addr();
-    let aligned = address.next_multiple_of(block) - address;
+    let aligned = address.next_multiple_of(BLOCK_LEN) - address;
     let buffer = scratch.get_mut(aligned..).and_then(|rest| rest.get_mut(..room));
     let buffer = buffer.ok_or(io::ErrorKind::OutOfMemory)?;
+    fill(file, begin, buffer, needed)?;
+    let found = buffer.get(skip..).and_then(|rest| rest.get(..out.len()));
+    out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+    Ok(())
+}
+
+/// Reads until the first `needed` bytes of the buffer are there.
+fn fill(file: &File, begin: u64, buffer: &mut [u8], needed: usize) -> io::Result<()> {
     let mut have = 0;
     while have < needed {
         let rest = buffer.get_mut(have..).unwrap_or_default();
@@ -72,8 +103,6 @@ pub(super) fn read_exact_at(
             Err(error) => return Err(error),
         }
     }
-    let found = buffer.get(skip..).and_then(|rest| rest.get(..out.len()));
-    out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
     Ok(())
 }
 
@@ -87,7 +116,7 @@ mod tests {
         // Not in the temporary folder, which may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("bytes");
-        let bytes: Vec<u8> = (0..200_123_u32).map(|n| (n.wrapping_mul(n) >> 5).to_le_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..2_400_492_u32).map(|n| (n.wrapping_mul(n) >> 5).to_le_bytes()[0]).collect();
         std::fs::write(&path, &bytes).unwrap();
         let source = FileSource::open(&path).unwrap();
         let mut scratch = AlignedBuf::default();
@@ -103,8 +132,19 @@ mod tests {
             source.read_uncached(at as u64, out, &mut scratch).unwrap();
             assert_eq!(*out, bytes[at..end], "{at}..{end}");
         }
+        // Memory that the disk can fill itself, and such that it cannot.
+        let mut memory = AlignedBuf::zeroed(bytes.len() + 2 * BLOCK_LEN).unwrap();
+        for (at, end, shift) in
+            [(64, 2_400_000, 0), (4096, 1_100_000, 0), (64, 2_400_000, 64), (1, 2_400_492, 0)]
+        {
+            let begin = usize::wrapping_sub(at + shift, memory.as_ptr().addr()) % BLOCK_LEN;
+            let out = &mut memory[begin..][..end - at];
+            out.fill(0);
+            source.read_uncached(at as u64, out, &mut scratch).unwrap();
+            assert!(*out == bytes[at..end], "{at}..{end} + {shift}");
+        }
         assert_eq!(
-            source.read_uncached(200_000, &mut [0; 200], &mut scratch).unwrap_err().kind(),
+            source.read_uncached(2_400_400, &mut [0; 200], &mut scratch).unwrap_err().kind(),
             io::ErrorKind::UnexpectedEof
         );
     }

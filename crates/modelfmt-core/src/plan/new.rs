@@ -5,7 +5,7 @@ use std::ops::Range;
 use tensor_core::TensorInfo;
 
 use super::runs::Runs;
-use super::{Cover, Pick, PlanBuilder, PlanOptions, PlannedRange, ReadPlan};
+use super::{Pick, PlanBuilder, PlanOptions, PlannedRange, ProofRange, ReadPlan};
 use crate::claims::{Claims, Wanted};
 use crate::container::Container;
 use crate::error::{AnyError, Error};
@@ -21,7 +21,7 @@ impl ReadPlan {
     ///
     /// # Errors
     /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor.
-    pub fn of(
+    pub fn new(
         container: &(impl Container + ?Sized),
         picks: &[Pick],
         options: PlanOptions,
@@ -51,7 +51,7 @@ impl ReadPlan {
         picks: &[Pick],
         options: PlanOptions,
     ) -> Result<Self, AnyError> {
-        let plan = Self::of(container, picks, options)?;
+        let plan = Self::new(container, picks, options)?;
         let claims = container.claims_of(&wanted(container, picks)?)?;
         Ok(plan.with_claims(&claims))
     }
@@ -61,7 +61,7 @@ impl ReadPlan {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub fn of_index<I: FileIndex>(
+    pub fn from_index<I: FileIndex>(
         index: &I,
         picks: &[Pick],
         options: PlanOptions,
@@ -82,10 +82,10 @@ impl ReadPlan {
     /// The same plan with what verifies each of its ranges, among these claims of the files.
     #[must_use]
     pub fn with_claims(self, claims: &Claims) -> Self {
-        let mut covers = Vec::new();
+        let mut proofs = Vec::new();
         let mut add = |file: usize, range: &Range<u64>| {
             let found = claims.covering(file, range).into_iter();
-            covers.extend(found.map(|(range, by)| Cover { file, range, by }));
+            proofs.extend(found.map(|(range, by)| ProofRange { file, range, by }));
         };
         for PlannedRange { file, runs, .. } in self.ranges() {
             if runs.count() > MAX_PARTS {
@@ -94,7 +94,7 @@ impl ReadPlan {
                 runs.iter().for_each(|run| add(*file, &run));
             }
         }
-        self.with_covers(covers)
+        self.with_proofs(proofs)
     }
 }
 
@@ -138,7 +138,7 @@ fn add<F>(
 ) -> Result<(), Error<F>> {
     let Stored { file, offset: Some(offset), nbytes, encoding } = stored else { return Ok(()) };
     let runs = match &pick.slice {
-        None => Runs::of_range(0..info.nbytes),
+        None => Runs::contiguous(0..info.nbytes),
         Some(slice) => slice.of(info).map_err(|fault| Error::slice(info, fault))?.runs,
     };
     if runs.is_empty() {
@@ -152,11 +152,11 @@ fn add<F>(
     }
     let joined = runs.joined(plan.options().gap);
     if joined.count() > MAX_PARTS {
-        plan.add(file, Runs::of_range(part(joined.hull())?));
+        plan.add(file, Runs::contiguous(part(joined.hull())?));
         return Ok(());
     }
     for run in &joined {
-        plan.add(file, Runs::of_range(part(run)?));
+        plan.add(file, Runs::contiguous(part(run)?));
     }
     Ok(())
 }
