@@ -155,7 +155,7 @@ impl Runs {
     /// use modelfmt_core::plan::{Runs, Stride};
     ///
     /// let rows = Runs::new(100, 4, [Stride { count: 3, bytes: 10 }]).unwrap();
-    /// assert_eq!(rows.part(4..9), [Runs::of_range(110..114), Runs::of_range(120..121)]);
+    /// assert_eq!(rows.part(4..9), [Runs::contiguous(110..114), Runs::contiguous(120..121)]);
     /// ```
     #[must_use]
     pub fn part(&self, bytes: Range<u64>) -> Vec<Self> {

@@ -212,7 +212,7 @@ fn runs_that_share_bytes_are_refused() {
 fn any_part_of_runs_is_a_few_runs() {
     let stride = |count, bytes| Stride { count, bytes };
     for runs in [
-        Runs::of_range(7..40),
+        Runs::contiguous(7..40),
         Runs::new(3, 4, [stride(5, 9)]).unwrap(),
         Runs::new(3, 2, [stride(3, 100), stride(4, 20), stride(3, 5)]).unwrap(),
     ] {
