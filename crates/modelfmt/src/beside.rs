@@ -1,10 +1,10 @@
-//! What stands beside a file that has just been changed, and is about the file as it was.
+//! Files beside a file that has just been changed, which are about the file as it was.
 
 use std::path::Path;
 
 use crate::words::Note;
 
-/// What is to be said about the outboard and the signature of a file, if it has them.
+/// Notes about the outboard and the signature of a file, if it has them.
 pub(crate) fn of_before(file: &Path) -> Vec<Note> {
     let outboard = crate::outboard::of_before(file).into_iter();
     #[cfg(feature = "sign")]

@@ -1,11 +1,11 @@
-//! What the caller demands of a sealed file, and what it brings to open one.
+//! The demands of a caller on a sealed file, and the keys that it brings to open one.
 
 use crate::error::SealFault;
 use crate::seal::keys::{Argon2Caps, Opener};
 use crate::seal::signatures::VerifyingKey;
 use crate::wire::Flags;
 
-/// What a caller demands of a sealed file and what it brings to open it: the keys that it trusts, the keys that decrypt.
+/// What a caller demands of a sealed file, and what it brings to open it: keys of trusted signers, and keys that decrypt.
 ///
 /// ```
 /// use apr2::seal::{Access, VerifyingKey};
@@ -38,7 +38,7 @@ impl Access {
         Self::default()
     }
 
-    /// Demands a signature of this key, or of as many of several as [`threshold`](Self::threshold) says.
+    /// Demands a signature by this key. With several keys, as many of them must have signed as [`threshold`](Self::threshold) says.
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
         self.signers.push(key);
@@ -59,14 +59,14 @@ impl Access {
         self
     }
 
-    /// Demands the very file that has this statement, or the set.
+    /// Demands the file or set that has exactly this statement.
     #[must_use]
     pub const fn statement(mut self, statement: [u8; 32]) -> Self {
         self.statement = Some(statement);
         self
     }
 
-    /// Brings a key or a passphrase that may open the file; each that is brought is tried.
+    /// Brings a key or a passphrase that may open the file. All that you bring are tried.
     #[cfg(feature = "encrypt")]
     #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
     #[must_use]
@@ -75,8 +75,8 @@ impl Access {
         self
     }
 
-    /// Takes a file that is not encrypted too, whatever is brought to open one: for a caller that opens several, of which some are
-    /// encrypted. Without it such a file is refused, because somebody might have put it in the place of the encrypted one.
+    /// Also takes a file that is not encrypted, although keys were brought, for a caller that opens several files of which some are encrypted.
+    /// Without it such a file is refused, because somebody might have put it in the place of the encrypted one.
     #[cfg(feature = "encrypt")]
     #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
     #[must_use]
@@ -104,12 +104,12 @@ impl Access {
             || self.statement.is_some()
     }
 
-    /// Whether content must be exactly what somebody vouches for, also against those who can decrypt it.
+    /// Whether the content must be exactly what somebody vouches for, even if an attacker can decrypt it.
     pub(crate) fn binds_content(&self) -> bool {
         !self.signers.is_empty() || self.statement.is_some()
     }
 
-    /// A file that does not even claim what is demanded.
+    /// Refuses a file that does not even claim what is demanded.
     pub(crate) fn check_flags(&self, flags: Flags) -> Result<(), SealFault> {
         let is_signed = flags.contains(Flags::SIGNED);
         let is_encrypted = flags.contains(Flags::ENCRYPTED);
@@ -125,7 +125,7 @@ impl Access {
         Ok(())
     }
 
-    /// What is demanded of one file of a set that has been checked: to be the one that the set lists.
+    /// The demand on one file of a set that has been checked: it must be the file that the set lists.
     pub(crate) fn of_shard(&self, statement: [u8; 32]) -> Self {
         Self {
             signers: Vec::new(),

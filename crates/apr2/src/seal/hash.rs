@@ -5,7 +5,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 /// A BLAKE3-256, or a node of one.
 pub(crate) type Hash = [u8; 32];
 
-/// What separates one use of a hash or a key from all others.
+/// Labels that separate one use of a hash or a key from all others.
 pub(crate) fn label(text: &str) -> Vec<u8> {
     let mut label = b"APR2-SEAL-1 ".to_vec();
     label.extend(text.as_bytes());
@@ -27,7 +27,7 @@ pub(crate) fn hash_of(bytes: &[u8]) -> Hash {
     blake3::hash(bytes).into()
 }
 
-/// What a file is: all of it that a signature vouches for.
+/// The statement of a file: the hash of everything that a signature covers.
 pub(crate) fn statement(header: &[u8], metadata: &[u8], index: &[u8], body: &[u8]) -> Hash {
     let [metadata, index, body] = [metadata, index, body].map(|part| hash(&[part]));
     hash(&[&label("statement"), header, &metadata, &index, &body])

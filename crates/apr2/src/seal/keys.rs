@@ -1,9 +1,10 @@
-//! What opens an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints one.
+//! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and nothing prints
+//! one.
 
 use std::fmt;
 
-/// What opening a file with a passphrase may cost: the file says how much it takes, and this is looked at before any memory
-/// is taken.
+/// How much opening a file with a passphrase may cost. The file says how much it costs, and that is compared with these caps before any memory is
+/// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argon2Caps {
     /// Memory in KiB; 1 GiB unless said otherwise.
@@ -95,7 +96,7 @@ mod on {
         /// The key of 32 bytes (RFC 7748).
         ///
         /// # Errors
-        /// If it is of small order, such as zero: what is encrypted for it anybody can read.
+        /// If it is of small order, such as zero: anybody can read what is encrypted for it.
         pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, UnfitKey> {
             // With a point of small order every shared secret is zero, whatever the other key.
             let weak = UnfitKey("it is of small order: what is encrypted for it anybody can read");
@@ -117,14 +118,14 @@ mod on {
             self.key
         }
 
-        /// The same key, of which the file does not say whose it is.
+        /// The same key, but the file will not show its identifier.
         #[must_use]
         pub const fn anonymous(mut self) -> Self {
             self.is_anonymous = true;
             self
         }
 
-        /// What files call the key.
+        /// The identifier of the key in files.
         #[must_use]
         pub fn key_id(&self) -> [u8; 32] {
             key_id("x25519 key", &self.key)
@@ -186,7 +187,7 @@ mod on {
         /// The passphrase of these bytes.
         ///
         /// # Errors
-        /// If there are none.
+        /// If there are no bytes.
         pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitKey> {
             if bytes.is_empty() {
                 return Err(UnfitKey("the passphrase is empty"));

@@ -1,11 +1,10 @@
 //! SEAL 1: signed and encrypted APR2 files (docs/formats/apr2.md#encrypted-and-signed).
 //!
-//! A sealed file has one more section behind its tensors. Its body has a digest of each tensor; what is signed is the hash of
-//! header, metadata, index and body, the *statement*. So a signature is checked without reading a tensor, without a key that
-//! decrypts, and one tensor or a part of it is checked alone. What encrypts is AES-256-GCM in segments, each of which decrypts
-//! alone; slots wrap the file's key for each who may open it.
+//! A sealed file has one more section after its tensors. Its body has a digest of each tensor. A signature signs the *statement*, the hash of header,
+//! metadata, index and body. So a signature can be checked without reading a tensor and without a key that decrypts, and one tensor or a part of it
+//! can be checked alone. What encrypts is AES-256-GCM in segments, each of which decrypts alone; slots wrap the file's key for each who may open it.
 //!
-//! [`Access`] says what a caller demands and brings. A file never says whom to trust: without a key that the caller names, a
+//! [`Access`] holds what a caller demands, and the keys that it brings. A file never says whom to trust: without a key that the caller names, a
 //! signature proves nothing.
 
 #![cfg_attr(
@@ -55,7 +54,7 @@ pub(crate) use section::{FrontBytes, Opened, Section, SectionBytes};
 pub(crate) use sizes::plain_len;
 pub(crate) use wire::{END_LEN, TRAILER_LEN, Trailer};
 
-/// What sets that are signed as one need.
+/// For sets that are signed as one.
 pub(crate) mod set {
     pub(crate) use super::hash::{hash, label};
     pub(crate) use super::signatures::{Purpose, Signed};
@@ -76,7 +75,7 @@ pub(crate) mod set {
     }
 }
 
-/// What the writer of sealed files needs.
+/// For the writer of sealed files.
 #[cfg(feature = "encrypt")]
 pub(crate) mod write {
     pub(crate) use super::derive::FileKeys;
@@ -85,7 +84,7 @@ pub(crate) mod write {
     pub(crate) use super::wire::{Body, INDEX_SEALED, SealedExtent, Trailer};
 }
 
-/// What tests choose that nothing else may.
+/// Choices that only tests may make.
 #[cfg(all(test, feature = "encrypt"))]
 pub(crate) mod testing {
     pub(crate) use super::options::Random;

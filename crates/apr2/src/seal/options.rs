@@ -76,13 +76,13 @@ impl Default for SealOptions {
 }
 
 impl SealOptions {
-    /// Nobody signs, and nothing is encrypted.
+    /// The defaults: nobody signs, and nothing is encrypted.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Has this key sign the file.
+    /// Signs the file with this key.
     #[must_use]
     pub fn sign(mut self, key: SigningKey) -> Self {
         self.signers.push(key);
@@ -96,7 +96,7 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that who knows the passphrase can open it. Trying one takes 64 MiB and three passes.
+    /// Encrypts the file, so that anybody who knows the passphrase can open it. Trying one takes 64 MiB and three passes.
     #[must_use]
     pub fn passphrase(self, passphrase: Passphrase) -> Self {
         self.passphrase_at(passphrase, Costs { memory: 64 << 10, passes: 3, lanes: 4 })
@@ -107,8 +107,8 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that who has this key can open it. The file shows `id`, which says what to ask a key service for:
-    /// at most 1024 bytes.
+    /// Encrypts the file, so that anybody who has this key can open it. The file shows `id`, which says what to ask a key service for: at most 1024
+    /// bytes.
     #[must_use]
     pub fn raw_key(mut self, key: RawKey, id: impl Into<Vec<u8>>) -> Self {
         self.openers.push(NewSlot::RawKey(key, id.into()));
@@ -121,14 +121,14 @@ impl SealOptions {
         self
     }
 
-    /// The revision that a caller may demand as the least.
+    /// The revision. Callers can refuse files with a lower one.
     #[must_use]
     pub const fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
         self
     }
 
-    /// Encrypts names, shapes and metadata too. How many tensors there are and what they take stays visible.
+    /// Encrypts names, shapes and metadata too. The number of tensors and their sizes stay visible.
     #[must_use]
     pub const fn hide_index(mut self, hide: bool) -> Self {
         self.hides_index = hide;
@@ -141,7 +141,7 @@ impl SealOptions {
         !self.openers.is_empty()
     }
 
-    /// Refuses what no reader would open, before anything is written.
+    /// Refuses a file that no reader would open, before anything is written.
     pub(crate) fn check(&self) -> Result<(), SealFault> {
         let limit = |what: &str| Err(SealFault::Limit(what.to_owned()));
         if self.hides_index && !self.encrypts() {
@@ -204,7 +204,7 @@ impl SealOptions {
         Ok(all)
     }
 
-    /// A signature of each who signs.
+    /// The signature of each signer.
     pub(crate) fn sign_statement(&self, statement: &Hash) -> Vec<Signed> {
         self.signers.iter().filter_map(|key| key.sign(Purpose::File, statement).signed).collect()
     }
@@ -224,7 +224,7 @@ impl SealOptions {
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
     System,
-    /// What a test says, in the order in which it is asked for.
+    /// The bytes that a test gives, in the order in which they are used.
     #[cfg(test)]
     Fixed(std::sync::Arc<std::sync::Mutex<std::collections::VecDeque<u8>>>),
 }
@@ -252,7 +252,7 @@ impl Random {
     }
 }
 
-/// Randomness for code that cannot fail: a failure is kept, and looked at before what was made is used.
+/// Randomness for code that cannot fail: a failure is kept, and checked before the result is used.
 struct Drawing<'a> {
     random: &'a Random,
     fault: Option<SealFault>,

@@ -1,4 +1,4 @@
-//! The stored bytes of one tensor, checked and decrypted, as a file of their own: what reads values reads them through it.
+//! The stored bytes of one tensor, checked and decrypted, as a file of their own. Values are read through it.
 
 use std::io;
 use std::ops::Range;
@@ -288,7 +288,7 @@ fn cipher(_: &Section, _: usize, _: &[u8], _: u64) -> Result<Option<Cipher>, Sea
     Ok(None)
 }
 
-/// What a failed read was: a check that fails comes through as what it is.
+/// The error of a failed read; the error of a failed check is kept as it is.
 pub(crate) fn sealed(error: Error, position: usize, name: &str) -> Error {
     match error {
         Error::Io { at, len, source } => match source.downcast::<SealFault>() {

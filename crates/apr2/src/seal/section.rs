@@ -11,7 +11,7 @@ use crate::seal::signatures::{self, Purpose, Record};
 use crate::seal::wire::{Body, SealedExtent, Trailer, structure};
 use crate::wire::Flags;
 
-/// What of the front of a file its statement covers.
+/// The parts at the front of a file that its statement covers.
 pub(crate) struct FrontBytes<'a> {
     pub(crate) header: &'a [u8],
     pub(crate) metadata: &'a [u8],
@@ -25,7 +25,7 @@ pub(crate) struct SectionBytes<'a> {
     pub(crate) keys: &'a [u8],
 }
 
-/// What a sealed file says of itself, and with a key what it hides.
+/// What a sealed file says about itself, and with a key also what it hides.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) trailer: Trailer,
@@ -39,19 +39,19 @@ pub(crate) struct Section {
     pub(crate) keys: Option<crate::seal::derive::FileKeys>,
     /// Keys that the caller named and that have signed.
     pub(crate) trusted: Vec<Hash>,
-    /// Whether content is bound also against those who can decrypt it.
+    /// Whether content is also checked against changes by somebody who can decrypt it.
     pub(crate) binds_content: bool,
     /// Tables of pages that have been read and checked.
     pub(crate) tables: Mutex<HashMap<usize, Arc<Vec<Hash>>>>,
 }
 
-/// A section, and what a sealed index had.
+/// A section, and the contents of a sealed index.
 pub(crate) struct Opened {
     pub(crate) section: Section,
     pub(crate) hidden: Option<Hidden>,
 }
 
-/// What a sealed index had.
+/// The contents of a sealed index.
 pub(crate) struct Hidden {
     pub(crate) flags: u32,
     pub(crate) metadata: Vec<u8>,
@@ -208,12 +208,12 @@ fn hides(flags: Flags) -> bool {
 
 /// What a sealed file says about its signatures and about who can open it; see [`Index::seal`](crate::Index::seal).
 ///
-/// None of it is proved by being there: only keys that the caller has named in [`Access`] prove anything.
+/// That something is in the file does not prove it: only keys that the caller has named in [`Access`] prove anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Seal<'a>(pub(crate) &'a Section);
 
 impl Seal<'_> {
-    /// The hash of all that a signature vouches for: it identifies the content of the file.
+    /// The hash of everything that a signature covers. It identifies the content of the file.
     #[must_use]
     pub const fn statement(&self) -> [u8; 32] {
         self.0.statement
@@ -283,9 +283,9 @@ impl Seal<'_> {
 pub struct SignatureInfo {
     /// The number of the algorithm; 1 is Ed25519.
     pub algorithm: u16,
-    /// The key that is said to have signed; `None` for an algorithm that is not known.
+    /// The key that is claimed to have signed; `None` for an unknown algorithm.
     pub key_id: Option<[u8; 32]>,
-    /// Whether it is a key that the caller has named, whose signature is good.
+    /// Whether it is a good signature by a key that the caller has named.
     pub is_trusted: bool,
 }
 
@@ -295,7 +295,7 @@ pub struct SignatureInfo {
 pub struct SlotInfo {
     /// The number of its type: 1 X25519, 2 a passphrase, 3 a raw key.
     pub kind: u16,
-    /// The key: an identifier of 32 bytes for X25519, what the writer chose for a raw key; `None` if it is not said.
+    /// The key: an identifier of 32 bytes for X25519, what the writer chose for a raw key; `None` if the file does not say it.
     pub id: Option<Vec<u8>>,
 }
 

@@ -13,7 +13,7 @@ const ED25519: u16 = 1;
 /// Key identifier and signature.
 const ED25519_LEN: u32 = 96;
 
-/// A public Ed25519 key that the caller trusts. A file has none: it says only which one to look for.
+/// A public Ed25519 key that the caller trusts. Files do not contain keys: they only say which one to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
@@ -21,7 +21,7 @@ impl VerifyingKey {
     /// The key of 32 bytes (RFC 8032).
     ///
     /// # Errors
-    /// If they are no point of the curve, not its canonical form, or one of small order, for which anybody can sign.
+    /// If the bytes are not a point of the curve in canonical form, or are a point of small order, for which anybody can sign.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, UnfitKey> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes)
             .map_err(|_| UnfitKey("it is no point of the curve"))?;
@@ -40,7 +40,7 @@ impl VerifyingKey {
         self.0.to_bytes()
     }
 
-    /// What files call the key.
+    /// The identifier of the key in files.
     #[must_use]
     pub fn key_id(&self) -> [u8; 32] {
         key_id("ed25519 key", self.0.as_bytes())
@@ -64,7 +64,7 @@ fn is_canonical(point: &[u8; 32]) -> bool {
     !(*first >= 0xed && middle.iter().all(|&byte| byte == 0xff) && last & 0x7f == 0x7f)
 }
 
-/// A key that no file may be sealed with or trusted by.
+/// A key that must not be used, neither to seal nor to trust a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot be used: {0}")]
 pub struct UnfitKey(pub(crate) &'static str);
@@ -162,7 +162,7 @@ pub(crate) fn encode(signed: &Signed, out: &mut Vec<u8>) {
     out.extend(signed.signature);
 }
 
-/// Whether enough of the named keys have signed the statement. A record of a named key that is wrong spoils all.
+/// Whether enough of the named keys have signed the statement. A single wrong record of a named key is an error.
 pub(crate) fn check(
     records: &[Record],
     keys: &[VerifyingKey],

@@ -1,4 +1,4 @@
-//! Models at URLs, by the names and with the errors of `modelfmt`: opened, verified, and written into buckets.
+//! Opens and verifies models at URLs, and writes them into buckets, with the names and errors of `modelfmt`.
 //!
 //! ```no_run
 //! use modelfmt::OpenOptions;
@@ -32,7 +32,7 @@ pub fn location(path: &Path) -> Result<Option<Location>> {
     Ok(Some(place))
 }
 
-/// A URL as the errors of `modelfmt` have it: without what may be secret.
+/// A URL for the errors of `modelfmt`, without the parts that may be secret.
 fn shown(at: &Location) -> std::path::PathBuf {
     at.to_string().into()
 }

@@ -15,8 +15,8 @@ const OUTBOARD: &str = ".obao4";
 
 /// Opens the model at a URL, as `OpenOptions::open` opens one at a path.
 ///
-/// If the store has a cache, the server is asked whether the file is still the same; with a pin it is asked only if what the cache has
-/// does not satisfy the pin. A [`Pin::B3`] needs an outboard beside the file, because otherwise all of the file would be read.
+/// If the store has a cache, the server is asked whether the file is still the same; with a pin it is asked only if the bytes in the cache do not
+/// match the pin. A [`Pin::B3`] needs an outboard beside the file, because otherwise all of the file would be read.
 ///
 /// # Errors
 /// As `OpenOptions::open`.
@@ -53,11 +53,11 @@ pub fn verify(
 /// How the cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
-    /// It is not: the file on the server is to be judged.
+    /// It is not used, because the file on the server is to be checked.
     Not,
-    /// What the server says is still the same.
+    /// Bytes that the server says are still the same.
     Asking,
-    /// What is there, where a pin says what the file must be. If it is not that, the server has to be asked.
+    /// All bytes in it, because a pin says what the file must be. If they do not match, the server has to be asked.
     Trusting,
 }
 
@@ -82,7 +82,7 @@ impl Opened {
         let of_outboard = store.clone();
         let is_new = matches!(pin, Some(Pin::B3(_))) && outboard_is_new(&store, at)?;
         if is_new && cache == Cache::Trusting {
-            // It may be that of another state than the one which the cache has.
+            // It may belong to another version than the one in the cache.
             store = store.revalidating(true);
         }
         let source = store.open(at).map_err(|error| not_opened(at, error.fault()))?;
@@ -93,7 +93,7 @@ impl Opened {
     }
 }
 
-/// The files beside a file. What a pin does not prove by itself is asked for.
+/// The files beside a file. For bytes that the pin does not prove, the server is asked.
 struct Beside {
     store: Store,
     at: Location,

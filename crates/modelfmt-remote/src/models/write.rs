@@ -16,11 +16,11 @@ use crate::error::Error as RemoteError;
 use crate::url::Location;
 use crate::write::NewObjects;
 
-/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert` does into files. Where a set is
-/// replaced, objects of the old one that are not part of the new one are removed afterwards.
+/// Converts a model into an object of a bucket, or into the objects of a set, as `modelfmt::convert` does into files. If a set is replaced, objects
+/// of the old set that are not in the new one are removed afterwards.
 ///
 /// # Errors
-/// As `modelfmt::convert`; an outboard ([`ConvertOptions::outboard`]) is a wrong usage, because it is written beside a file.
+/// As `modelfmt::convert`; [`ConvertOptions::outboard`] is a wrong usage, because an outboard is written beside a file.
 pub fn convert(
     store: &Store,
     at: &Location,
@@ -72,8 +72,8 @@ pub fn dry_run(
     Ok(converted)
 }
 
-/// Calls `write` with the objects beside `at`, each of which will have at most `nbytes`, to write parts of a set (`PartPlan`) with. Its
-/// errors name them by their URLs.
+/// Calls `write` with a sink for objects beside `at`, each of at most `nbytes`, which can write the parts of a set (`PartPlan`). Its errors name them
+/// by their URLs.
 ///
 /// # Errors
 /// Those of `write`, and [`Error::Write`] for a URL that is not of a bucket.

@@ -1,4 +1,4 @@
-//! A conversion of a model into its own format: how the source is stored counts where the caller does not say.
+//! A conversion of a model into its own format: unless the caller chooses otherwise, it is stored as the source is.
 
 use std::borrow::Cow;
 
@@ -27,8 +27,8 @@ fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
     Some(stored)
 }
 
-/// The options with what the source has where they leave a choice: alignment, compression, the kind of checksum. What is new in
-/// each file (the UUID) and what has to be asked for (a version, hashes, the size of shards) is not taken over.
+/// The options, with the source's alignment, compression and kind of checksum if they leave these open. A property that is new in each file (the
+/// UUID), or that has to be asked for (a version, hashes, the size of shards), is not taken over.
 pub(super) fn completed<'a>(
     model: &Model,
     target: Format,
@@ -46,7 +46,7 @@ pub(super) fn completed<'a>(
     Cow::Owned(ConvertOptions { align, compress, checksum, ..options.clone() })
 }
 
-/// What of the source proves its bytes and is not in the target, because nobody asked for it.
+/// Hashes in the source that the target will not have, because nobody asked for them.
 pub(super) fn notes(model: &Model, target: Format, options: &ConvertOptions) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(stored) = stored(model, target) {

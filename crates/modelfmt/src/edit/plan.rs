@@ -42,7 +42,7 @@ impl Edit {
         let format = model.format();
         if let Some(index) = crate::folder::index_of(&path) {
             let why = format!(
-                "it is a file of the model that {} lists, and what that says of it would be wrong afterwards; edit that",
+                "it is a file of the model that {} lists, and would no longer match that index; edit the index instead",
                 index.display()
             );
             return Err(not_editable(why));
@@ -50,7 +50,8 @@ impl Edit {
         if format.is_set() {
             model.open_all()?;
             if !options.drop.is_empty() {
-                let why = "tensors of a model of several files are left out by convert, not by edit";
+                let why =
+                    "edit cannot remove tensors from a model of several files; convert can leave them out";
                 return Err(not_editable(why.to_owned()));
             }
         }
@@ -203,7 +204,7 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
     let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
     let staying: Vec<(usize, &str)> = staying.collect();
     let mut names = Renamed::of(model.path(), &options.rename, &staying)?.into_names();
-    // What goes is still there for a moment, and must not be in the way of a new name.
+    // A tensor that is removed is still there for a moment, and must not be in the way of a new name.
     let taken: HashSet<String> = names.values().cloned().collect();
     let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();
     let mut number = 0u64;

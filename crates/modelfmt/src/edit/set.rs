@@ -1,4 +1,4 @@
-//! An edit of a model of several files: each of them is edited as a file by itself, and the index says what they have become.
+//! An edit of a model of several files. Each file is edited like a single file, and the index is updated to match.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ impl SetEdit {
         self.files.is_empty() && self.listing.as_ref().is_none_or(is_index)
     }
 
-    /// Looks at the set that there would be: it has the same tensors in the same files, under their new names.
+    /// Reads the set as it would be: it must have the same tensors in the same files, under their new names.
     fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
         let news = self.files.iter().map(|file| (file.name.clone(), file.new.clone()));
         let mut news: HashMap<String, NewFile> = news.collect();
@@ -268,7 +268,7 @@ impl File<'_> {
         Ok(Some((new, stays)))
     }
 
-    /// What of the metadata concerns a file that has not those of the model: the keys that it has too.
+    /// The metadata that a file other than the first gets: only the keys that it has already.
     fn known(&self, opened: &dyn Opened, given: &Given) -> Result<Given> {
         let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
         // AERO has a manifest beside it.

@@ -1,4 +1,4 @@
-//! Signatures inside a file that is edited: those of before do not cover what changes, and new ones can be made.
+//! Signatures inside a file that is edited. Old ones do not cover the change; new ones can be made.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ impl Signing {
         self.keys.iter().cloned().fold(options, SealOptions::sign)
     }
 
-    /// The file as it will be, with its signatures. A signature vouches for what is there, so the file is verified as it is.
+    /// The file as it will be, with its signatures. A signature vouches for the whole content, so the file is verified first.
     pub(super) fn file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         expect_intact(&Model::open(path)?, work)?;
         let unread = |source| Error::Open { path: path.to_owned(), source };
@@ -61,7 +61,7 @@ impl Signing {
     }
 }
 
-/// Refuses to have a model signed that is not intact.
+/// Refuses to sign a model that is not intact.
 pub(crate) fn expect_intact(model: &Model, work: &Execution<'_>) -> Result<()> {
     match model.verify_with(VerifyLevel::Full, work).errors.first() {
         None => Ok(()),
