@@ -1,4 +1,4 @@
-//! Reading a slice: the requests of a plan over a tensor's values, and what of them is wanted, one after the other.
+//! Reads a slice: makes the requests of a plan over a tensor's values, and puts the wanted bytes one after the other.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
 use super::runs::Runs;
 use super::{PlanOptions, ReadPlan};
 
-/// The values of a part of a tensor, and what they are.
+/// The values of a part of a tensor, with their type and shape.
 #[derive(Clone, Debug)]
 pub struct TensorSlice<'a> {
     name: &'a str,
@@ -46,7 +46,7 @@ impl<'a> TensorSlice<'a> {
         &self.bytes
     }
 
-    /// The values as bytes, without what they are.
+    /// Only the values, as bytes.
     #[must_use]
     pub fn into_bytes(self) -> Bytes<'a> {
         self.bytes
@@ -55,7 +55,7 @@ impl<'a> TensorSlice<'a> {
     /// The part as a tensor of its own.
     ///
     /// # Errors
-    /// Never for what was read: the bytes are those of that shape.
+    /// Never for a part that was read, because its bytes fit its shape.
     pub fn view(&self) -> Result<TensorView<'_>, tensor_core::ViewError> {
         let nbytes = self.bytes.len() as u64;
         let info = TensorInfo::with_nbytes(self.name, self.dtype, &self.shape, nbytes, true);

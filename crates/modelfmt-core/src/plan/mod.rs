@@ -1,8 +1,8 @@
-//! What is going to be read, as data: which tensors or parts of tensors, which ranges of which files that takes, in which
-//! requests, and what verifies each.
+//! What is going to be read, as data: which tensors or parts of tensors, which ranges of which files, in which requests, and what verifies each
+//! range.
 //!
-//! A plan is made of an index and reads no values. The same plan is printed, driven over an object store with many requests in
-//! flight, or read into memory.
+//! A plan is made from an index and reads no values. You can print a plan, drive it over an object store with many requests in flight, or read it
+//! into memory.
 //!
 //! ```
 //! use modelfmt_core::plan::{PlanOptions, ReadPlan, Runs, Stride};
@@ -42,20 +42,20 @@ pub use self::slice::{Slice, SliceError, Sliced, Span};
 /// How ranges become requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Ranges with at most so many bytes between them become one.
+    /// Ranges with at most this many bytes between them become one.
     pub gap: u64,
-    /// No request is longer.
+    /// The longest request.
     pub max_request: u64,
 }
 
 impl PlanOptions {
-    /// For files of this machine: gaps of 64 KiB, requests of 8 MiB.
+    /// For local files: gaps of 64 KiB, requests of 8 MiB.
     #[must_use]
     pub const fn local() -> Self {
         Self { gap: 64 << 10, max_request: 8 << 20 }
     }
 
-    /// For files that are far away, where a request takes as long as a mebibyte: gaps of 1 MiB, requests of 16 MiB.
+    /// For remote files, for which a request takes as long as reading a mebibyte: gaps of 1 MiB, requests of 16 MiB.
     #[must_use]
     pub const fn remote() -> Self {
         Self { gap: 1 << 20, max_request: 16 << 20 }
@@ -94,11 +94,11 @@ impl Pick {
 /// Bytes of a file that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRange {
-    /// The number of the file, as [`Container::read_file`](crate::Container::read_file) has it.
+    /// The number of the file, as in [`Container::read_file`](crate::Container::read_file).
     pub file: usize,
     /// The bytes: one range, or several at regular distances.
     pub runs: Runs,
-    /// How many of them are values that are wanted, as they are stored.
+    /// How many of them are wanted values, as they are stored.
     pub wanted: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct ProofRange {
     pub by: &'static str,
 }
 
-/// One range of a file that is asked for at once.
+/// One range of a file that is read at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The number of the file.
@@ -134,7 +134,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The bytes that are read and that nobody wanted.
+    /// The bytes that are read without being wanted.
     #[must_use]
     pub const fn overhead(&self) -> u64 {
         self.read.saturating_sub(self.wanted)
@@ -143,7 +143,7 @@ impl Totals {
 
 /// What is going to be read: ranges of files, ordered by file and place.
 ///
-/// It holds an entry for each range at most, however many requests that takes, and less where ranges are near to each other.
+/// It holds at most one entry for each range, however many requests that takes, and fewer if ranges are near to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPlan {
     files: Vec<Option<String>>,
@@ -171,19 +171,19 @@ impl ReadPlan {
         self.files.get(number)?.as_deref()
     }
 
-    /// What is read, ordered by file and place.
+    /// The ranges that are read, ordered by file and position.
     #[must_use]
     pub fn ranges(&self) -> &[PlannedRange] {
         &self.ranges
     }
 
-    /// How it becomes requests.
+    /// How ranges become requests.
     #[must_use]
     pub const fn options(&self) -> PlanOptions {
         self.options
     }
 
-    /// What verifies the ranges, ordered by file and place.
+    /// What verifies the ranges, ordered by file and position.
     #[must_use]
     pub fn proofs(&self) -> &[ProofRange] {
         &self.proofs
@@ -222,7 +222,7 @@ impl ReadPlan {
         })
     }
 
-    /// How much is read. Takes a step for each range, not for each request.
+    /// How much is read. This takes time in proportion to the ranges, not to the requests.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let longest = self.options.max_request.max(1);

@@ -12,12 +12,12 @@ use crate::error::{AnyError, Error};
 use crate::file_index::FileIndex;
 use crate::table::Stored;
 
-/// Parts of a compressed tensor that are planned one by one. More of them are planned as one range.
+/// Up to this many parts of a compressed tensor are planned one by one; if there are more, they are planned as one range.
 const MAX_PARTS: u64 = 1 << 16;
 
 impl ReadPlan {
-    /// What reading these tensors takes. No values are read; of compressed tensors of which a part is wanted, the headers of the
-    /// blocks before it are. Tensors that are declared without data take nothing.
+    /// Plans the reads of these tensors. No values are read, except for the headers of the blocks before a part of a compressed tensor. Tensors that
+    /// are declared without data take nothing.
     ///
     /// # Errors
     /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor.
@@ -41,11 +41,11 @@ impl ReadPlan {
         Ok(plan.finish(files))
     }
 
-    /// As [`of`](Self::of), with what verifies each range: the digests that the files state of these bytes. Reads those that are not
-    /// in the index, such as the hashes of pages.
+    /// As [`new`](Self::new), with what verifies each range: the digests of these bytes in the files. Reads those that are not in the index, such as
+    /// the hashes of pages.
     ///
     /// # Errors
-    /// As [`of`](Self::of); if what a file states cannot be read.
+    /// As [`new`](Self::new); if the digests in a file cannot be read.
     pub fn verified(
         container: &(impl Container + ?Sized),
         picks: &[Pick],
@@ -56,11 +56,10 @@ impl ReadPlan {
         Ok(plan.with_claims(&claims))
     }
 
-    /// What reading these tensors of a file takes, as far as its index says: a part of a compressed tensor counts as all of it.
-    /// Nothing is read.
+    /// Plans the reads of these tensors of a file from its index alone: a part of a compressed tensor counts as the whole tensor. Nothing is read.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// As [`new`](Self::new).
     pub fn from_index<I: FileIndex>(
         index: &I,
         picks: &[Pick],
@@ -98,7 +97,7 @@ impl ReadPlan {
     }
 }
 
-/// What the claims are about that cover these tensors or parts of them.
+/// The values of these tensors, or parts of them, for which claims are wanted.
 ///
 /// # Errors
 /// If there is no such tensor, or a slice does not fit it.

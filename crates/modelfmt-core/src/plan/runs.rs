@@ -1,13 +1,13 @@
-//! Bytes at regular distances, told by a few numbers however many runs there are.
+//! Bytes at regular distances, described by a few numbers however many runs there are.
 
 use std::ops::Range;
 
-/// One dimension of [`Runs`]: what lies within is there `count` times, `bytes` apart.
+/// One dimension of [`Runs`]: its content repeats `count` times, at distances of `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stride {
-    /// How often.
+    /// The number of repetitions.
     pub count: u64,
-    /// From the beginning of one to that of the next.
+    /// The distance from the beginning of one to the beginning of the next.
     pub bytes: u64,
 }
 
@@ -29,8 +29,8 @@ impl Runs {
         Self { offset: range.start, len: range.end.saturating_sub(range.start), strides: Vec::new() }
     }
 
-    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would share
-    /// bytes or not ascend, or end beyond 2^64.
+    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would share bytes, would not
+    /// ascend, or would end beyond 2^64.
     #[must_use]
     pub fn new(offset: u64, len: u64, strides: impl Into<Vec<Stride>>) -> Option<Self> {
         let mut strides: Vec<Stride> = strides.into();
@@ -107,7 +107,7 @@ impl Runs {
         Some(self)
     }
 
-    /// Runs that hold these, where those are one that have at most `gap` bytes between them.
+    /// The same runs, with neighbours joined if there are at most `gap` bytes between them.
     #[must_use]
     pub fn joined(mut self, gap: u64) -> Self {
         while let Some(&Stride { count, bytes }) = self.strides.last()

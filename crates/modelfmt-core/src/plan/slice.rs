@@ -8,8 +8,7 @@ use tensor_core::{Block, DType, DisplayShape, TensorInfo, element_count, implied
 
 use super::runs::{Runs, Stride};
 
-/// Which positions of one dimension are taken. Negative numbers count from the end; ends beyond the dimension mean its end, as
-/// they do in Python.
+/// The positions of one dimension that are taken. Negative numbers count from the end; ends beyond the dimension mean its end, as they do in Python.
 ///
 /// ```
 /// use modelfmt_core::plan::Span;
@@ -22,11 +21,11 @@ use super::runs::{Runs, Stride};
 pub enum Span {
     /// One position. The result has no such dimension.
     Index(i64),
-    /// From `start`, else the first, to before `end`, else the last; each `step`-th of them.
+    /// From `start` (or the first) up to but not including `end` (or to the last), each `step`-th position.
     Range {
         /// The first position.
         start: Option<i64>,
-        /// The position behind the last.
+        /// The position after the last.
         end: Option<i64>,
         /// From one position to the next: 1 or more.
         step: u64,
@@ -269,7 +268,7 @@ impl fmt::Display for Slice {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
-    /// The text is no slice.
+    /// The text is not a slice.
     #[error("{0:?} is no slice; write positions of each dimension as in 0:4,:8 or -1 or ::2")]
     Syntax(String),
     /// A step of 0, or backwards.
