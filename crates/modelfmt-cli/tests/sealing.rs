@@ -157,7 +157,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     let cases: &[(i32, &[&str], &str)] = &[
         (2, &["seal"], "nobody could open OUT"),
         (1, &["seal", "--passphrase-file", &empty], "the passphrase is empty"),
-        (1, &["seal", "--key-file", &short], "a key is 32 bytes"),
+        (1, &["seal", "--key-file", &short], "a key file has 32 bytes"),
         (1, &["seal", "--to-recipient", &zero], "weak"),
         (1, &["seal", "--to-recipient", &me], "is a private key"),
         (1, &["seal", "--to-recipient", &release_public], "x25519"),
