@@ -1,4 +1,4 @@
-//! What an edit does to the disk, one operation at a time: a test can stop between any two.
+//! The operations of an edit on the disk, one at a time, so that a test can stop between any two.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::write::{copy_range, create_draft, folder_of, keep_draft, keep_permissions, write_all_at};
 
-/// A disk. Nothing is there after a loss of power before it is flushed: the bytes and the length of a file by `flush`, names by
-/// `flush_folder`.
+/// A disk. Nothing survives a loss of power unless it was flushed: the bytes and the length of a file by `flush`, names by `flush_folder`.
 pub(super) trait Disk {
     /// An open file.
     type File;
@@ -27,31 +26,31 @@ pub(super) trait Disk {
     /// Writes all of these bytes.
     fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives a file that length.
+    /// Sets the length of a file.
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
 
-    /// Makes the bytes of a file last, and its length.
+    /// Flushes the bytes of a file, and its length.
     fn flush(&self, file: &Self::File) -> io::Result<()>;
 
-    /// Makes the names in the folder of a path last.
+    /// Flushes the names in the folder of a path.
     fn flush_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Takes a file away.
+    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, that of a file that is there.
+    /// Renames a file, over one that exists.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// The file that a link leads to.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Creates a file that will take the place of another; what was left of one before it goes. It goes too if the program is ended.
+    /// Creates a file that will replace another, and removes the remains of an earlier one. It is removed too if the program is ended.
     fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Lets such a file stay if the program is ended.
     fn keep_draft(&self, path: &Path);
 
-    /// Copies so many bytes of a file, from there on, into another, to there.
+    /// Copies bytes of a file, from an offset on, to an offset of another file.
     fn copy(&self, from: (&Self::File, u64), to: (&Self::File, u64), len: u64) -> io::Result<()>;
 
     /// Gives a file the permissions of an old one.
@@ -94,7 +93,7 @@ impl Disk for RealDisk {
     }
 
     fn flush(&self, file: &File) -> io::Result<()> {
-        // Times need not last.
+        // Times need not be flushed.
         file.sync_data()
     }
 

@@ -1,4 +1,4 @@
-//! The journal of an edit of several files that belong together: what each of them becomes, so that it can be carried to its end.
+//! The journal of an edit of several files that belong together. It says what each of them becomes, so that the edit can be completed.
 //!
 //! ```text
 //! magic "MFMTREDO", version 1 (u32), number of files (u32)

@@ -1,4 +1,4 @@
-//! The journal of an edit in place: what was where, so that it can be put back.
+//! The journal of an edit in place: the old bytes and where they were, so that they can be restored.
 //!
 //! ```text
 //! magic "MFMTUNDO", version 1 (u32), number of records (u32)
@@ -61,7 +61,7 @@ impl Journal {
         checked(out)
     }
 
-    /// What a journal says; `None` if it is not whole: then nothing of the file has been changed yet.
+    /// Decodes a journal; `None` if it is not complete: then nothing of the file has been changed yet.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (count, mut rest) = unframed(MAGIC, bytes)?;
         let (old_len, new_len) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
@@ -107,7 +107,7 @@ pub(super) fn unframed<'a>(magic: &[u8; 8], bytes: &'a [u8]) -> Option<(u32, &'a
     (version == VERSION).then_some((count, rest))
 }
 
-/// FNV-1a over words of eight bytes: it tells a journal that is cut short or was not flushed whole.
+/// FNV-1a over words of eight bytes: it detects a journal that was cut short or not flushed completely.
 fn check(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

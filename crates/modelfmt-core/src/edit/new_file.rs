@@ -1,4 +1,4 @@
-//! What becomes of a file, as data.
+//! What a file becomes, as data.
 
 use std::io;
 use std::ops::Range;

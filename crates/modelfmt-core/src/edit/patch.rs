@@ -29,7 +29,8 @@ pub enum Recovered {
 /// Changes a file in place into what `new` says, which [keeps every byte at its place](NewFile::is_in_place), and returns how
 /// many bytes were written; a journal beside the file is not counted.
 ///
-/// What is more than one write of a page is undone by a journal beside the file, `NAME.modelfmt-undo`, if it is interrupted.
+/// A change that takes more than one write of a page is guarded by a journal beside the file, `NAME.modelfmt-undo`, which undoes it if it is
+/// interrupted.
 ///
 /// # Errors
 /// If the file cannot be read or written, is no longer the version `before` that `new` was made for, if another process is changing it, or
@@ -59,8 +60,8 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// That the file is the version that an edit was made for. It is asked after the lock is there: another edit may have put a new file at
-/// this path meanwhile.
+/// Checks that the file is the version that an edit was made for. This happens under the lock, because another edit may have put a new file at this
+/// path.
 pub(super) fn expect_version(path: &Path, before: &FileVersion) -> io::Result<()> {
     if FileVersion::of(path)? == *before {
         return Ok(());
@@ -141,7 +142,7 @@ pub(super) fn read_all<D: Disk>(disk: &D, place: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts back what the journal of a file says, and takes the journal away.
+/// Restores the bytes in the journal of a file, and removes the journal.
 pub(super) fn undo<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let place = journal_path(path);
     let bytes = read_all(disk, &place)?;

@@ -1,4 +1,4 @@
-//! What is done about an edit that was interrupted.
+//! Undoes or completes an edit that was interrupted.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,13 +10,13 @@ use super::journal::journal_path;
 use super::patch::{Recovered, lock, read_all, undo};
 use super::several::redo;
 
-/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, by which [`recover`] sets it right.
+/// Whether an edit of this file was interrupted, by itself or as one of several: there is a journal, with which [`recover`] undoes or completes it.
 #[must_use]
 pub fn is_interrupted(path: &Path) -> bool {
     matches!(left(path), Left::Journal(_))
 }
 
-/// What is left of an edit beside a file.
+/// The remains of an edit beside a file.
 enum Left {
     Nothing,
     /// A journal, beside this file.
@@ -32,7 +32,7 @@ fn left(path: &Path) -> Left {
         return Left::Nothing;
     }
     let mut mark = Vec::new();
-    // What cannot be read is taken for a journal.
+    // A file that cannot be read is taken for a journal.
     let _ = File::open(&place).and_then(|file| file.take(MAX_MARK).read_to_end(&mut mark));
     match marked(path, &mark) {
         Some(index) if is_file(&journal_path(&index)) => Left::Journal(index),
@@ -41,8 +41,8 @@ fn left(path: &Path) -> Left {
     }
 }
 
-/// Undoes an edit of a file that was interrupted, if there was one; an edit of several files is carried to its end. Call this
-/// before you open a file to change it.
+/// Undoes an interrupted edit of a file, if there was one; an interrupted edit of several files is completed. Call this before you open a file to
+/// change it.
 ///
 /// # Errors
 /// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
@@ -58,7 +58,7 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
     }
 }
 
-/// Undoes what the journal of a file says, or does what that of several files says.
+/// Undoes the edit in the journal of a file, or completes the edit in the journal of several files.
 pub(super) fn set_right<D: Disk>(disk: &D, path: &Path) -> io::Result<Recovered> {
     let is_group = read_all(disk, &journal_path(path))?.starts_with(group::MAGIC);
     if is_group { redo(disk, path) } else { undo(disk, path) }

@@ -1,4 +1,4 @@
-//! An edit by a new file, which takes the place of the old one when it is whole.
+//! An edit by a new file, which replaces the old one when it is complete.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +9,10 @@ use super::patch::{expect_version, lock};
 use crate::source::FileVersion;
 use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink};
 
-/// Writes what `new` says into the file `out`, which appears when it is complete; what is kept is copied from the file at `path` by the
-/// system, where it can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
+/// Writes `new` into the file `out`, which appears when it is complete. Bytes that are kept are copied from the file at `path`, by the system if it
+/// can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
 ///
-/// `go_on` is asked after each piece of a gigabyte at most, with the bytes of it, and stops the work if it says no.
+/// `go_on` is called after each piece, with its number of bytes (at most a gigabyte), and stops the work by returning false.
 ///
 /// # Errors
 /// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made for, another process is changing
@@ -28,7 +28,7 @@ pub fn replace(
     let is_same = InputFiles::new([path]).contains(out);
     let old = if is_same { lock(path)? } else { File::open(path)? };
     expect_version(path, before)?;
-    // A link is not replaced by a file: what it leads to is.
+    // A link itself is not replaced, but the file that it leads to.
     let resolved = if is_same { std::fs::canonicalize(path)? } else { out.to_owned() };
     let overwrite = if is_same { Overwrite::Replace } else { overwrite };
     let file = AtomicFile::create(resolved, overwrite)?;

@@ -13,7 +13,7 @@ use super::replace::{PIECE, proceed, replace};
 use crate::source::{FileSource, FileVersion};
 use crate::write::{Overwrite, commit_guard, draft_of, folder_of};
 
-/// So many of the first bytes tell whether a file is the one that another was to be replaced by.
+/// This many of the first bytes identify a file that was to replace another.
 const HEAD: u64 = 4096;
 
 /// A file of several that change together.
@@ -33,15 +33,15 @@ struct Change<'a> {
     name: &'a str,
     new: &'a NewFile,
     before: &'a FileVersion,
-    /// Where it is changed in place, what is written.
+    /// The patches that are written, if it is changed in place.
     patches: Option<Vec<Patch<'a>>>,
 }
 
 /// Changes several files of a model; `index` is one of its files too, and need not be among those that change. Returns how many bytes were written that the files did not have.
 ///
 /// Each is changed in place, if [every byte keeps its place](NewFile::is_in_place), or by a new file. A journal beside the index,
-/// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover) carries it to its end.
-/// Before that journal is complete no file is changed. An edit that changes only one file is made as by [`patch`] and [`replace`].
+/// `NAME.modelfmt-undo`, says what becomes of all of them: if the edit is interrupted, [`recover`](super::recover) completes it. Before that journal
+/// is complete no file is changed. An edit that changes only one file is made as by [`patch`] and [`replace`].
 ///
 /// # Errors
 /// If a file cannot be read or written, is no longer the version that the change was made for, another process is changing them, or `go_on` says no, which is asked as in [`replace`].
@@ -78,7 +78,7 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
     Ok(nbytes)
 }
 
-/// Prepares what becomes of the files, notes it in a journal, and does it.
+/// Prepares the new files, notes all changes in a journal, and makes them.
 fn apply<D: Disk>(
     disk: &D,
     index: &Path,
@@ -87,12 +87,12 @@ fn apply<D: Disk>(
 ) -> io::Result<()> {
     let place = journal_path(index);
     let prepared = prepare(disk, index, changes, go_on).and_then(|group| {
-        // From here on a signal waits: it takes away what is not complete.
+        // From here on a signal has to wait, because it removes files that are not complete.
         let kept = commit_guard();
         commit(disk, index, &group).map(|()| (group, kept))
     });
     let (group, _kept) = prepared.inspect_err(|_| {
-        // Nothing has been changed. What cannot be taken away is in nobody's way, or found by the next edit.
+        // Nothing has been changed. Files that cannot be removed do no harm, or the next edit finds them.
         if disk.open(&place).is_err() || disk.remove(&place).is_ok() {
             let folder = folder_of(index);
             changes.iter().for_each(|change| clear(disk, &folder.join(change.name), index));
@@ -101,7 +101,7 @@ fn apply<D: Disk>(
     carry_out(disk, index, &group)
 }
 
-/// Takes away what an edit has prepared for a file.
+/// Removes what an edit has prepared for a file.
 fn clear<D: Disk>(disk: &D, path: &Path, index: &Path) {
     let _ = disk.resolve(path).and_then(|path| disk.remove(&draft_of(&path)));
     if path != index {
@@ -142,7 +142,7 @@ fn prepare<D: Disk>(
         disk.write(&file, 0, &mark(&member.name, &own))?;
         disk.flush(&file)?;
     }
-    // What the journal speaks of has to be there when it is.
+    // Everything that the journal refers to has to exist before the journal does.
     let group = Group { members };
     flush_folders(disk, &prepared_for(disk, index, &group)?)?;
     Ok(group)
@@ -215,7 +215,7 @@ fn commit<D: Disk>(disk: &D, index: &Path, group: &Group) -> io::Result<()> {
     disk.flush_folder(&place)
 }
 
-/// Does what the journal says, as far as it has not been done, and takes it away.
+/// Makes the changes in the journal that have not been made yet, and removes the journal.
 fn carry_out<D: Disk>(disk: &D, index: &Path, group: &Group) -> io::Result<()> {
     let (place, folder) = (journal_path(index), folder_of(index));
     let path = |member: &Member| folder.join(&member.name);
@@ -252,7 +252,7 @@ fn carry_out<D: Disk>(disk: &D, index: &Path, group: &Group) -> io::Result<()> {
     Ok(())
 }
 
-/// Carries an edit to its end whose journal stands beside the index.
+/// Completes an edit whose journal is beside the index.
 pub(super) fn redo<D: Disk>(disk: &D, index: &Path) -> io::Result<Recovered> {
     let place = journal_path(index);
     let Some(group) = Group::decode(&read_all(disk, &place)?) else {

@@ -34,20 +34,20 @@ impl LoadBuffer {
     /// A buffer of zeros.
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If the memory cannot be allocated.
     pub fn zeroed(len: u64) -> io::Result<Self> {
         Self::zeroed_for(len, 0)
     }
 
-    /// A buffer of zeros for what stands at this place of a file. A large one lies in its page as that does, if it can start at a multiple of
-    /// 64 then, so that a read past the page cache needs no copy.
+    /// A buffer of zeros for the bytes at this offset of a file. A large buffer gets the same position within its page as the bytes have within
+    /// theirs, if it can still start at a multiple of 64. Then a read that bypasses the page cache needs no copy.
     pub(super) fn zeroed_for(len: u64, at: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         #[cfg(all(feature = "mmap", target_os = "linux"))]
         if len >= HUGE {
             let skip = usize::try_from(at % PAGE).ok().filter(|skip| skip % ALIGNMENT == 0).unwrap_or(0);
             let map = memmap2::MmapMut::map_anon(len + skip)?;
-            // A wish: without it the pages are small.
+            // This is only a hint: without it the pages are small.
             let _ = map.advise(memmap2::Advice::HugePage);
             return Ok(Self { memory: Memory::Map(map), skip });
         }

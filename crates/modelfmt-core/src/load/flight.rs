@@ -1,4 +1,4 @@
-//! Loads over bytes that have to be waited for: many requests under way at once, and none of them in a thread or a task of its own.
+//! Asynchronous loads: many requests are under way at once, without a thread or a task for each.
 
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub(crate) async fn load_awaited<A: Awaited>(
     Ok(Loaded { notes: claims.notes().to_vec(), unverified, uncached: 0 })
 }
 
-/// Where these bytes of a tensor's values are in its file; of a compressed one all.
+/// Where these bytes of a tensor's values are in its file; for a compressed tensor, where all of its bytes are.
 fn stored_runs(stored: Stored, runs: Runs) -> Runs {
     let at = stored.offset.unwrap_or(0);
     let whole = Runs::contiguous(at..at.saturating_add(stored.nbytes));
@@ -131,7 +131,7 @@ async fn one<A: Awaited>(
     }
 }
 
-/// Bytes as they are: one request for neighbours, what is alone to where it belongs.
+/// Bytes as they are stored: neighbours with one request, other ranges straight into their place.
 async fn together<A: Awaited>(
     from: &A,
     file: usize,
@@ -158,7 +158,7 @@ async fn together<A: Awaited>(
     Ok(filled)
 }
 
-/// Reads what is missing of what the claims cover, and says whether all of them hold.
+/// Reads the bytes that the claims cover and that were not read yet, and says whether all claims hold.
 async fn finish<A: Awaited>(
     from: &A,
     claims: &Claims,

@@ -1,4 +1,4 @@
-//! What a load has to do, in pieces that threads take one after the other.
+//! The work of a load, in pieces that threads take one after the other.
 
 use tensor_core::TensorInfo;
 
@@ -10,11 +10,11 @@ use crate::table::{Encoding, Stored};
 /// The values that one job decodes at a time: not so many that a decoder would use threads of its own.
 const DECODED: u64 = 4 * PIECE;
 
-/// A part of a slice that is a job of its own has so many bytes of values,
+/// A part of a slice becomes a job of its own from this many bytes of values on,
 const SLICED: u64 = 256 << 10;
-/// or so many requests,
+/// or from this many requests on,
 const REQUESTS: u64 = 16;
-/// but there are no more of them.
+/// but there are at most this many such jobs.
 const MAX_PARTS: u64 = 256;
 
 /// The blocks of disks begin at multiples of this.

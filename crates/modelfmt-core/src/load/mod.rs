@@ -1,8 +1,8 @@
-//! Tensors into memory, on several threads: into buffers of the caller, or into our own.
+//! Loads tensors into memory, on several threads: into buffers of the caller or into new ones.
 //!
-//! Threads pull pieces of a few MiB from a counter and read each with a positioned read to where it belongs; small tensors that are
-//! near to each other are read at once. With [`LoadOptions::verify`] the thread that has read a piece hashes it while it is in
-//! the cache, by whatever the file states of it; several threads share the hash of a large tensor.
+//! Threads pull pieces of a few MiB from a counter and read each with a positioned read to where it belongs; small tensors that are near to each
+//! other are read at once. With [`LoadOptions::verify`], the thread that has read a piece hashes it while it is in the processor's cache, to compare
+//! it with the digests in the file. Several threads share the hash of a large tensor.
 //!
 //! ```
 //! use modelfmt_core::load::{LoadOptions, load_into};
@@ -16,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! Over bytes that have to be waited for, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same with many requests under
-//! way at once: as many as [`LoadOptions::in_flight`] allows.
+//! For asynchronous sources, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same, with as many requests under way at once as
+//! [`LoadOptions::in_flight`] allows.
 
 mod buffer;
 mod flight;
@@ -50,7 +50,7 @@ pub struct LoadOptions {
     in_flight: InFlight,
 }
 
-/// What an asynchronous load has under way at once.
+/// The number of requests and bytes that an asynchronous load has under way at once.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     requests: usize,
@@ -58,44 +58,43 @@ struct InFlight {
 }
 
 impl LoadOptions {
-    /// Reads through the page cache, checks nothing, and leaves what was read in the cache.
+    /// The defaults: reads through the page cache, checks nothing, and leaves the bytes in the cache.
     pub const fn new() -> Self {
         let plan = PlanOptions { gap: 64 << 10, max_request: 4 << 20 };
         let in_flight = InFlight { requests: 16, nbytes: 128 << 20 };
         Self { verify: false, drop_cache: false, uncached: false, plan, in_flight }
     }
 
-    /// Whether values are checked by whatever their files state of them, while they are read. What the files say nothing of is
-    /// not checked: [`Loaded::unverified`] counts it.
+    /// Whether values are checked against the digests in their files while they are read. Bytes without a digest are not checked:
+    /// [`Loaded::unverified`] counts them.
     pub const fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Whether the page cache is asked to forget what was read, for a model that nobody reads again. Done on Linux, with the feature
-    /// `direct`.
+    /// Whether the page cache is asked to drop what was read, for a model that nobody reads again. Done on Linux, with the feature `direct`.
     pub const fn drop_cache(mut self, drop_cache: bool) -> Self {
         self.drop_cache = drop_cache;
         self
     }
 
-    /// Whether a file that is not in the page cache may be read past it, which is faster from fast disks. Done on Linux, with the
-    /// feature `direct`; where the file system has no such reads, the usual ones are made. The disk itself fills a large buffer whose
-    /// address leaves the same remainder by 4096 as the place of the tensor in the file, as our own buffers do where the format aligns
-    /// tensors to 64; anything else takes a copy.
+    /// Whether reads of a file that is not in the page cache may bypass the cache, which is faster from fast disks. Done on Linux, with the feature
+    /// `direct`; if the file system has no such reads, the usual ones are made. The disk itself fills a large buffer whose address leaves the same
+    /// remainder by 4096 as the place of the tensor in the file, as our own buffers do where the format aligns tensors to 64; anything else takes a
+    /// copy.
     pub const fn uncached(mut self, uncached: bool) -> Self {
         self.uncached = uncached;
         self
     }
 
-    /// How ranges become requests: which gaps are read over, and how long a piece is.
+    /// How ranges become requests: which gaps are read too, and how long a piece is.
     pub const fn plan(mut self, plan: PlanOptions) -> Self {
         self.plan = plan;
         self
     }
 
-    /// How many requests a load over bytes that have to be waited for has under way at once, and of how many bytes together: 16
-    /// and 128 MiB unless this says otherwise. A single request may be longer; it is under way alone then.
+    /// How many requests an asynchronous load has under way at once, and how many bytes together: 16 and 128 MiB by default. A single request may be
+    /// longer; then it is under way alone.
     pub const fn in_flight(mut self, requests: usize, nbytes: u64) -> Self {
         self.in_flight = InFlight { requests, nbytes };
         self
@@ -114,9 +113,9 @@ impl Default for LoadOptions {
 pub struct Loaded {
     /// What was not checked, and why: for the user.
     pub notes: Vec<String>,
-    /// How many of the bytes that were wanted, as they are stored, no digest covers: all, unless values were verified.
+    /// How many of the wanted bytes, as they are stored, were not checked by a digest: all, unless values were verified.
     pub unverified: u64,
-    /// The bytes that were read past the page cache.
+    /// The bytes whose reads bypassed the page cache.
     pub uncached: u64,
 }
 
@@ -135,10 +134,10 @@ pub struct LoadedTensor {
 }
 
 impl LoadedTensor {
-    /// It as a tensor of that name.
+    /// The same as a tensor with that name.
     ///
     /// # Errors
-    /// Never for what was loaded: the bytes are those of its shape.
+    /// Never for a tensor that was loaded, because its bytes fit its shape.
     pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, ViewError> {
         let nbytes = self.bytes.len() as u64;
         let info = TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
@@ -146,7 +145,7 @@ impl LoadedTensor {
     }
 }
 
-/// What is loaded of a tensor.
+/// The part of a tensor that is loaded.
 struct Asked {
     position: usize,
     stored: Stored,
@@ -190,9 +189,9 @@ pub fn nbytes(container: &(dyn Container + Sync), pick: &Pick) -> Result<u64, An
 /// page cache are made by twice the threads.
 ///
 /// # Errors
-/// [`ClaimError::Damaged`] if values are not what their file states; [`AnyError::OutOfRange`] for a buffer of another length;
-/// [`AnyError::Changed`] if a file was changed since it was opened; if a tensor cannot be read or decompressed. The buffers may hold
-/// some of the values then, checked or not.
+/// [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::OutOfRange`] for a buffer of another length;
+/// [`AnyError::Changed`] if a file was changed since it was opened; if a tensor cannot be read or decompressed. The buffers may hold some of the
+/// values then, checked or not.
 pub fn load_into(
     container: &(dyn Container + Sync),
     picks: &[Pick],
@@ -224,7 +223,7 @@ fn expect_buffers<F>(tensors: usize, buffers: usize) -> Result<(), Error<F>> {
 /// Loads tensors or parts of them, each into a buffer of its own.
 ///
 /// # Errors
-/// As [`load_into`]; also if the memory cannot be had.
+/// As [`load_into`]; also if the memory cannot be allocated.
 pub fn load(
     container: &(dyn Container + Sync),
     picks: &[Pick],

@@ -67,7 +67,7 @@ impl<'a> Loading<'a> {
         Ok(loading)
     }
 
-    /// That no file has changed, or what was read of it belongs to two versions.
+    /// Checks that no file has changed; otherwise the bytes may belong to two versions.
     fn check_unchanged(&self) -> Result<(), AnyError> {
         for &file in self.files {
             let source = self.container.source_of(file)?;
@@ -212,7 +212,7 @@ impl<'a> Loading<'a> {
     fn read(&self, file: usize, at: u64, out: &mut [u8], uncached: &mut AlignedBuf) -> Result<(), AnyError> {
         if self.uncached.binary_search(&file).is_ok() {
             let source = self.container.source_of(file)?;
-            // Where that does not go, or says that something is wrong, the usual way tells.
+            // If that does not work or reports an error, the usual reads decide.
             let mut read = |(at, piece): (u64, &mut [u8])| source.read_uncached(at, piece, uncached);
             if pieces(at, out, self.step as u64).try_for_each(&mut read).is_ok() {
                 self.past_cache.fetch_add(out.len() as u64, Ordering::Relaxed);

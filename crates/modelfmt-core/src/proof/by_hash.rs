@@ -1,4 +1,4 @@
-//! Bytes whose hash is known, and nothing of their parts.
+//! Bytes of which only the hash of the whole is known.
 
 use std::fmt;
 use std::io;
@@ -17,9 +17,8 @@ const GROUPS: u64 = 1 << 16;
 /// Ranges up to this length are not worth several threads.
 const SHORT: u64 = 8 << 20;
 
-/// The digest of a range of a file, which is proved by going over all of it once, when it is first read. What is kept of
-/// that pass, at most 4 MiB, proves each later read: of a range of up to a GiB in groups of 16 KiB, of a longer one in
-/// larger groups.
+/// The digest of a range of a file. The first read goes over the whole range once to check it. At most 4 MiB are kept of that pass, with which each
+/// later read is checked: in groups of 16 KiB for a range of up to a GiB, and in larger groups for a longer one.
 pub struct HashProof {
     range: Range<u64>,
     expected: Expected,
@@ -38,7 +37,7 @@ pub trait CustomDigest {
     /// Takes the next bytes.
     fn update(&mut self, bytes: &[u8]);
 
-    /// Whether it is the one that it must be.
+    /// Whether it is the expected digest.
     ///
     /// # Errors
     /// The digest that it is instead, as text.
@@ -64,7 +63,7 @@ impl HashProof {
         Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root, groups: GROUPS }
     }
 
-    /// Tells at most so many groups apart, for each of which 64 bytes are kept.
+    /// Distinguishes at most this many groups; 64 bytes are kept for each.
     #[must_use]
     pub const fn groups(mut self, groups: u64) -> Self {
         self.groups = groups;

@@ -1,10 +1,10 @@
 //! Files whose every byte is checked before it is returned.
 //!
-//! A [`Proof`] says for each place in a file which bytes around it can be checked, and by what. [`VerifiedSource`] is a source over
-//! another one that checks what it reads, so every reader over it is given checked bytes and nothing else: the index
-//! of a file as well as its values, whatever the format. [`AsyncVerifiedSource`] is the same for bytes that have to be waited for.
+//! A [`Proof`] says, for each position in a file, which bytes around it can be checked, and how. [`VerifiedSource`] is a source over another one that
+//! checks what it reads, so every reader over it gets only checked bytes: the index of a file as well as its values, whatever the format.
+//! [`AsyncVerifiedSource`] is the same for asynchronous sources.
 //!
-//! The proof of a whole file is its BLAKE3 hash, which the caller has from somewhere that is trusted, with
+//! The proof of a whole file is its BLAKE3 hash, from a source that the caller trusts, with
 //!
 //! - an outboard ([`OutboardProof`]): a small file beside it, which need not be trusted. A range costs its groups of 16 KiB
 //!   and a few parents of the tree;
@@ -49,8 +49,8 @@ use crate::fetch::Fetch;
 
 /// What proves the bytes of a file.
 pub trait Proof {
-    /// What proves the bytes around byte `at` of a file, which `source` holds as it may be. What is read for that is checked
-    /// before it counts.
+    /// Returns the proof of the bytes around byte `at` of the file in `source`, which is not trusted. Bytes that are read for the proof are checked
+    /// before they are used.
     ///
     /// # Errors
     /// [`ProofError`] within the error, if what it needs is not what it was; if it cannot be read.
@@ -74,14 +74,14 @@ enum Kind {
         /// Where the tree of the page begins in the file.
         base: u64,
         page: Arc<Page>,
-        /// What the hash is that all hangs on, for errors.
+        /// The trusted hash, for errors.
         root: Arc<str>,
     },
     Free(Range<u64>),
 }
 
 impl Part {
-    /// A page of a tree that begins at byte `base` of the file; `root` is what errors call that by which it is known.
+    /// A page of a tree that begins at byte `base` of the file; `root` is the name of its trusted hash in errors.
     #[must_use]
     pub const fn new(base: u64, page: Arc<Page>, root: Arc<str>) -> Self {
         Self(Kind::Page { base, page, root })
@@ -102,7 +102,7 @@ impl Part {
         }
     }
 
-    /// What of it has to be read for a range to be checked.
+    /// The bytes that have to be read to check a range.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
         match &self.0 {
@@ -114,7 +114,7 @@ impl Part {
         }
     }
 
-    /// Whether these are the bytes from `at` on, which are the whole of what is [around](Self::around) some range.
+    /// Checks that these are the bytes from `at` on. They must be all bytes [around](Self::around) some range.
     ///
     /// # Errors
     /// [`ProofError::Bytes`].
@@ -140,8 +140,8 @@ const fn moved(base: u64, range: &Range<u64>) -> Range<u64> {
     base.saturating_add(range.start)..base.saturating_add(range.end)
 }
 
-/// Bytes are not those that a proof is of. It is the inner error of an [`io::Error`] of kind
-/// [`InvalidData`](io::ErrorKind::InvalidData), by which it comes through every reader.
+/// Bytes do not match a proof. This is the inner error of an [`io::Error`] of kind [`InvalidData`](io::ErrorKind::InvalidData), so it passes through
+/// every reader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
@@ -157,7 +157,7 @@ pub enum ProofError {
         /// What all hangs on.
         root: Arc<str>,
     },
-    /// The whole, where there is nothing that would say which part.
+    /// The whole file, if nothing says which part.
     #[error("its hash is {found} and not {root}: the file is damaged, was changed, or is another one")]
     Whole {
         /// The hash that it has.

@@ -16,16 +16,15 @@ const STEP: u64 = 256 << 10;
 /// The same where each request has to be waited for.
 const ASYNC_STEP: u64 = 16 << 20;
 
-/// A source that checks what it reads: it gives bytes that its proof holds for, or an error.
+/// A source that checks what it reads: it returns bytes that match its proof, or an error.
 ///
-/// It does not say that it is in memory, even where the source below is, because then nobody would ask it for ranges. What
-/// it reads from memory it checks in place and lends without a copy, each time again. A [map](crate::Mmap) can be changed by others
-/// after that, which who made it has promised that nobody does.
+/// It does not say that it is in memory, even if the source below is, because then nobody would ask it for ranges. Bytes in memory are checked in
+/// place and lent without a copy, each time again. Others could change a [map](crate::Mmap) after that, but its maker has promised that nobody does.
 #[derive(Debug)]
 pub struct VerifiedSource<S, P> {
     source: S,
     proof: P,
-    /// Held by the thread for which a proof goes over the whole.
+    /// Held by the thread whose read makes a proof go over the whole file.
     slow: Mutex<()>,
 }
 
@@ -80,7 +79,7 @@ impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
 }
 
 impl<S: Source> VerifiedSource<S, HashProof> {
-    /// A file with that BLAKE3, of which the first read goes over all.
+    /// A file with that BLAKE3; the first read goes over the whole file.
     pub fn by_hash(source: S, hash: [u8; 32]) -> Self {
         let proof = HashProof::new(hash, source.len());
         Self::new(source, proof)
