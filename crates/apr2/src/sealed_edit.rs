@@ -29,10 +29,11 @@ impl Index {
     /// vouches for what is there.
     ///
     /// `revision` can be chosen as long as nobody has signed. A file that is encrypted and says nothing of signatures changes what its key
-    /// vouches for: it has to be open with a key.
+    /// vouches for: it has to be open with a key. Of a shard, the manifest states length and content, and has to change with it:
+    /// [`SetIndex::sign_anew`](crate::SetIndex::sign_anew).
     ///
     /// # Errors
-    /// If the file cannot be read, is a shard or an APR1 file, is sealed in a way that cannot be read, has signatures of another
+    /// If the file cannot be read, is an APR1 file, is sealed in a way that cannot be read, has signatures of another
     /// revision, or is encrypted, not open, and says nothing of signatures; if `work` asks to stop.
     pub fn sign(
         &self,
@@ -41,7 +42,7 @@ impl Index {
         revision: Option<u64>,
         work: &Execution<'_>,
     ) -> Result<NewFile> {
-        self.expect_alone()?;
+        self.expect_sealable()?;
         let signers = keys.iter().cloned().fold(SealOptions::new(), SealOptions::sign);
         match self.seal.as_deref() {
             Some(section) => self.sign_again(source, section, &signers, revision),
@@ -50,12 +51,13 @@ impl Index {
     }
 
     /// Changes who can open an encrypted file that is open: only the keys that the options name. Its signatures stay valid. Anybody who kept the
-    /// file's key, or a copy of the old file, can still read its content.
+    /// file's key, or a copy of the old file, can still read its content. Of a shard, the manifest states the length, and has to change with
+    /// it: [`SetIndex::resized`](crate::SetIndex::resized).
     ///
     /// # Errors
-    /// If the file cannot be read, is a shard, is not encrypted, or not open; if nobody could open it; if the system gives no randomness.
+    /// If the file cannot be read, is not encrypted, or not open; if nobody could open it; if the system gives no randomness.
     pub fn rekey(&self, source: &impl Source, options: &SealOptions) -> Result<NewFile> {
-        self.expect_alone()?;
+        self.expect_sealable()?;
         let section = self.seal.as_deref().filter(|section| section.is_encrypted());
         let section = section.ok_or_else(|| refused(SealFault::Missing("the file is not encrypted")))?;
         let keys = section.keys.as_ref().ok_or_else(|| refused(SealFault::NoKey("no key was given")))?;
@@ -85,14 +87,11 @@ impl Index {
         Ok((end, prefix.without(Crc::of(&behind)).value))
     }
 
-    /// A shard's manifest says how long it is, and APR1 is only read.
-    fn expect_alone(&self) -> Result<()> {
+    /// APR1 is only read, and a broken section is not replaced.
+    fn expect_sealable(&self) -> Result<()> {
         let unchangeable = |what| Err(unfit(Part::new("the file"), CommonFault::Unchangeable(what)).into());
         if self.generation != Generation::Apr2 {
             return unchangeable("it is APR1, which is only read");
-        }
-        if self.flags.contains(Flags::SHARDED) {
-            return unchangeable("it is a shard, of which its manifest says the size");
         }
         match &self.seal_fault {
             Some(fault) => Err(refused(fault.clone())),

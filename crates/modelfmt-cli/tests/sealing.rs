@@ -309,18 +309,11 @@ fn the_manifest_of_a_sealed_set_is_signed_and_its_shards_are_not_touched() {
     let text = fs::read(&out).unwrap();
     let error = keys.run(&["sign", &out, "--key", &a, "--revision", "3"]).error();
     assert!(error.contains("signatures already") && text == fs::read(&out).unwrap(), "{error}");
-    let error = keys.run(&["seal", &out, "--rekey", "--identity", &me, "--to-recipient", &me_public]).error();
-    assert!(error.contains("new set"), "{error}");
     let mut names = fs::read_dir(keys.path("set")).unwrap().map(|entry| entry.unwrap().path());
     let shard =
         names.find(|path| path.to_string_lossy().contains("m-00001-of")).unwrap().display().to_string();
     let error = keys.run(&["sign", &shard, "--key", &a]).error();
     assert!(error.contains("shard"), "{error}");
-    fs::create_dir(keys.path("plain")).unwrap();
-    let unsealed = keys.path("plain/m.apr");
-    keys.ok(&["convert", &model, &unsealed, "--shard-size", "8KiB"]);
-    let error = keys.run(&["sign", &unsealed, "--key", &a]).error();
-    assert!(error.contains("not sealed"), "{error}");
 }
 
 #[test]

@@ -14,9 +14,9 @@ use super::UnlockArgs;
   modelfmt sign model.apr --key author.key         signs inside the file
   modelfmt verify model/ --key release.pem.pub
 
-An APR2 file, or the manifest of a set that is sealed, is signed inside, with
-Ed25519 keys. It is verified first; no tensor is written again, and signatures of
-other keys stay.
+An APR2 file, or a sharded APR2 by its manifest, is signed inside, with Ed25519
+keys. It is verified first; no tensor is written again, and signatures of other keys
+stay.
 Any other signature is an OpenSSF Model Signing bundle, which the Python tool
 model_signing verifies too. It covers every file of the folder but those of git
 and the signature itself. A set of several files is signed by its folder.")]

@@ -37,6 +37,15 @@ fn edits() -> Vec<Case> {
         edit(&[(0, b"head"), (5990, b"tail")], 6000),
         edit(&[(0, b"head"), (5996, b"longer tail")], 6007),
         edit(&[(1, b"x"), (5000, b"shorter")], 5007),
+        // As sealed files change. Other slots: all from some place on, longer or shorter.
+        edit(&[(5300, &long)], 10300),
+        edit(&[(5300, b"fewer slots, trailer, footer")], 5328),
+        // A first signature: a flag, and a section after the values. Another revision: also a field of the section.
+        edit(&[(8, b"flag"), (6000, &long)], 11000),
+        edit(
+            &[(8, b"flag"), (4500, b"revision"), (5600, b"signatures, trailer, footer, and a longer one")],
+            5645,
+        ),
     ]
 }
 
