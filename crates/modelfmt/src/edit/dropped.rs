@@ -47,7 +47,7 @@ impl Edit {
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
-        if *before != super::plan::version(&self.path)? {
+        if *before != super::fault::version(&self.path)? {
             return Err(Error::file(self.path, modelfmt_core::AnyError::Changed));
         }
         file.commit().map_err(failed)?;

@@ -1,9 +1,10 @@
-//! The errors of edits.
+//! The errors of edits, and the versions of files that they are made for.
 
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
 
+use modelfmt_core::source::FileVersion;
 use modelfmt_core::{AnyError, Execution};
 
 use crate::error::{Error, Result};
@@ -39,4 +40,9 @@ pub(super) fn interruptible<T>(
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
         _ => Error::Write { path: path.to_owned(), source },
     })
+}
+
+/// The version of a file that an edit is prepared for: asked before the file is read.
+pub(super) fn version(path: &Path) -> Result<FileVersion> {
+    FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }

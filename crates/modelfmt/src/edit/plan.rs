@@ -6,7 +6,7 @@ use std::path::Path;
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::value::{List, Object, Value};
 
-use super::fault::failed;
+use super::fault::{failed, version};
 use super::given::Given;
 use super::set::SetEdit;
 #[cfg(feature = "seal")]
@@ -99,11 +99,6 @@ fn is_encrypted(model: &Model) -> bool {
     let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
     let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
     flags.contains(&"ENCRYPTED")
-}
-
-/// The version of a file that an edit is prepared for: asked before the file is read.
-pub(super) fn version(path: &Path) -> Result<FileVersion> {
-    FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }
 
 /// What becomes of a file.

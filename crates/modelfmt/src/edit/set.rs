@@ -77,7 +77,7 @@ impl SetEdit {
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
             let file = File { set, path: folder.join(&name), model: path };
-            let before = super::plan::version(&file.path)?;
+            let before = super::fault::version(&file.path)?;
             if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
                 is_in_place &= stays;
                 files.push(FileChange { name, new, before });
