@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::docs::Part;
 use crate::run::{Result, exec, step};
-use crate::{oracles, python, workspace};
+use crate::{oracles, python, web, workspace};
 
 /// The documents that show what was measured, and the tables that the measurements leave for them.
 const TABLES: &[(Part, &str)] = &[
@@ -22,10 +22,13 @@ const END: &str = "<!-- end -->";
 const PARTIAL: &[&str] = &["--only", "--quick"];
 
 /// Runs the measurements with `args`; with `--write` among them the documents get what was measured. With `--python` first, those of
-/// the Python package.
+/// the Python package; with `--web`, those of the page.
 pub(crate) fn run(args: &[OsString]) -> Result {
     if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--python") {
         return python::bench(args);
+    }
+    if let Some((_, args)) = args.split_first().filter(|(first, _)| *first == "--web") {
+        return web::bench(args);
     }
     let (writes, args): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--write");
     let is_partial = |arg: &&OsString| PARTIAL.iter().any(|name| arg.to_string_lossy().starts_with(name));

@@ -1,5 +1,6 @@
 //! `cargo xtask web`: the page and the npm package, below `target/web/`, and their tests in Chromium and under Node.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,6 +48,23 @@ pub(crate) fn run(serve: bool, test: bool) -> Result {
         exec(workspace::command("node").arg(dir().join("serve.mjs")).arg(&page))?;
     }
     Ok(())
+}
+
+/// How fast the page verifies, beside the program on one thread; `args` are the MiB of the files and the number of rounds.
+pub(crate) fn bench(args: &[OsString]) -> Result {
+    let page = assemble("page", &split(&build()?)?)?;
+    let tests = dir().join("tests");
+    need_packages(&tests)?;
+    exec(workspace::cargo("build").args(["--release", "--package", "modelfmt-cli"]))?;
+    step("bench: the page in Chromium");
+    let mut node = workspace::command("node");
+    node.arg(tests.join("bench.mjs")).arg(workspace::target_dir().join("bench-web")).args(args);
+    node.env("MODELFMT_PAGE", page).env("MODELFMT_TESTDATA", workspace::root().join("testdata"));
+    exec(node.env("MODELFMT_PROGRAM", workspace::target_dir().join("release/modelfmt")))
+}
+
+fn need_packages(tests: &Path) -> Result {
+    exec(workspace::command("npm").args(["ci", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(tests))
 }
 
 fn dir() -> PathBuf {
@@ -168,9 +186,7 @@ fn check() -> Result {
 fn tests(page: &Path, package: &Path) -> Result {
     step("web: tests in Chromium and Node");
     let tests = dir().join("tests");
-    exec(
-        workspace::command("npm").args(["ci", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&tests),
-    )?;
+    need_packages(&tests)?;
     exec(workspace::cargo("build").args(["--quiet", "--package", "modelfmt-cli"]))?;
     let mut node = workspace::command("node");
     let files =

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use modelfmt_core::author::PIECE;
+use modelfmt_core::author::{Note, PIECE};
 
 use blake3_tree::{BLOCK, CHUNK, Run, subtree_len};
 
@@ -128,8 +128,13 @@ impl Pass {
         Self { tracks, state: Mutex::new(state) }
     }
 
-    /// Hashes a piece: the bytes of the shard from `offset` on, a multiple of [`PIECE`], as long as that or to the end.
+    /// Hashes a piece, and keeps that.
     pub(crate) fn look(&self, offset: u64, bytes: &[u8]) {
+        self.take(self.hash(offset, bytes));
+    }
+
+    /// Hashes a piece: the bytes of the shard from `offset` on, a multiple of [`PIECE`], as long as that or to the end.
+    pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) -> Seen {
         let end = offset.saturating_add(bytes.len() as u64);
         let mut gathered = Gathered::default();
         let mut cuts = [0, 1, 2].map(|track| Cuts::new(pick(&self.tracks, track), offset, end).peekable());
@@ -146,10 +151,11 @@ impl Pass {
             gathered.add(track, &cut, slice(bytes, here, here.saturating_add(cut.len)));
         }
         let (done, parts) = gathered.finish();
-        self.join(offset / PIECE, done, parts);
+        Seen { piece: offset / PIECE, done, parts }
     }
 
-    fn join(&self, piece: u64, done: Vec<Done>, parts: Vec<Part>) {
+    /// Keeps what was seen of a piece.
+    pub(crate) fn take(&self, Seen { piece, done, parts }: Seen) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         for (track, number, hash) in done {
@@ -278,6 +284,38 @@ impl Iterator for Cuts<'_> {
 
 /// The hash of a span: its track, its number, the hash.
 type Done = (usize, u64, [u8; 32]);
+
+/// What a piece says.
+pub(crate) struct Seen {
+    piece: u64,
+    done: Vec<Done>,
+    parts: Vec<Part>,
+}
+
+impl Note for Seen {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.piece.put(out);
+        self.done.put(out);
+        self.parts.put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { piece: Note::take(from)?, done: Note::take(from)?, parts: Note::take(from)? })
+    }
+}
+
+impl Note for Part {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.track, self.span, self.len).put(out);
+        (self.offset, self.run.to_bytes()).put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (track, span, len) = Note::take(from)?;
+        let (offset, run): (u64, Vec<u8>) = Note::take(from)?;
+        Some(Self { track, span, len, offset, run: Run::from_bytes(&run)? })
+    }
+}
 
 /// What is known of a piece.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{PIECE, ScanError, ScanRange, finding, with_causes},
+    author::{Dealt, PIECE, ScanError, ScanRange, finding, with_causes},
 };
 
 use crate::chunks::{Chunk, Expansion, entry_at};
@@ -376,8 +376,9 @@ impl<S: Fetch> Verifier<'_, S> {
         let tensors = shard.spans.iter().map(|(span, _)| *span).collect();
         let pass = Pass::new(chunk.length, Wanted { tensors, page_size: pages.map(PageHashes::page_size) });
         let range = chunk.offset..chunk.offset.saturating_add(chunk.length);
-        let look = |at: u64, bytes: &[u8]| pass.look(at.saturating_sub(chunk.offset), bytes);
-        match self.source.scan(&ScanRange::new(range, PIECE, look), work, drop).await {
+        let look = |at: u64, bytes: &[u8]| pass.hash(at.saturating_sub(chunk.offset), bytes);
+        let scan = Dealt(ScanRange::new(range, PIECE, look));
+        match self.source.scan(&scan, work, |seen| pass.take(seen)).await {
             Ok(()) => self.compare(chunk, &shard, pages, &pass.finish()),
             Err(error) => {
                 let stopped = matches!(error, ScanError::Cancelled);

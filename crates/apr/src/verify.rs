@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Execution, Fetch, Part, Report, VerifyLevel,
-    author::{Crc, Extent, ScanRange, finding, overlaps, with_causes},
+    author::{Crc, Dealt, Extent, ScanRange, finding, overlaps, with_causes},
 };
 
 use crate::claims;
@@ -149,7 +149,8 @@ async fn crc(
         seen = seen.then(crc);
         padding.extend(found);
     };
-    source.scan(&ScanRange::new(0..index.sections().data.end(), PIECE, look), work, take).await?;
+    let scan = Dealt(ScanRange::new(0..index.sections().data.end(), PIECE, look));
+    source.scan(&scan, work, take).await?;
     let Some(footer) = index.sections().footer else { return Ok(None) };
     let stated = claims::stated(footer, source).await?;
     if stated == seen.value { Ok(Some(seen)) } else { Err(claims::differs(footer, seen.value, stated)) }

@@ -147,6 +147,58 @@ impl Run {
     }
 }
 
+/// A run elsewhere: in another process, or later.
+impl Run {
+    /// The run as bytes, for the same version of this crate.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend(self.end.to_le_bytes());
+        for bytes in [&self.head, &self.tail] {
+            out.extend((bytes.len() as u64).to_le_bytes());
+            out.extend(bytes);
+        }
+        for (start, len, value) in &self.trees {
+            out.extend(start.to_le_bytes());
+            out.extend(len.to_le_bytes());
+            out.extend(value);
+        }
+        out
+    }
+
+    /// The run of these bytes; `None` if they are none. Of bytes that somebody has made up come wrong hashes, and nothing worse.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        const MOST: u64 = 1 << 62; // of a place in an input, so that no sum is too large
+        let mut rest = bytes;
+        let end = number(&mut rest)?;
+        let mut ends = || {
+            let len = number(&mut rest).filter(|len| *len <= CHUNK)?;
+            let (bytes, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+            rest = after;
+            Some(bytes.to_vec())
+        };
+        let (head, tail) = (ends()?, ends()?);
+        let mut trees = Vec::new();
+        while !rest.is_empty() {
+            let (start, len) = (number(&mut rest)?, number(&mut rest)?);
+            let (value, after) = rest.split_first_chunk()?;
+            rest = after;
+            if start > end || len > end {
+                return None;
+            }
+            trees.push((start, len, *value));
+        }
+        (end <= MOST && tail.len() as u64 <= end).then_some(Self { end, head, trees, tail })
+    }
+}
+
+fn number(from: &mut &[u8]) -> Option<u64> {
+    let (bytes, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(u64::from_le_bytes(*bytes))
+}
+
 /// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
 #[must_use]
 pub fn subtree_len(at: u64, most: u64) -> u64 {
@@ -193,7 +245,7 @@ mod tests {
         cuts.sort_unstable();
         cuts.dedup();
         let pieces = cuts.windows(2).map(|cut| Run::new(total, cut[0] as u64, &bytes[cut[0]..cut[1]]));
-        let mut runs: Vec<Run> = pieces.collect();
+        let mut runs: Vec<Run> = pieces.map(|run| Run::from_bytes(&run.to_bytes()).unwrap()).collect();
         for pick in order.iter().cycle() {
             if runs.len() < 2 {
                 break;
@@ -221,6 +273,22 @@ mod tests {
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(len + 1)).collect();
             cuts.extend(aligned.into_iter().map(|chunk| (chunk * 1024).min(len)));
             prop_assert_eq!(by_runs(&all, cuts, &order), *blake3::hash(&all).as_bytes());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_run_are_refused() {
+        let run = Run::new(10_000, 1500, &bytes(5000)).to_bytes();
+        for cut in 0..run.len() {
+            let cut = Run::from_bytes(&run[..cut]).map(|run| run.finish(10_000));
+            assert!(cut.is_none_or(|hash| hash != *blake3::hash(&bytes(5000)).as_bytes()));
+        }
+        for at in 0..run.len() {
+            let mut changed = run.clone();
+            changed[at] ^= 0x80;
+            if let Some(changed) = Run::from_bytes(&changed) {
+                let _ = Run::new(10_000, 0, &bytes(1500)).join(10_000, changed).finish(10_000);
+            }
         }
     }
 

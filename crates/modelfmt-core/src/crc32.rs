@@ -3,6 +3,7 @@
 use crc32fast::Hasher;
 
 use crate::claims::DigestKind;
+use crate::note::Note;
 
 /// The CRC-32 (IEEE) of some bytes, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,17 @@ impl Crc {
         let front = Self { value: self.value ^ end.value, len: self.len };
         let undo = Self { value: 0, len: PERIOD - end.len % PERIOD };
         Self { value: front.then(undo).value, len: self.len.saturating_sub(end.len) }
+    }
+}
+
+impl Note for Crc {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.value, self.len).put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (value, len) = Note::take(from)?;
+        Some(Self { value, len })
     }
 }
 

@@ -7,6 +7,8 @@
 //! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it;
 //! - [`Steps`](crate::Steps) hands out the ranges and takes their bytes, for code that cannot await.
 
+mod dealt;
+
 use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::io;
@@ -19,6 +21,8 @@ use tensor_core::{AlignedBuf, Bytes};
 use crate::error::Error;
 use crate::execution::{Execution, PIECE};
 use crate::source::{FileId, Files, Source, checked_len};
+
+pub use dealt::Dealt;
 
 /// Asynchronous random access to bytes of a fixed length.
 ///
@@ -166,6 +170,21 @@ pub trait Scan: Sync {
 
     /// Looks at the bytes of a piece.
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
+
+    /// Whether several processes may share the pieces; [`Dealt`](crate::author::Dealt) makes a scan one of these.
+    const IS_NOTED: bool = false;
+
+    /// What another process is told of a piece.
+    fn note(&self, seen: &Self::Seen) -> Vec<u8> {
+        let _ = seen;
+        Vec::new()
+    }
+
+    /// What another process has told of a piece; `None` if it is nothing.
+    fn noted(&self, note: &[u8]) -> Option<Self::Seen> {
+        let _ = note;
+        None
+    }
 }
 
 /// One range in pieces of equal length, each of which a function looks at: it is given the piece's offset and bytes.
@@ -228,9 +247,10 @@ impl<S: Source + ?Sized> Fetch for S {
         work: &Execution<'_>,
         take: impl FnMut(C::Seen) + Send,
     ) -> impl Future<Output = Result<(), ScanError>> {
-        ready(match self.shared() {
-            Some(shared) => on_threads(shared, scan, work, take),
-            None => in_order(self, scan, work, take),
+        ready(match (self.share(), self.shared()) {
+            (Some(share), _) => dealt::scan(self, share, scan, work, take),
+            (None, Some(shared)) => on_threads(shared, scan, work, take),
+            (None, None) => in_order(self, scan, work, take),
         })
     }
 

@@ -136,6 +136,7 @@ mod format;
 mod limits;
 pub mod load;
 mod names;
+mod note;
 mod options;
 mod parse;
 mod parts;

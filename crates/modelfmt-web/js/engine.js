@@ -15,9 +15,9 @@ export class Refused extends Error {
 }
 
 export class Engine {
-  // Files by name: { size, read(offset, out) }, and where output goes: { write(offset, bytes) }.
+  // Files by name: { size, read(offset, out) }, and where output goes: see outputs.js.
   files = new Map();
-  output = null;
+  outputs = null;
   // Finds a file that is not among them.
   missing = () => {
     throw new Error("it is not among the files that were given");
@@ -136,9 +136,20 @@ export class Engine {
           const file = this.#file(this.#text(name, nameLen));
           file.read(Number(BigInt.asUintN(64, offset)), this.#view(out, len));
         }),
-      write_at: (offset, bytes, len) =>
+      create: (name, nameLen) => {
+        let number = -1;
         this.#tried(() => {
-          this.output.write(Number(BigInt.asUintN(64, offset)), this.#view(bytes, len));
+          number = this.outputs.create(this.#text(name, nameLen));
+        });
+        return number;
+      },
+      write_at: (number, offset, bytes, len) =>
+        this.#tried(() => {
+          this.outputs.write(number, Number(BigInt.asUintN(64, offset)), this.#view(bytes, len));
+        }),
+      read_back: (number, offset, out, len) =>
+        this.#tried(() => {
+          this.outputs.read(number, Number(BigInt.asUintN(64, offset)), this.#view(out, len));
         }),
       failure: (out, len) => {
         return encoder.encodeInto(this.#failure, this.#view(out, len)).written;

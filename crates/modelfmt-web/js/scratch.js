@@ -1,6 +1,6 @@
 // A place to write a file to until it is complete: the browser's own storage for this page, else memory.
 
-// In a worker: { write(offset, bytes), finish() }, where `finish` gives { file, scratch }.
+// In a worker: { write(offset, bytes), read(offset, out), resize(size), finish(), abandon() }, where `finish` gives { file, scratch }.
 export async function scratch() {
   try {
     return await stored();
@@ -18,6 +18,10 @@ async function stored() {
     write(offset, bytes) {
       if (access.write(bytes, { at: offset }) !== bytes.length) throw new Error("the browser has no more room");
     },
+    read(offset, out) {
+      out.fill(0, access.read(out, { at: offset }));
+    },
+    resize: (size) => access.truncate(size),
     async finish() {
       access.flush();
       access.close();
@@ -32,17 +36,25 @@ async function stored() {
 
 function inMemory() {
   let [bytes, length] = [new Uint8Array(1 << 20), 0];
+  const resize = (size) => {
+    if (size > bytes.length) {
+      const more = new Uint8Array(Math.max(size, bytes.length * 2));
+      more.set(bytes.subarray(0, length));
+      bytes = more;
+    }
+    length = size;
+  };
   return {
     write(offset, piece) {
-      const end = offset + piece.length;
-      if (end > bytes.length) {
-        const more = new Uint8Array(Math.max(end, bytes.length * 2));
-        more.set(bytes.subarray(0, length));
-        bytes = more;
-      }
+      if (offset + piece.length > length) resize(offset + piece.length);
       bytes.set(piece, offset);
-      length = Math.max(length, end);
     },
+    read(offset, out) {
+      const known = bytes.subarray(offset, offset + out.length);
+      out.set(known);
+      out.fill(0, known.length);
+    },
+    resize,
     async finish() {
       return { file: new Blob([bytes.subarray(0, length)]), scratch: null };
     },

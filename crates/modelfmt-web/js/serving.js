@@ -1,6 +1,7 @@
 // What every worker does: one engine, which does one operation after the other. The platform says how files are opened and where
 // output goes.
 import { Died, Engine, Refused } from "./engine.js";
+import { Outputs } from "./outputs.js";
 
 // Answers messages: `post(message, transfer)` sends one, and the function that is returned takes one. `platform` is { source(file),
 // missing(files), scratch(), work() }, where `work` returns the second module synchronously.
@@ -33,13 +34,13 @@ export function serving(post, platform) {
     if (missing) engine.missing = missing;
   }
 
-  // An operation that writes: with the file, once it is complete.
+  // An operation that writes: with the files, once they are complete.
   async function write(operation, args) {
     const out = await platform.scratch();
-    engine.output = out;
+    engine.outputs = new Outputs(out);
     try {
       const { value, bytes } = engine.call(operation, args);
-      return { value, bytes, ...(await out.finish()) };
+      return { value, bytes, outputs: engine.outputs.files(), ...(await out.finish()) };
     } catch (error) {
       await out.abandon();
       throw error;

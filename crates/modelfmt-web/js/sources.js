@@ -1,14 +1,31 @@
 // Where bytes come from in a browser's worker, synchronously: files that were dropped, and ranges of a URL.
 
+// Each read of a blob asks another process, which takes longer than half a megabyte is read in. So what is read in order is read in
+// windows, which grow from the one to the other.
+const [SMALLEST, LARGEST] = [1 << 20, 16 << 20];
+
 // A File or Blob.
 export function ofBlob(blob) {
   const reader = new FileReaderSync();
+  let [from, window, next, length] = [0, new Uint8Array(0), -1, SMALLEST];
+  const take = (offset, count) => {
+    const bytes = reader.readAsArrayBuffer(blob.slice(offset, offset + count));
+    if (bytes.byteLength !== count) throw new Error("the file is shorter than it was");
+    return new Uint8Array(bytes);
+  };
   return {
     size: blob.size,
     read(offset, out) {
-      const bytes = reader.readAsArrayBuffer(blob.slice(offset, offset + out.length));
-      if (bytes.byteLength !== out.length) throw new Error("the file is shorter than it was");
-      out.set(new Uint8Array(bytes));
+      const end = offset + out.length;
+      const isNext = offset === next;
+      next = end;
+      if (offset < from || end > from + window.length) {
+        if (!isNext || out.length < SMALLEST / 4) return out.set(take(offset, out.length));
+        length = offset === from + window.length ? Math.min(LARGEST, 2 * length) : SMALLEST;
+        window = take(offset, Math.min(blob.size - offset, Math.max(length, out.length)));
+        from = offset;
+      }
+      out.set(window.subarray(offset - from, end - from));
     },
   };
 }

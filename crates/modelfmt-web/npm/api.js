@@ -1,6 +1,8 @@
 // The package, whatever it runs on: `platform` is { spawn(), module(), work(), file(source), blob(written) }.
 import { channel, grant } from "./channel.js";
 import { Connection, ModelError } from "./client.js";
+import { assembled } from "./outputs.js";
+import { inParts } from "./parts.js";
 
 export { ModelError };
 
@@ -119,8 +121,10 @@ export class Model {
     return JSON.parse(new TextDecoder().decode(bytes));
   }
 
-  async verify({ level = "full", ...options } = {}) {
-    return (await this.#job("verify", { level }, options)).value;
+  async verify({ level = "full", signature, signers, workers = 1, onProgress, signal } = {}) {
+    const args = { level, signature, signers };
+    const begin = (more, beside, told) => this.#job("verify", { ...args, ...more }, { onProgress: told, signal }, {}, beside);
+    return (await inParts(begin, level === "full" ? workers : 1, onProgress)).value;
   }
 
   async stats(name, options = {}) {
@@ -128,17 +132,23 @@ export class Model {
     return (await this.#job("stats", { position }, options)).value;
   }
 
-  async convert(to, writable, { onProgress, signal, metadata, ...options } = {}) {
-    const random = to === "aero" ? { uuid: crypto.randomUUID(), no_zstd: true } : {};
+  async convert(to, writable, { onProgress, signal, metadata, name = to, ...options } = {}) {
+    const random = to.startsWith("aero") ? { uuid: crypto.randomUUID(), no_zstd: true } : {};
     const given = { ...random, ...options, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) };
-    const { value, ...written } = await this.#job("convert", { to, options: given }, { onProgress, signal }, { output: to });
+    const { value, outputs, ...written } = await this.#job("convert", { to, options: given, output: name }, { onProgress, signal }, { output: true });
     const { blob, remove } = await this.#platform.blob(written);
     try {
-      await blob.stream().pipeTo(writable, { signal });
+      if (outputs.length > 1 && typeof writable !== "function") {
+        throw new ModelError({ code: "usage", text: `the output has ${outputs.length} files; give a function that makes a stream for each name` });
+      }
+      for (const output of outputs) {
+        const stream = typeof writable === "function" ? await writable(output.name) : writable;
+        await assembled(output, blob).stream().pipeTo(stream, { signal });
+      }
     } finally {
       await remove();
     }
-    return value;
+    return { ...value, files: outputs.map(({ name, size: nbytes }) => ({ name, nbytes })) };
   }
 
   close() {
@@ -146,9 +156,9 @@ export class Model {
   }
 
   // Long work, in a worker of its own, so that it can be stopped and short requests need not wait.
-  async #job(operation, args, { onProgress, signal }, more = {}) {
+  async #job(operation, args, { onProgress, signal }, more = {}, beside = {}) {
     signal?.throwIfAborted();
-    const connection = await connect(this.#sources, this.#platform, true);
+    const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true);
     const stop = () => connection.stop();
     signal?.addEventListener("abort", stop);
     try {

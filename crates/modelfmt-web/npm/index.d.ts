@@ -35,6 +35,16 @@ export interface JobOptions {
   signal?: AbortSignal;
 }
 
+export interface VerifyOptions extends JobOptions {
+  level?: "header" | "control" | "full";
+  /** The text of the signature beside the file (`FILE.sig`, OpenSSF Model Signing), which must be by one of `signers`. */
+  signature?: string;
+  /** Public keys (ECDSA, PEM) of those whom you trust. */
+  signers?: string[];
+  /** Workers that read the file together; 1 if not given. In a browser only of a Blob or a single file. */
+  workers?: number;
+}
+
 export interface Tensor {
   position: number;
   name: string;
@@ -137,6 +147,10 @@ export interface ConvertOptions extends JobOptions {
   /** AERO: 32 hex digits; random if not given. */
   uuid?: string;
   compress?: "lz4" | "none";
+  /** The most bytes of a file: APR2, safetensors and GGUF become sets by it. `aeroset` is a set always. */
+  shard_size?: number;
+  /** What the file is called, or of a set its index: `small.safetensors`. */
+  name?: string;
   align?: number;
   checksum?: "crc32" | "crc32c";
 }
@@ -145,6 +159,8 @@ export interface Converted {
   to: string;
   tensors: number;
   nbytes: number;
+  /** The files that were written. */
+  files: { name: string; nbytes: number }[];
   notes: string[];
   clipped: string[];
   dropped: string[];
@@ -185,13 +201,17 @@ export class Model {
   inspect(options?: { hash?: boolean; tensors?: string }): Promise<Record<string, unknown>>;
 
   /** Checks every hash, checksum and rule. Damage is in the report; it is not thrown as an error. */
-  verify(options?: JobOptions & { level?: "header" | "control" | "full" }): Promise<Report>;
+  verify(options?: VerifyOptions): Promise<Report>;
 
   /** Statistics of all values of a tensor. */
   stats(name: string, options?: JobOptions): Promise<Stats>;
 
-  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. */
-  convert(to: string, writable: WritableStream<Uint8Array>, options?: ConvertOptions): Promise<Converted>;
+  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. For a set, give a function: it makes the stream for each file. */
+  convert(
+    to: string,
+    writable: WritableStream<Uint8Array> | ((name: string) => WritableStream<Uint8Array> | Promise<WritableStream<Uint8Array>>),
+    options?: ConvertOptions,
+  ): Promise<Converted>;
 
   /** Ends the worker. */
   close(): void;

@@ -1,5 +1,5 @@
 // A worker in Node.
-import { closeSync, fstatSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parentPort } from "node:worker_threads";
@@ -25,11 +25,17 @@ function ofPath(path) {
 // Output goes to a file of its own first, which is handed over when it is complete.
 function scratch() {
   const path = join(tmpdir(), `modelfmt-${crypto.randomUUID()}`);
-  const file = openSync(path, "wx", 0o600);
+  const file = openSync(path, "wx+", 0o600);
   return {
     write(offset, bytes) {
       for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, offset + done);
     },
+    read(offset, out) {
+      let done = 0;
+      for (let got = 1; got > 0 && done < out.length; done += got) got = readSync(file, out, done, out.length - done, offset + done);
+      out.fill(0, done);
+    },
+    resize: (size) => ftruncateSync(file, size),
     finish() {
       closeSync(file);
       return { scratch: path };

@@ -1,5 +1,6 @@
 // Writes the model in another format, or again: with other tensors, types or metadata.
 import { download, fill, h } from "./elements.js";
+import { assembled } from "./outputs.js";
 import { discard } from "./scratch.js";
 import { watched } from "./progress.js";
 import { count, counted, size } from "./units.js";
@@ -11,6 +12,7 @@ export async function convert(element, model) {
   const text = (id, label, placeholder) => [h("label", { for: id }, label), h("input", { type: "text", id, placeholder, autocomplete: "off", spellcheck: "false" })];
   const box = (id, label) => h("label", { class: "box" }, h("input", { type: "checkbox", id }), label);
   const metadata = h("textarea", { id: "new-metadata", rows: 6, spellcheck: "false", placeholder: '{"license": "MIT"}' });
+  const shard = h("input", { type: "number", id: "shard-size", min: 1, placeholder: "no limit" });
   const [status, result] = [h("div", { role: "status" }), h("div", { id: "converted" })];
   const run = h("button", { type: "submit", class: "primary", id: "convert" }, "Convert");
   const form = h("form", { class: "form" },
@@ -20,6 +22,7 @@ export async function convert(element, model) {
     text("cast", "Cast", "f16, or *.weight=bf16"),
     text("dequantize", "Dequantize", "f32, or f16"),
     text("quantize", "Quantize", "q8_0, q4_k_m, or *.weight=q4_0"),
+    h("label", { for: "shard-size" }, "Files of at most"), h("div", {}, shard, " MiB"),
     h("label", { for: "new-metadata" }, "Metadata"), metadata,
     h("span", { class: "what" }, "If the target lacks something"),
     h("div", { class: "boxes" },
@@ -48,7 +51,7 @@ export async function convert(element, model) {
     form,
     status,
     result,
-    h("p", { class: "quiet" }, "AERO is written here without compressing its index, as the program does with --no-zstd. Sharded output needs the program."),
+    h("p", { class: "quiet" }, "AERO is written here without compressing its index, as the program does with --no-zstd. A model of several files goes into a folder that you choose, or its files are downloaded one after the other."),
   );
 }
 
@@ -67,6 +70,7 @@ function options(form) {
     quantize: list("quantize"),
     metadata: field("new-metadata").value.trim() || null,
     widen: is("widen"),
+    shard_size: field("shard-size").valueAsNumber > 0 ? Math.round(field("shard-size").valueAsNumber * 2 ** 20) : null,
     stringify: is("stringify"),
     lossy: is("lossy"),
   };
@@ -74,7 +78,7 @@ function options(form) {
 
 // What AERO needs beside: an identity, and no compression, for which there is no encoder here.
 export function ofTarget(to, options) {
-  return to === "aero" ? { uuid: crypto.randomUUID(), no_zstd: true, ...options } : options;
+  return to.startsWith("aero") ? { uuid: crypto.randomUUID(), no_zstd: true, ...options } : options;
 }
 
 async function write(model, to, targets, chosen, status, result) {
@@ -82,30 +86,56 @@ async function write(model, to, targets, chosen, status, result) {
   // Whatever does not fit is said before anybody is asked for a place.
   const plan = await model.job("convert", { to, options: wanted, dry_run: true }).done;
   const stem = model.summary.path.split("/").pop().replace(/(\.safetensors)?(\.index)?\.[^.]*$/, "");
-  const ending = (targets.find(({ name }) => name === to)?.ending ?? to).replace(/^\./, "");
+  const ending = (plan.value.ending ?? targets.find(({ name }) => name === to)?.ending ?? to).replace(/^\./, "");
   const name = `${stem}.${ending}`;
-  const place = await askForPlace(name);
+  const place = await (plan.value.is_set ? askForFolder() : askForPlace(name));
   if (place === null) return;
-  const begin = (told) => model.job("convert", { to, options: wanted, output: name }, told, { output: name });
+  const begin = (told) => model.job("convert", { to, options: wanted, output: name }, told, { output: true });
   const answer = await watched(status, "Converting", plan.value.nbytes, begin);
   if (!answer) return fill(result, h("p", { class: "quiet" }, "Stopped; nothing was written."));
-  const { value, file, scratch } = answer;
+  const { value, outputs, file, scratch } = answer;
+  const files = outputs.map((output) => ({ name: output.name, blob: assembled(output, file) }));
   if (place) {
-    await file.stream().pipeTo(await place.createWritable());
+    await keep(files, place);
     discard(scratch);
   } else {
-    download(name, file);
-    // The browser copies it meanwhile, and says nobody when it is done.
+    for (const { name, blob } of files) download(name, blob);
+    // The browser copies them meanwhile, and says nobody when it is done.
     setTimeout(() => discard(scratch), 600_000);
   }
+  const nbytes = files.reduce((sum, { blob }) => sum + blob.size, 0);
   const lines = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", {}, list.map((text) => h("li", {}, text)))];
   fill(
     result,
-    h("p", { class: "verdict good", id: "written" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(file.size)} (${count(file.size)} bytes).`),
+    h("p", { class: "verdict good", id: "written" }, `${name}: ${counted(value.tensors, "tensor")}, ${size(nbytes)} (${count(nbytes)} bytes).`),
+    files.length > 1 && [h("h3", {}, counted(files.length, "file")), h("ul", { class: "names" }, files.map(({ name, blob }) => h("li", {}, `${name}, ${size(blob.size)}`)))],
     lines("Notes", value.notes),
     lines("Beyond the range of their new type", value.clipped),
     lines("Dropped", value.dropped),
   );
+}
+
+// Writes files to the handle of a file, or of a folder that has none of them.
+async function keep(files, place) {
+  if (place.kind === "file") return files[0].blob.stream().pipeTo(await place.createWritable());
+  for (const { name } of files) {
+    const found = await place.getFileHandle(name).then(() => true, ({ name }) => name !== "NotFoundError");
+    if (found) throw new Error(`${name} is in that folder already; choose another`);
+  }
+  for (const { name, blob } of files) {
+    const handle = await place.getFileHandle(name, { create: true });
+    await blob.stream().pipeTo(await handle.createWritable());
+  }
+}
+
+// Where the person wants the files of a set, as below.
+async function askForFolder() {
+  if (!globalThis.showDirectoryPicker || navigator.webdriver) return undefined;
+  try {
+    return await showDirectoryPicker({ mode: "readwrite" });
+  } catch (error) {
+    return error.name === "AbortError" ? null : undefined;
+  }
 }
 
 // Where the person wants the file: a handle, `undefined` for the folder of downloads, `null` for nowhere.

@@ -1,5 +1,6 @@
 // A model that is open: its files, and the worker that answers for it.
 import { Connection, ModelError } from "./client.js";
+import { inParts, workersFor } from "./parts.js";
 
 const modules = new Map();
 
@@ -110,6 +111,24 @@ export class Model {
 
   job(operation, args, onProgress, more) {
     return job(this.files, operation, { name: this.name, keys: this.#keys, ...args }, onProgress, more);
+  }
+
+  // Verifies, with several workers if that pays: { done, stop }.
+  verify(args, onProgress) {
+    const [jobs, of] = [[], this.isRemote || args.level !== "full" ? 1 : workersFor(this.summary.file_size)];
+    let stopped = false;
+    const stop = () => {
+      stopped = true;
+      for (const one of jobs) one.stop();
+    };
+    const begin = (more, beside, told) => {
+      if (stopped) throw new ModelError({ code: "stopped", text: "stopped" });
+      const files = [...this.files, ...Object.entries(beside).map(([name, blob]) => ({ name, blob }))];
+      const one = job(files, "verify", { name: this.name, keys: this.#keys, ...args, ...more }, told);
+      jobs.push(one);
+      return one.done;
+    };
+    return { done: inParts(begin, of, onProgress).finally(stop), stop };
   }
 
   close() {

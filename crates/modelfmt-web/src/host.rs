@@ -1,12 +1,14 @@
 //! What JavaScript has for us: files by name, a place to write to, an ear for progress. All of it is synchronous.
 #![allow(unsafe_code, reason = "functions of the host are called so")]
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use modelfmt::Source;
-use modelfmt::modelfmt_core::source::{Files, SharedFiles, check_relative, shared_files};
-use modelfmt::modelfmt_core::write::Sink;
+use modelfmt::modelfmt_core::source::{Files, Share, SharedFiles, check_relative, shared_files};
+use modelfmt::modelfmt_core::write::{NewFiles, Output, Sink};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
@@ -14,8 +16,13 @@ unsafe extern "C" {
     fn file_len(name: *const u8, name_len: usize) -> i64;
     /// Fills `out` with a file's bytes from `offset` on; 1 if it did, else [`failure`] says why not.
     fn file_read(name: *const u8, name_len: usize, offset: u64, out: *mut u8, out_len: usize) -> i32;
-    /// Writes to the output; 1 if it did, else [`failure`] says why not.
-    fn write_at(offset: u64, bytes: *const u8, len: usize) -> i32;
+    /// Begins a file of the output; its number, or negative if it cannot be begun, and then [`failure`] says why.
+    #[link_name = "create"]
+    fn create_file(name: *const u8, name_len: usize) -> i32;
+    /// Writes to a file of the output; 1 if it did, else [`failure`] says why not.
+    fn write_at(file: i32, offset: u64, bytes: *const u8, len: usize) -> i32;
+    /// Fills `out` with what was written to a file of the output; 1 if it did, else [`failure`] says why not.
+    fn read_back(file: i32, offset: u64, out: *mut u8, out_len: usize) -> i32;
     /// Takes a text of the host's into `out`, at most so many bytes; returns how many.
     fn failure(out: *mut u8, out_len: usize) -> usize;
     /// Takes a message.
@@ -56,12 +63,22 @@ pub(crate) fn files(folder: &str) -> SharedFiles {
     shared_files(HostFiles { folder: folder.to_owned() })
 }
 
+thread_local! {
+    /// The share of what is done in this worker, if several do it together.
+    static SHARE: RefCell<Option<Arc<Share>>> = const { RefCell::new(None) };
+}
+
+/// Has files, from now on, read for a share of a job.
+pub(crate) fn share(share: Option<Arc<Share>>) {
+    SHARE.set(share);
+}
+
 /// Opens one of the files by its whole name.
 pub(crate) fn open(name: &str) -> io::Result<HostFile> {
     // SAFETY: the host reads these bytes during the call and no others.
     let len = unsafe { file_len(name.as_ptr(), name.len()) };
     let len = u64::try_from(len).map_err(|_| reason(io::ErrorKind::NotFound))?;
-    Ok(HostFile { name: name.to_owned(), len })
+    Ok(HostFile { name: name.to_owned(), len, share: SHARE.with_borrow(Clone::clone) })
 }
 
 struct HostFiles {
@@ -82,9 +99,14 @@ impl Files for HostFiles {
 pub(crate) struct HostFile {
     name: String,
     len: u64,
+    share: Option<Arc<Share>>,
 }
 
 impl Source for HostFile {
+    fn share(&self) -> Option<&Share> {
+        self.share.as_deref()
+    }
+
     fn len(&self) -> u64 {
         self.len
     }
@@ -104,15 +126,39 @@ impl Source for HostFile {
     }
 }
 
-/// The file that the host has made for what is written.
+/// Begins a file of the output.
+pub(crate) fn create(name: &str) -> io::Result<HostSink> {
+    // SAFETY: the host reads these bytes during the call and no others.
+    let file = unsafe { create_file(name.as_ptr(), name.len()) };
+    if file < 0 { Err(reason(io::ErrorKind::Other)) } else { Ok(HostSink { name: name.to_owned(), file }) }
+}
+
+/// The files of a set that is written. The host gives them away when all are complete.
+pub(crate) struct HostOutput;
+
+impl NewFiles for HostOutput {
+    type Output = HostSink;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))
+    }
+
+    fn create(&self, path: &str) -> io::Result<HostSink> {
+        self.check(path)?;
+        create(path)
+    }
+}
+
+/// A file of the output.
 pub(crate) struct HostSink {
-    pub(crate) name: String,
+    name: String,
+    file: i32,
 }
 
 impl Sink for HostSink {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: the host reads these bytes during the call and no others.
-        match unsafe { write_at(offset, bytes.as_ptr(), bytes.len()) } {
+        match unsafe { write_at(self.file, offset, bytes.as_ptr(), bytes.len()) } {
             1 => Ok(()),
             _ => Err(reason(io::ErrorKind::Other)),
         }
@@ -120,5 +166,27 @@ impl Sink for HostSink {
 
     fn name(&self) -> String {
         self.name.clone()
+    }
+}
+
+impl Output for HostSink {
+    fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        // SAFETY: the host writes the `out.len()` bytes of `out` during the call, and nothing else.
+        match unsafe { read_back(self.file, offset, out.as_mut_ptr(), out.len()) } {
+            1 => Ok(()),
+            _ => Err(reason(io::ErrorKind::Other)),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn commit(self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -3,13 +3,16 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use modelfmt::convert::Unsupported;
+use modelfmt::modelfmt_core::source::{Share, Source as _};
 use modelfmt::{Conversion, Converted, Execution, Format, OpenOptions, Target, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
-use crate::host::{self, HostSink};
+use crate::host::{self, HostOutput};
+use crate::keys;
 use crate::options::{self, Args};
 use crate::session;
 
@@ -17,7 +20,8 @@ fn work() -> Execution<'static> {
     Execution { threads: 1, progress: Some(&host::advance) }
 }
 
-/// What `modelfmt verify --json` prints.
+/// What `modelfmt verify --json` prints; with `signature`, the text of the file beside it, and `signers`, public keys. Several workers
+/// do it together: with `part` { number, of } each gives notes in place of a report, and with the names of all `notes` the last one reports.
 #[inline(never)]
 pub(crate) fn verify(args: &Args) -> Result {
     let level = match args.text("level").unwrap_or("full") {
@@ -26,11 +30,42 @@ pub(crate) fn verify(args: &Args) -> Result {
         "full" => VerifyLevel::Full,
         other => return Err(usage(format!("there is no level {other:?}"))),
     };
+    let share = Arc::new(share(args)?);
+    host::share(Some(Arc::clone(&share)));
     let name = args.need_text("name")?;
     let source = host::open(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
-    let files = Some(host::files(session::folder(name)));
-    let report = options::opening(args)?.verify_source(name, Box::new(source), files, level, &work());
+    let options = options::opening(args)?;
+    let report = match args.text("signature") {
+        Some(signature) => {
+            let keys = keys::signers(args.get("signers"))?;
+            options.verify_source_signed(name, Box::new(source), signature.as_bytes(), &keys, level, &work())
+        }
+        None => {
+            let files = Some(host::files(session::folder(name)));
+            options.verify_source(name, Box::new(source), files, level, &work())
+        }
+    };
+    if args.get("part").is_some() {
+        return Ok(Answer::from(Value::Null).with_bytes(share.take_notes()));
+    }
     Ok(Answer::text(serde_json::to_string(&report)?))
+}
+
+/// The share of a verification that is done here: all of it, if nothing else is said.
+fn share(args: &Args) -> Result<Share> {
+    if let Some(part) = args.get("part") {
+        let number = |key: &str| {
+            part.get(key).and_then(Value::as_u64).ok_or_else(|| usage("part: { number, of } is needed"))
+        };
+        return Ok(Share::part(number("number")?, number("of")?));
+    }
+    let mut notes = Vec::new();
+    for name in args.get("notes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        let failed = |source| modelfmt::Error::Open { path: name.into(), source };
+        let file = host::open(name).map_err(failed)?;
+        notes.extend_from_slice(&file.read(0..file.len()).map_err(failed)?);
+    }
+    Ok(Share::whole(notes))
 }
 
 /// What `modelfmt diff --json` prints.
@@ -42,15 +77,17 @@ pub(crate) fn diff(args: &Args) -> Result {
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
 
-/// Formats that are written as one file, and the endings of their names.
+/// Formats that are written, and the endings of their names. The sets of the others are made by `shard_size`.
 #[inline(never)]
 pub(crate) fn targets() -> Value {
-    let formats = Format::ALL.iter().filter(|format| format.is_writable() && !format.is_set());
-    let target = |format: &Format| json!({ "name": format.name(), "ending": format.extension() });
+    let is_target =
+        |format: &Format| format.is_writable() && (!format.is_set() || *format == Format::AeroSet);
+    let formats = Format::ALL.iter().copied().filter(is_target);
+    let target = |format: Format| json!({ "name": format.name(), "ending": format.extension(), "is_set": format.is_set() });
     formats.map(target).collect::<Vec<_>>().into()
 }
 
-/// Converts a model into the output that the host has made; with `dry_run` it says what would be written, or why not.
+/// Converts a model into files of the host's, one or those of a set; with `dry_run` it says what would be written, or why not.
 #[inline(never)]
 pub(crate) fn convert(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
@@ -59,10 +96,17 @@ pub(crate) fn convert(args: &Args) -> Result {
     options.version = target.version;
     let conversion = Conversion::new(&model, target.format, &options)?;
     if args.is("dry_run") {
-        return Ok(json!({ "to": conversion.target().name(), "nbytes": conversion.nbytes() }).into());
+        let target = conversion.target();
+        return Ok(json!({ "to": target.name(), "nbytes": conversion.nbytes(), "is_set": target.is_set(), "ending": target.extension() }).into());
     }
-    let sink = HostSink { name: args.text("output").unwrap_or("the output").to_owned() };
-    let converted = conversion.write_to_sink(&sink, &work())?;
+    let name = args.text("output").unwrap_or("the output");
+    let converted = if conversion.target().is_set() {
+        conversion.write_to_files(name, &HostOutput, &work())?
+    } else {
+        let sink =
+            host::create(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
+        conversion.write_to_sink(&sink, &work())?
+    };
     Ok(said(&converted).into())
 }
 

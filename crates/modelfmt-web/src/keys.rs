@@ -18,20 +18,33 @@ pub(crate) fn access(given: &Value) -> Result<Access> {
     files.filter_map(Value::as_str).try_fold(access, with)
 }
 
+/// Keys of signers, whose texts these are.
+#[inline(never)]
+pub(crate) fn signers(given: Option<&Value>) -> Result<Vec<PublicKey>> {
+    let texts = given.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let key = |text: &str| {
+        let refused =
+            |error: &modelfmt_keys::Error| usage(modelfmt::modelfmt_core::author::with_causes(error));
+        PublicKey::from_pem(text).map_err(|error| refused(&error))
+    };
+    texts.map(key).collect()
+}
+
 /// With the key that is in a file, whatever it is for.
 fn with(access: Access, text: &str) -> Result<Access> {
     let refused = |error: &modelfmt_keys::Error| usage(modelfmt::modelfmt_core::author::with_causes(error));
     if text.contains("PRIVATE KEY-----") {
         let key = PrivateKey::from_pem(text).map_err(|error| refused(&error))?;
         let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-        let bytes = bytes.ok_or_else(|| usage("files are opened with X25519 keys, and this key has another type"))?;
+        let bytes =
+            bytes.ok_or_else(|| usage("files are opened with X25519 keys, and this key has another type"))?;
         return Ok(access.open_with(Identity::from_bytes(bytes)));
     }
     if text.contains("PUBLIC KEY-----") {
         let key = PublicKey::from_pem(text).map_err(|error| refused(&error))?;
         let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-        let bytes =
-            bytes.ok_or_else(|| usage("APR2 files are signed with Ed25519 keys, and this key has another type"))?;
+        let bytes = bytes
+            .ok_or_else(|| usage("APR2 files are signed with Ed25519 keys, and this key has another type"))?;
         let key = VerifyingKey::from_bytes(bytes).map_err(|error| usage(error.to_string()))?;
         return Ok(access.trust(key));
     }

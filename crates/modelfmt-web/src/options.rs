@@ -100,6 +100,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
         "page_hashes" => options.page_hashes = Some(number()?),
         "tensor_hashes" => options.tensor_hashes = flag()?,
         "uuid" => options.uuid = Some(uuid(&text()?).ok_or_else(|| wrong("32 hex digits"))?),
+        "shard_size" => options.shard_size = Some(number()?),
         "no_zstd" => options.no_zstd = flag()?,
         "compress" => {
             options.compress = Some(match &*text()? {

@@ -1,12 +1,13 @@
 // The npm package under Node. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { demo } from "./demo.mjs";
-import { TESTDATA, filesBeside, models, program } from "./models.mjs";
+import { PROGRAM, TESTDATA, filesBeside, models, program } from "./models.mjs";
 import { serve } from "../serve.mjs";
 
 const { ModelError, open } = await import(pathToFileURL(join(process.env.MODELFMT_NPM, "node.js")));
@@ -85,6 +86,69 @@ test("a file is verified and converted, into a stream", async () => {
   model.close();
 });
 
+test("a set is written, a stream for each file; hashes of files are read back", async () => {
+  const model = await open(new Blob([await readFile(demo())]), { name: "small.aero" });
+  const into = (pieces) => (name) => new WritableStream({ write: (piece) => void (pieces[name] ??= []).push(piece) });
+  for (const [to, options, count] of [["safetensors", { name: "small.safetensors", shard_size: 4 << 20 }, 4], ["aeroset", { name: "small.aeroset.json" }, 3]]) {
+    const pieces = {};
+    const converted = await model.convert(to, into(pieces), options);
+    assert.equal(converted.files.length, count, to);
+    const files = Object.fromEntries(Object.entries(pieces).map(([name, all]) => [name, new Blob(all)]));
+    assert.deepEqual(converted.files.map(({ name, nbytes }) => [name, nbytes]).sort(), Object.entries(files).map(([name, { size }]) => [name, size]).sort());
+    const index = Object.keys(files).find((name) => name.endsWith(".json"));
+    const again = await open(files[index], { name: index, files });
+    assert.equal((await again.verify()).ok, true, to);
+    const name = "model.layers.0.norm.weight";
+    assert.deepEqual((await again.read(name)).data, (await model.read(name)).data);
+    again.close();
+  }
+  await assert.rejects(model.convert("safetensors", new WritableStream(), { name: "small.safetensors", shard_size: 4 << 20 }), /4 files/);
+  model.close();
+});
+
+test("several workers verify as one does", async () => {
+  let compared = 0;
+  for (const path of models().filter((path) => /\.(aero|apr|aprn)$/.test(path))) {
+    const name = basename(path);
+    const model = await open(pathToFileURL(path), { name }).catch(() => null);
+    if (!model) continue;
+    const alone = await model.verify();
+    for (const workers of [2, 3]) assert.deepEqual(await model.verify({ workers }), alone, `${name}, ${workers} workers`);
+    model.close();
+    compared += 1;
+  }
+  assert.ok(compared > 20, `only ${compared} files were compared`);
+  // Files of many pieces, intact and damaged in either half.
+  const good = demo();
+  execFileSync(PROGRAM, ["convert", good, `${good}.apr`, "--to", "apr2", "--compress", "lz4", "--quiet"]);
+  for (const path of [good, `${good}.apr`]) {
+    const bytes = readFileSync(path);
+    for (const at of [null, bytes.length >> 2, bytes.length - (bytes.length >> 2)]) {
+      const changed = Buffer.from(bytes);
+      if (at !== null) changed[at] ^= 1;
+      const model = await open(new Blob([changed]), { name: basename(path) });
+      const alone = await model.verify();
+      assert.equal(alone.ok, at === null, `${path} ${at}`);
+      assert.deepEqual(await model.verify({ workers: 2 }), alone);
+      model.close();
+    }
+  }
+});
+
+test("a signature beside the file is verified", async () => {
+  const path = demo();
+  const key = join(dirname(path), "key.pem");
+  execFileSync(PROGRAM, ["keygen", "--type", "p384", "-o", key, "--quiet"]);
+  execFileSync(PROGRAM, ["sign", path, "--key", key, "--quiet"]);
+  const [signature, signer] = await Promise.all([`${path}.sig`, `${key}.pub`].map((path) => readFile(path, "utf8")));
+  const model = await open(pathToFileURL(path));
+  const { ok, checks } = await model.verify({ signature, signers: [signer] });
+  assert.deepEqual([ok, checks.filter(({ name }) => ["signature", "digests"].includes(name)).map(({ status }) => status)], [true, ["ok", "ok"]]);
+  const { errors } = await model.verify({ signature, signers: [] });
+  assert.match(errors.join(), /none was named/);
+  model.close();
+});
+
 test("a URL is read by ranges", async () => {
   const path = demo();
   const [yes, no] = [await serve(dirname(path)), await serve(dirname(path), 0, { ranges: false })];
@@ -114,7 +178,10 @@ test("a file of 100 GB takes its index and little else", async () => {
     out.set(head.subarray(offset, offset + out.length));
   };
   engine.files.set("large.safetensors", { size: head.length + count * each, read });
+  const begun = performance.now();
   const { value } = engine.call("open", { name: "large.safetensors" });
+  const milliseconds = performance.now() - begun;
+  const toOpen = [reads, bytes];
   assert.deepEqual([value.tensors, value.file_size], [count, head.length + 1e11]);
   assert.equal(engine.call("rows", { from: count - 1, count: 1 }).value.rows[0].name, `layers.${count - 1}.weight`);
   assert.ok(reads <= 4 && bytes <= 2 * head.length + (1 << 20), `${reads} reads of ${bytes} bytes`);
@@ -122,4 +189,6 @@ test("a file of 100 GB takes its index and little else", async () => {
   engine.call("image", { position: count - 1 });
   const memory = engine.exports.memory.buffer.byteLength;
   assert.ok(memory <= head.length + (64 << 20), `${memory} bytes of memory`);
+  const beyond = ((memory - head.length) / 2 ** 20).toFixed(1);
+  console.log(`100 GB: ${toOpen[0]} reads of ${toOpen[1]} bytes for an index of ${head.length}, ${beyond} MiB of memory beyond it, ${milliseconds.toFixed(0)} ms`);
 });

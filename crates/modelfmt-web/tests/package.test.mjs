@@ -36,6 +36,17 @@ test("the types compile with --strict, and refuse what is wrong", () => {
   }
 });
 
+// npm has Deno as a program for each system; this one is enough.
+const isHere = process.platform === "linux" && process.arch === "x64";
+
+test("Deno runs the package as it is", { skip: !isHere && "for Linux on x86-64" }, () => {
+  const allowed = ["--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--no-prompt", "--cached-only", "--no-config"];
+  const local = (path) => fileURLToPath(new URL(path, import.meta.url));
+  const printed = execFileSync(local("node_modules/@deno/linux-x64-glibc/deno"), ["run", ...allowed, local("deno.mjs"), PACKAGE, demo()], { encoding: "utf8" });
+  const expected = { tensors: [29, 4], shape: [2, 8], read: 16, ok: true, converted: 4, refused: "no-such-tensor" };
+  assert.deepEqual(JSON.parse(printed), expected);
+});
+
 test("a page imports browser.js as it is: blobs, addresses, sets by address", async () => {
   const browser = await start(PACKAGE);
   const path = demo();

@@ -1,6 +1,6 @@
 // The page in Chromium. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
-import { copyFileSync, mkdtempSync, openSync, closeSync, ftruncateSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, openSync, closeSync, ftruncateSync, readFileSync, readdirSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { after, before, test } from "node:test";
@@ -135,6 +135,44 @@ test("a first look needs the first module alone, and the second comes once", asy
   await page.close();
 });
 
+test("the page is there before its code, obeys its policy and the keyboard", async () => {
+  const page = await browser.page("nothing");
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await page.route("**/modelfmt.wasm", async (route) => (await held, route.continue()));
+  await page.goto(browser.address);
+  await page.waitForSelector("#start-title");
+  // A file that is given now is opened when the code is there.
+  await page.setInputFiles("#files", [demo()]);
+  await page.waitForSelector("#busy:not([hidden])");
+  release();
+  assert.equal(await settled(page), null);
+  // No script but the page's own runs, and nothing is loaded from elsewhere: the browser lists a request that the policy stops.
+  asked.push("https://example.invalid/pixel.png");
+  const refused = await page.evaluate(async () => {
+    const policies = [];
+    document.addEventListener("securitypolicyviolation", ({ effectiveDirective }) => policies.push(effectiveDirective));
+    const script = document.createElement("script");
+    script.textContent = "globalThis.ran = true";
+    document.head.append(script);
+    document.body.append(Object.assign(new Image(), { src: "https://example.invalid/pixel.png" }));
+    while (policies.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+    return [globalThis.ran === true, policies.sort()];
+  });
+  assert.deepEqual(refused, [false, ["img-src", "script-src-elem"]]);
+  await page.focus("#tab-overview");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-tensors");
+  assert.match(page.url(), /view=tensors/);
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "search");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.waitForSelector("#detail[data-done]");
+  assert.match(page.url(), /tensor=/);
+  await page.close();
+});
+
 test("a large tensor is sampled, and counted when asked", async () => {
   const page = await browser.page();
   assert.equal(await give(page, [sparse(join(folder, "large.safetensors"), 100_000_000_000)]), null);
@@ -184,6 +222,34 @@ test("verification names every check, and damage", async () => {
   await page.close();
 });
 
+test("several workers verify a large file, and find what one finds", async () => {
+  const page = await browser.page();
+  await page.addInitScript(() => Object.defineProperty(navigator, "hardwareConcurrency", { value: 2 }));
+  await page.reload();
+  const path = join(folder, "several.aero");
+  execFileSync(PROGRAM, ["convert", sparse(join(folder, "several.safetensors"), 80_000_000), path, "--quiet", "--tensor-hashes"]);
+  let begun = 0;
+  page.on("worker", () => (begun += 1));
+  for (const at of [null, 20_000_000, 60_000_000]) {
+    if (at !== null) {
+      const file = openSync(path, "r+");
+      writeSync(file, Buffer.from([1]), 0, 1, at);
+      closeSync(file);
+    }
+    assert.equal(await give(page, [path]), null);
+    await page.click("#tab-verify");
+    begun = 0;
+    await page.click("#verify");
+    await page.waitForSelector("#verdict");
+    assert.equal(begun, 3, "two workers that read, and one that reports");
+    const expected = JSON.parse(await program(["verify", "--json"], path));
+    assert.equal(expected.ok, at === null);
+    const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
+    assert.deepEqual(rows, expected.checks.map(({ status, name, detail }) => [status, name, detail]));
+  }
+  await page.close();
+});
+
 test("conversions are those of the program, byte for byte", async () => {
   const page = await browser.page();
   const source = demo();
@@ -219,6 +285,91 @@ test("conversions are those of the program, byte for byte", async () => {
   await page.click("#convert");
   await page.waitForSelector("#converted .problem");
   assert.match(await page.textContent("#converted"), /widen: true|lossy: true/);
+  await page.close();
+});
+
+test("models of several files are those of the program, into a folder or as downloads", async () => {
+  const page = await browser.page();
+  const source = demo();
+  const stem = basename(source, ".aero");
+  for (const [to, name, files] of [["safetensors", `${stem}.safetensors.index.json`, 4], ["gguf", stem, 3]]) {
+    const flags = to === "gguf" ? ["--cast", "*.attn.*=f16"] : [];
+    const out = mkdtempSync(join(folder, "program-"));
+    execFileSync(PROGRAM, ["convert", source, join(out, to === "gguf" ? `${name}.gguf` : name), "--quiet", "--shard-size", "4MiB", ...flags]);
+    const expected = Object.fromEntries(readdirSync(out).map((name) => [name, readFileSync(join(out, name))]));
+    assert.equal(Object.keys(expected).length, files);
+    assert.equal(await give(page, [source]), null);
+    await page.click("#tab-convert");
+    await page.selectOption("#to", to);
+    await page.fill("#shard-size", "4");
+    if (to === "gguf") await page.fill("#cast", "*.attn.*=f16");
+    const downloads = [];
+    const take = (download) => downloads.push(download);
+    page.on("download", take);
+    await page.click("#convert");
+    await page.waitForSelector("#written");
+    while (downloads.length < files) await page.waitForEvent("download");
+    page.off("download", take);
+    for (const download of downloads) {
+      const name = download.suggestedFilename();
+      assert.ok(readFileSync(await download.path()).equals(expected[name]), `${name}: not the bytes of the program`);
+    }
+    assert.equal(await page.locator("#converted .names li").count(), files);
+  }
+  // The same into a folder: the browser's own, in place of one that a person chooses.
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, "webdriver", { value: false });
+    globalThis.showDirectoryPicker = async () => (await navigator.storage.getDirectory()).getDirectoryHandle("chosen", { create: true });
+  });
+  const inFolder = () =>
+    page.evaluate(async () => {
+      const sizes = [];
+      const chosen = await (await navigator.storage.getDirectory()).getDirectoryHandle("chosen");
+      for await (const [name, handle] of chosen.entries()) sizes.push([name, (await handle.getFile()).size]);
+      return sizes.sort();
+    });
+  await page.click("#convert");
+  await page.waitForFunction(() => document.querySelector("#convert:enabled") && document.querySelector("#written"));
+  const written = await inFolder();
+  assert.deepEqual(written.map(([name]) => name), [1, 2, 3].map((n) => `${stem}-0000${n}-of-00003.gguf`));
+  // What is there is not written over.
+  await page.click("#convert");
+  await page.waitForSelector("#converted .problem");
+  assert.match(await page.textContent("#converted"), /in that folder already/);
+  assert.deepEqual(await inFolder(), written);
+  await page.close();
+});
+
+test("a signature beside the file is checked by the key of the signer", async () => {
+  const page = await browser.page();
+  const file = join(folder, "signed.aero");
+  copyFileSync(demo(), file);
+  const [own, other] = ["own", "other"].map((name) => join(folder, `${name}.pem`));
+  for (const key of [own, other]) execFileSync(PROGRAM, ["keygen", "--type", "p256", "-o", key, "--quiet"]);
+  execFileSync(PROGRAM, ["sign", file, "--key", own, "--quiet"]);
+  const look = async (key) => {
+    if (key) await page.setInputFiles("#signers", `${key}.pub`);
+    await page.click("#verify");
+    await page.waitForFunction(() => document.querySelector("#verify:enabled") && document.querySelector("#verdict"));
+    return Object.fromEntries(await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.firstChild.textContent, row.className])));
+  };
+  const open = async (problem) => {
+    assert.equal(await give(page, [file, `${file}.sig`]), problem);
+    await page.click("#tab-verify");
+  };
+  await open(null);
+  assert.equal((await look(null)).signature, undefined);
+  assert.match(await page.textContent("#unchecked"), /^signed\.aero\.sig was not looked at/);
+  const good = await look(own);
+  assert.deepEqual([good.signature, good.digests], ["ok", "ok"]);
+  assert.deepEqual(await page.locator("#verdict.good").count(), 1);
+  assert.equal((await look(other)).signature, "failed");
+  const bytes = readFileSync(file);
+  bytes[2_000_000] ^= 1;
+  writeFileSync(file, bytes);
+  await open(null);
+  const bad = await look(own);
+  assert.deepEqual([bad.signature, bad.digests], ["ok", "failed"]);
   await page.close();
 });
 

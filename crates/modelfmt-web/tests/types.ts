@@ -1,6 +1,8 @@
 // Uses the package as a program in TypeScript does; it is compiled with --strict and never run.
 import { open, Model, ModelError, type Converted, type Report, type Tensor, type Values } from "modelfmt";
 
+const signed0 = "";
+
 export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Promise<number> {
   const model: Model = await open(blob, { name: "a.gguf", files: { "b.gguf": new Uint8Array(8) } });
   const other = await open({ byteLength: 8, slice: async (start: number, end: number) => new ArrayBuffer(end - start) });
@@ -9,7 +11,9 @@ export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Pro
   const same: Values = await model.read("a", [[0, 4], null, 3], { float: true });
   const report: Report = await model.verify({ level: "control", onProgress: (nbytes: number) => void nbytes });
   const converted: Converted = await model.convert("safetensors", writable, { cast: ["f16"], signal: new AbortController().signal });
-  const failed = report.checks.filter((check) => check.status === "failed");
+  const set: Converted = await model.convert("gguf", (name) => (name ? writable : writable), { shard_size: 1e9 });
+  const signed: Report = await model.verify({ signature: "{}", signers: [set.files[0]?.name ?? "", signed0] });
+  const failed = signed.ok ? [] : report.checks.filter((check) => check.status === "failed");
   // @ts-expect-error There is no such level.
   await model.verify({ level: "some" });
   // @ts-expect-error There is no such option.

@@ -239,6 +239,8 @@ mod settled;
 mod show;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 mod signed;
+#[cfg(feature = "sign")]
+mod signed_source;
 mod ties;
 mod unrecognized;
 mod values;

@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::author::with_causes;
 use modelfmt_core::{Execution, Report, VerifyLevel};
 use modelfmt_keys::PublicKey;
-use modelfmt_oms::{Bundle, Error, Verified, VerifyOptions, signature_path};
+use modelfmt_oms::{Bundle, VerifyOptions, signature_path};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::formats::Format;
 use crate::open::OpenOptions;
+use crate::signed_source::{OF_SETS, add};
 use crate::verify::FileReport;
-
-/// The most names of files in one line.
-const NAMES: usize = 5;
 
 /// The signature beside a model, as far as it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +106,7 @@ impl OpenOptions {
             self.verify(path, level, work)
         };
         if report.format.is_some_and(Format::is_set) && !path.is_dir() {
-            let why = "it names other files, which its own signature does not cover; sign its folder, and verify that";
-            report.report.add("signature", vec![why.to_owned()], "");
+            report.report.add("signature", vec![OF_SETS.to_owned()], "");
             return report;
         }
         let verified = modelfmt_oms::verify(path, keys, options, work);
@@ -119,34 +116,4 @@ impl OpenOptions {
         add(&mut report.report, verified);
         report
     }
-}
-
-fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>) {
-    match verified {
-        Ok(verified) => {
-            let by = format!("by the key {}, which was named", verified.key_id);
-            report.add("signature", Vec::new(), by);
-            let files = format!("{} file{}", verified.files, if verified.files == 1 { "" } else { "s" });
-            if verified.ignored.is_empty() {
-                report.add("digests", verified.findings(), files);
-            } else {
-                let left_out = some(&verified.ignored);
-                let looked_at = format!("{files}; the signer left out {left_out}, which could be anything");
-                report.add_partial("digests", verified.findings(), looked_at);
-            }
-        }
-        Err(
-            error @ (Error::Read { .. } | Error::Unsignable { .. } | Error::Changed { .. } | Error::Stopped),
-        ) => {
-            report.add("digests", vec![with_causes(&error)], "");
-        }
-        Err(error) => report.add("signature", vec![with_causes(&error)], ""),
-    }
-}
-
-/// The first names, and how many more there are.
-fn some(names: &[String]) -> String {
-    let first: Vec<_> = names.iter().take(NAMES).map(|name| format!("{name:?}")).collect();
-    let more = names.len().saturating_sub(NAMES);
-    if more == 0 { first.join(", ") } else { format!("{} and {more} more", first.join(", ")) }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blake2::Blake2b512;
-use modelfmt_core::Execution;
+use modelfmt_core::{Execution, Source};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
@@ -128,6 +128,32 @@ fn one(
         }
     }
     if stamp(&file)? == job.file.stamp { Ok(hasher.finish()) } else { Err(changed()) }
+}
+
+/// The digest of a range of a source; `name` is what it is called in errors.
+pub(crate) fn of_source(
+    name: &str,
+    source: &dyn Source,
+    range: Range<u64>,
+    algorithm: Algorithm,
+    work: &Execution<'_>,
+) -> Result<Vec<u8>> {
+    const PIECE: usize = 512 << 10; // a read of a source may ask another process
+    let failed = |source| Error::Read { path: name.into(), source };
+    let mut hasher = Hasher::new(algorithm);
+    let mut buffer = vec![0; PIECE];
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(PIECE);
+        let piece = buffer.get_mut(..most).unwrap_or_default();
+        source.read_into(at, piece).map_err(failed)?;
+        hasher.update(piece);
+        at += most as u64;
+        if work.advance(most as u64).is_break() {
+            return Err(Error::Stopped);
+        }
+    }
+    Ok(hasher.finish())
 }
 
 enum Hasher {

@@ -56,6 +56,7 @@ mod place;
 mod sign;
 mod statement;
 mod verify;
+mod verify_source;
 mod walk;
 
 pub use bundle::{Bundle, MAX_BUNDLE};
@@ -64,3 +65,4 @@ pub use place::signature_path;
 #[cfg(not(target_arch = "wasm32"))]
 pub use sign::{SignOptions, Signed, sign};
 pub use verify::{Verified, VerifyOptions, verify};
+pub use verify_source::verify_source;

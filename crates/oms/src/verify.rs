@@ -128,7 +128,7 @@ pub fn verify(
     })
 }
 
-fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
+pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
     let nist: Vec<_> = keys.iter().filter(|key| key.key_type().is_nist()).collect();
     if nist.is_empty() {
         let types: Vec<_> = keys.iter().map(|key| key.key_type().name()).collect();

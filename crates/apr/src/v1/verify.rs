@@ -1,6 +1,6 @@
 //! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 
-use modelfmt_core::author::{Crc, ScanRange, finding, with_causes};
+use modelfmt_core::author::{Crc, Dealt, ScanRange, finding, with_causes};
 use modelfmt_core::{Execution, Fetch, Part, Report, VerifyLevel};
 
 use super::index::Index;
@@ -97,7 +97,8 @@ async fn crc(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> Result
     let footer = index.sections.footer;
     let mut seen = Crc::default();
     let look = |_, bytes: &[u8]| Crc::of(bytes);
-    source.scan(&ScanRange::new(0..footer.offset(), PIECE, look), work, |crc| seen = seen.then(crc)).await?;
+    let scan = Dealt(ScanRange::new(0..footer.offset(), PIECE, look));
+    source.scan(&scan, work, |crc| seen = seen.then(crc)).await?;
     let stated = claims::stated(footer, source).await?;
     if stated == seen.value { Ok(seen) } else { Err(claims::differs(footer, seen.value, stated)) }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crc32fast::Hasher;
 use modelfmt_core::{
     Bytes, Execution, Fetch, Part,
-    author::{Crc, Cursor, Scan, with_causes},
+    author::{Crc, Cursor, Dealt, Note, Scan, with_causes},
 };
 
 use crate::blocks::{BLOCK, Compressed};
@@ -50,7 +50,7 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
         pass.lz4.extend(piece.lz4);
         pass.padding.extend(piece.padding);
     };
-    match source.scan(&plan, work, take).await {
+    match source.scan(&Dealt(plan), work, take).await {
         Ok(()) => {
             check_prefix(index, &mut pass);
             check_crc(index, source, &mut pass).await;
@@ -128,6 +128,18 @@ struct Piece {
     crc: Crc,
     lz4: Vec<String>,
     padding: Vec<String>,
+}
+
+impl Note for Piece {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.crc.put(out);
+        self.lz4.put(out);
+        self.padding.put(out);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { crc: Note::take(from)?, lz4: Note::take(from)?, padding: Note::take(from)? })
+    }
 }
 
 /// The file, cut into units.

@@ -9,6 +9,7 @@ mod files;
 mod map;
 #[cfg(not(target_arch = "wasm32"))]
 mod pool;
+mod share;
 
 use std::borrow::Cow;
 use std::io;
@@ -26,6 +27,7 @@ pub use files::{Files, MemoryFiles, PathFault, SetPaths, SharedFiles, check_rela
 pub use map::Mmap;
 #[cfg(not(target_arch = "wasm32"))]
 pub use pool::FileVersion;
+pub use share::Share;
 
 /// Random-access bytes of a fixed length.
 ///
@@ -95,6 +97,11 @@ pub trait Source {
     fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
         let _ = scratch;
         self.read_into(offset, out)
+    }
+
+    /// The share of a job that is done on it, if several processes do that together.
+    fn share(&self) -> Option<&Share> {
+        None
     }
 
     /// Asks the system's cache to forget the bytes. This is only a hint, without an answer.
@@ -211,6 +218,7 @@ macro_rules! forward {
             fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
                 (**self).read_uncached(offset, out, scratch)
             }
+            fn share(&self) -> Option<&Share> { (**self).share() }
             fn drop_cached(&self) { (**self).drop_cached() }
         }
     )* };

@@ -1,0 +1,158 @@
+//! Scans whose pieces several processes look at.
+
+use std::ops::Range;
+
+use super::{Scan, ScanError, one_piece};
+use crate::execution::Execution;
+use crate::note::Note;
+use crate::source::{Share, Source};
+
+/// A scan of a source that has a share.
+pub(crate) fn scan<C: Scan>(
+    source: &(impl Source + ?Sized),
+    share: &Share,
+    scan: &C,
+    work: &Execution<'_>,
+    mut take: impl FnMut(C::Seen),
+) -> Result<(), ScanError> {
+    let (number, count) = (share.begin(), scan.count());
+    let mut state = Default::default();
+    for piece in 0..count {
+        if let Some(seen) = share.known(number, piece).and_then(|note| scan.noted(note)) {
+            if work.advance(0).is_break() {
+                return Err(ScanError::Cancelled);
+            }
+            take(seen);
+        } else if share.looks_at(piece, count, C::IS_NOTED) {
+            let seen = one_piece(source, scan, work, &mut state, piece)?;
+            if share.is_part() {
+                share.note(number, piece, &scan.note(&seen));
+            } else {
+                take(seen);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A scan of which several processes may [share](Share) the pieces.
+#[derive(Clone, Debug)]
+pub struct Dealt<C>(pub C);
+
+impl<C: Scan<Seen: Note>> Scan for Dealt<C> {
+    type Seen = C::Seen;
+    type Scratch = C::Scratch;
+    const IS_NOTED: bool = true;
+
+    fn count(&self) -> u64 {
+        self.0.count()
+    }
+
+    fn piece(&self, number: u64) -> Range<u64> {
+        self.0.piece(number)
+    }
+
+    fn look(&self, number: u64, bytes: &[u8], scratch: &mut C::Scratch) -> C::Seen {
+        self.0.look(number, bytes, scratch)
+    }
+
+    fn note(&self, seen: &C::Seen) -> Vec<u8> {
+        let mut out = Vec::new();
+        seen.put(&mut out);
+        out
+    }
+
+    fn noted(&self, mut note: &[u8]) -> Option<C::Seen> {
+        C::Seen::take(&mut note).filter(|_| note.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::ops::ControlFlow;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::author::ScanRange;
+
+    /// Bytes of which a share is looked at; counts those that are read.
+    struct Shared<'a>(&'a [u8], Share, AtomicU64);
+
+    impl Source for Shared<'_> {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.2.fetch_add(out.len() as u64, Ordering::Relaxed);
+            self.0.read_into(offset, out)
+        }
+
+        fn share(&self) -> Option<&Share> {
+            Some(&self.1)
+        }
+    }
+
+    fn sums(source: &Shared<'_>) -> Vec<(u64, String)> {
+        let look =
+            |at: u64, bytes: &[u8]| (at, format!("{}", bytes.iter().map(|&b| u64::from(b)).sum::<u64>()));
+        let mut all = Vec::new();
+        for range in [0..900, 100..1000] {
+            let pieces = Dealt(ScanRange::new(range, 64, look));
+            scan(source, &source.1, &pieces, &Execution::sequential(), |seen| all.push(seen)).unwrap();
+        }
+        all
+    }
+
+    #[test]
+    fn parts_together_are_the_whole() {
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(1000).collect();
+        let with = |share| Shared(&bytes, share, AtomicU64::new(0));
+        let alone = sums(&with(Share::whole(Vec::new())));
+        assert_eq!(alone.len(), 30);
+        for of in 1..5 {
+            let parts: Vec<_> = (0..of).map(|number| with(Share::part(number, of))).collect();
+            assert!(parts.iter().all(|part| sums(part).is_empty()));
+            let read: Vec<u64> = parts.iter().map(|part| part.2.load(Ordering::Relaxed)).collect();
+            assert_eq!(read.iter().sum::<u64>(), 1800, "{read:?}");
+            let notes: Vec<_> = parts.iter().map(|part| part.1.take_notes()).collect();
+            let last = with(Share::whole(notes.concat()));
+            assert_eq!(sums(&last), alone);
+            assert_eq!(last.2.load(Ordering::Relaxed), 0);
+            // What one of them did not note, the last one looks at.
+            let last = with(Share::whole(notes[1..].concat()));
+            assert_eq!(sums(&last), alone);
+            assert_eq!(last.2.load(Ordering::Relaxed), read[0]);
+            // Notes that break off, or are of another program, are left alone.
+            for cut in 0..notes[0].len() {
+                assert_eq!(sums(&with(Share::whole(notes[0][..cut].to_vec()))), alone);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_to_be_noted_is_looked_at_by_the_last_one() {
+        let count = AtomicU64::new(0);
+        let pieces = ScanRange::new(0..10, 1, |_, _: &[u8]| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        for (share, expected) in [(Share::part(0, 1), 0), (Share::whole(Vec::new()), 10)] {
+            let source = Shared(&[0; 10], share, AtomicU64::new(0));
+            let mut taken = 0;
+            scan(&source, &source.1, &pieces, &Execution::sequential(), |()| taken += 1).unwrap();
+            assert_eq!((count.swap(0, Ordering::Relaxed), taken), (expected, expected));
+        }
+    }
+
+    #[test]
+    fn known_pieces_can_be_stopped_at() {
+        let bytes = [1; 128];
+        let part = Shared(&bytes, Share::part(0, 1), AtomicU64::new(0));
+        let pieces = Dealt(ScanRange::new(0..128, 64, |at, _: &[u8]| at));
+        scan(&part, &part.1, &pieces, &Execution::sequential(), drop).unwrap();
+        let whole = Shared(&bytes, Share::whole(part.1.take_notes()), AtomicU64::new(0));
+        let stop = Execution { threads: 1, progress: Some(&|_| ControlFlow::Break(())) };
+        assert!(matches!(scan(&whole, &whole.1, &pieces, &stop, drop), Err(ScanError::Cancelled)));
+    }
+}

@@ -1,0 +1,25 @@
+// A file that several workers verify together: each looks at a part of its bytes and notes what it sees, and one more makes the
+// report of all notes, without reading the file again.
+
+// Workers that pay for a file of so many bytes.
+export function workersFor(nbytes) {
+  const WORTH = 32 << 20;
+  return Math.max(1, Math.min(navigator.hardwareConcurrency ?? 1, 4, Math.floor(nbytes / WORTH)));
+}
+
+// `begin(args, files, onProgress)` begins the job with these arguments and files beside its own, and promises the answer.
+export async function inParts(begin, of, onProgress = () => {}) {
+  if (of <= 1) return begin({}, {}, onProgress);
+  const done = new Array(of).fill(0);
+  const all = () => done.reduce((sum, nbytes) => sum + nbytes, 0);
+  const part = (number) =>
+    // A signature is of the whole file.
+    begin({ part: { number, of }, signature: null }, {}, (nbytes) => {
+      done[number] = nbytes;
+      onProgress(all());
+    });
+  const parts = await Promise.all(Array.from(done, (_, number) => part(number)));
+  const read = all();
+  const notes = Object.fromEntries(parts.map(({ bytes }, number) => [`notes/${number}`, new Blob([bytes])]));
+  return begin({ notes: Object.keys(notes) }, notes, (nbytes) => onProgress(read + nbytes));
+}

@@ -1,0 +1,85 @@
+//! Verifying where there are no paths: one file, by the bytes of its signature.
+
+use std::path::PathBuf;
+
+use modelfmt_core::{Execution, Source};
+use modelfmt_keys::PublicKey;
+
+use crate::bundle::Bundle;
+use crate::compare::{compare, signed};
+use crate::error::{Error, Result};
+use crate::hash;
+use crate::statement::Statement;
+use crate::verify::{Verified, signer};
+use crate::walk::{Found, Stamp};
+
+/// Verifies one file by the bytes of its signature's file, and the keys that are trusted: [`verify`](crate::verify()) for what has no
+/// path, as in a browser. `name` is what the file is called, without folders: the statement has it too.
+///
+/// ```
+/// use modelfmt_core::Execution;
+/// use modelfmt_keys::{KeyType, PrivateKey};
+/// use modelfmt_oms::{SignOptions, sign, signature_path, verify_source};
+///
+/// # let folder = std::env::temp_dir().join(format!("modelfmt-oms-source-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let file = folder.join("weights.bin");
+/// std::fs::write(&file, "weights")?;
+/// let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32])?;
+/// sign(&file, &key, &SignOptions::new(), &Execution::default())?;
+///
+/// let (trusted, signature) = ([key.public().clone()], std::fs::read(signature_path(&file))?);
+/// let verify = |bytes: &[u8]| verify_source("weights.bin", &bytes, &signature, &trusted, &Execution::sequential());
+/// assert!(verify(b"weights")?.is_ok());
+/// assert_eq!(verify(b"WEIGHTS")?.changed, ["weights.bin"]);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`verify`](crate::verify()); [`Error::Unsignable`] if the signature is of a folder.
+pub fn verify_source(
+    name: &str,
+    source: &dyn Source,
+    signature: &[u8],
+    keys: &[PublicKey],
+    work: &Execution<'_>,
+) -> Result<Verified> {
+    let path = PathBuf::from(format!("{name}.sig"));
+    let bad = |fault| Error::Bundle { path: path.clone(), fault };
+    let bundle = Bundle::parse(signature).map_err(bad)?;
+    let key_id = signer(&path, &bundle, keys)?;
+    let statement = Statement::parse(bundle.payload()).map_err(bad)?;
+    let signed = signed(&statement).map_err(bad)?;
+    // By the specification the one file has its own name, by the tool `.`.
+    let by_tool = signed.contains_key(".");
+    if signed.len() > 1 {
+        let why = "is one file, and the signature is of a folder: verify that folder with the program";
+        return Err(Error::Unsignable { path: name.into(), why });
+    }
+    let found = Found {
+        name: if by_tool { "." } else { name }.to_owned(),
+        stamp: Stamp { len: source.len(), modified: None },
+    };
+    let found = [found];
+    let mut comparison = compare(&signed, &found, statement.shard_size.is_some());
+    let mut digests = Vec::new();
+    for job in &comparison.jobs {
+        let range = job.range.clone().unwrap_or(0..source.len());
+        digests.push(hash::of_source(name, source, range, statement.algorithm, work)?);
+    }
+    comparison.take(&digests);
+    let own_name = |names: Vec<String>| {
+        names.into_iter().map(|found| if found == "." { name.to_owned() } else { found }).collect()
+    };
+    Ok(Verified {
+        key_id,
+        name: statement.name.clone(),
+        files: signed.len(),
+        missing: own_name(comparison.missing),
+        extra: own_name(comparison.extra),
+        changed: own_name(comparison.changed),
+        ignored: Vec::new(),
+        path,
+    })
+}
