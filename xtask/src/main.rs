@@ -84,7 +84,7 @@ enum Task {
         #[arg(long)]
         test: bool,
     },
-    /// Run the fuzz targets, each for so long
+    /// Run the fuzz targets, each for a given time or number of runs
     Fuzz {
         /// Seconds for each target [default: 60]
         #[arg(long)]

@@ -39,9 +39,9 @@ export interface VerifyOptions extends JobOptions {
   level?: "header" | "control" | "full";
   /** The text of the signature beside the file (`FILE.sig`, OpenSSF Model Signing), which must be by one of `signers`. */
   signature?: string;
-  /** Public keys (ECDSA, PEM) of those whom you trust. */
+  /** Public keys (ECDSA, PEM) of signers that you trust. */
   signers?: string[];
-  /** Workers that read the file together; 1 if not given. In a browser only of a Blob or a single file. */
+  /** How many workers read the file together; 1 by default. In a browser this works only for a Blob or a single file. */
   workers?: number;
 }
 
@@ -147,9 +147,9 @@ export interface ConvertOptions extends JobOptions {
   /** AERO: 32 hex digits; random if not given. */
   uuid?: string;
   compress?: "lz4" | "none";
-  /** The most bytes of a file: APR2, safetensors and GGUF become sets by it. `aeroset` is a set always. */
+  /** The largest size of a file: with it, APR2, safetensors and GGUF become sets. `aeroset` is always a set. */
   shard_size?: number;
-  /** What the file is called, or of a set its index: `small.safetensors`. */
+  /** The name of the file, or of the index of a set: `small.safetensors`. */
   name?: string;
   align?: number;
   checksum?: "crc32" | "crc32c";
@@ -206,7 +206,7 @@ export class Model {
   /** Statistics of all values of a tensor. */
   stats(name: string, options?: JobOptions): Promise<Stats>;
 
-  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. For a set, give a function: it makes the stream for each file. */
+  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. For a set, give a function that makes the stream for each file. */
   convert(
     to: string,
     writable: WritableStream<Uint8Array> | ((name: string) => WritableStream<Uint8Array> | Promise<WritableStream<Uint8Array>>),
