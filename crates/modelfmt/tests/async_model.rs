@@ -7,8 +7,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use modelfmt::modelfmt_core::TensorInfo;
+use modelfmt::modelfmt_core::load::{self, LoadOptions};
+use modelfmt::modelfmt_core::plan::{Pick, Slice};
 use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
-use modelfmt::{AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Pin, VerifyLevel};
+use modelfmt::{
+    AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Overwrite, Pin, VerifyLevel,
+};
 use testkit::{SlowFiles, block_on, error_text, report_lines};
 
 /// What is seen of a model.
@@ -16,8 +21,11 @@ use testkit::{SlowFiles, block_on, error_text, report_lines};
 struct Seen {
     format: Format,
     tensors: Result<Vec<String>, String>,
-    /// By name: found at which position, whole, checked, a part, the part checked.
-    values: Vec<[Result<Vec<u8>, String>; 4]>,
+    /// By name: whole, checked, a part, the part checked, a slice, the slice checked.
+    values: Vec<[Result<Vec<u8>, String>; 6]>,
+    /// All values at once, not verified and verified, and how many bytes were not verified. (Of an APR file whose data are compressed as a
+    /// whole, no bytes are those of a tensor, so the number is left out.)
+    loaded: [Loaded; 2],
     /// By position.
     at: Vec<Result<Vec<u8>, String>>,
     /// None if it does not decode.
@@ -25,6 +33,8 @@ struct Seen {
     report: Vec<String>,
 }
 
+/// Whichever request fails first says why.
+type Loaded = Result<(Vec<Vec<u8>>, u64), ()>;
 type Outcome = Result<Seen, String>;
 
 /// A part of a tensor's bytes that is there of most.
@@ -32,6 +42,24 @@ const PART: Range<u64> = 1..3;
 
 fn names(tensors: &Result<Vec<String>, String>, found: impl Iterator<Item = String>) -> Vec<String> {
     if tensors.is_ok() { found.collect() } else { Vec::new() }
+}
+
+/// A part of every tensor that has a dimension.
+fn slice() -> Slice {
+    "::2".parse().unwrap()
+}
+
+/// Memory for all tensors that have values, if their infos are known.
+fn buffers(is_known: bool, infos: &[TensorInfo<'_>]) -> (Vec<Pick>, Vec<Vec<u8>>) {
+    let known = infos.iter().enumerate().filter(|(_, info)| is_known && info.has_data);
+    let buffer = |(position, info): (usize, &TensorInfo<'_>)| {
+        (Pick::whole(position), vec![0; usize::try_from(info.nbytes).unwrap()])
+    };
+    known.filter(|(_, info)| info.nbytes < 1 << 24).map(buffer).unzip()
+}
+
+fn unverified(format: Format, loaded: &load::Loaded) -> u64 {
+    if format == Format::Apr { 0 } else { loaded.unverified }
 }
 
 fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
@@ -47,13 +75,23 @@ fn by_model(options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
             model.tensor_checked(name).map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
             model.read_range(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
             model.read_range_checked(name, PART).map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.slice(name, &slice()).map(|slice| slice.bytes().to_vec()).map_err(error_text),
+            model.slice_checked(name, &slice()).map(|slice| slice.bytes().to_vec()).map_err(error_text),
         ]
     };
+    let loaded = [false, true].map(|verify| {
+        let (picks, mut buffers) = buffers(tensors.is_ok(), &model.tensors().collect::<Vec<_>>());
+        let mut out: Vec<_> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        let options = LoadOptions::new().verify(verify);
+        let loaded = model.load_into(&picks, &mut out, &options, &Execution::sequential());
+        loaded.map(|loaded| (buffers, unverified(model.format(), &loaded))).map_err(drop)
+    });
     let at = |n| model.tensor_at(n).map(|tensor| tensor.bytes().to_vec()).map_err(error_text);
     let metadata = model.container().flat_metadata();
     Ok(Seen {
         format: model.format(),
         values: names.iter().map(value).collect(),
+        loaded,
         at: (0..model.tensor_count()).map(at).collect(),
         tensors,
         metadata: metadata.ok().map(|keys| format!("{keys:?}")),
@@ -75,7 +113,17 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
             model.tensor_checked(name).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text),
             model.read_range(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
             model.read_range_checked(name, PART).await.map(|bytes| bytes.to_vec()).map_err(error_text),
+            model.slice(name, &slice()).await.map(|slice| slice.bytes().to_vec()).map_err(error_text),
+            model.slice_checked(name, &slice()).await.map(|slice| slice.bytes().to_vec()).map_err(error_text),
         ]);
+    }
+    let mut loaded = Vec::new();
+    for verify in [false, true] {
+        let (picks, mut buffers) = buffers(tensors.is_ok(), infos.as_deref().unwrap_or_default());
+        let mut out: Vec<_> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        let options = LoadOptions::new().verify(verify);
+        let done = model.load_into(&picks, &mut out, &options, &Execution::sequential()).await;
+        loaded.push(done.map(|loaded| (buffers, unverified(model.format(), &loaded))).map_err(drop));
     }
     for position in 0..model.tensor_count() {
         at.push(model.tensor_at(position).await.map(|tensor| tensor.bytes().to_vec()).map_err(error_text));
@@ -84,6 +132,7 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
         format: model.format(),
         tensors,
         values,
+        loaded: loaded.try_into().unwrap(),
         at,
         metadata: model.flat_metadata().await.ok().map(|keys| format!("{keys:?}")),
         report: report_lines(&model.verify(VerifyLevel::Full).await),
@@ -93,7 +142,11 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
 /// Both see the same, or the same error.
 fn agree(what: &str, options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     let expected = by_model(options, files, name);
-    assert_eq!(block_on(by_async_model(options, files, name)), expected, "{what}");
+    let found = block_on(by_async_model(options, files, name));
+    if let (Ok(found), Ok(expected)) = (&found, &expected) {
+        assert_eq!(found.loaded, expected.loaded, "{what}");
+    }
+    assert_eq!(found, expected, "{what}");
     expected
 }
 
@@ -152,9 +205,44 @@ fn an_aero_file_is_opened_by_its_pin() {
     agree("pinned", &options, &files, "hashes.aero").unwrap();
     let error = agree("another file", &options, &files, "dtypes.aero").unwrap_err();
     assert!(error.contains("dtypes.aero"), "{error}");
-    let model = |pin| block_on(OpenOptions::new().pin(pin).open_async(SlowFiles(&files), "hashes.aero"));
-    let error = model(Pin::B3([0; 32])).unwrap_err();
-    assert!(matches!(error, Error::Unpinnable { .. }) && error.to_string().contains("Model"), "{error}");
+}
+
+#[test]
+fn a_file_of_any_format_is_opened_by_its_hash() {
+    for (folder, name) in
+        [("aero", "hashes.aero"), ("safetensors", "dtypes.safetensors"), ("gguf", "types.gguf")]
+    {
+        let plain = files_of(&testdata().join(folder));
+        let bytes = plain.0[name].clone();
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::write(copy.path().join(name), &bytes).unwrap();
+        let written = modelfmt::outboard(copy.path().join(name), Overwrite::Refuse, &Execution::sequential());
+        let options = OpenOptions::new().pin(Pin::B3(written.unwrap().blake3));
+        let outboard = std::fs::read(copy.path().join(format!("{name}.obao4"))).unwrap();
+        let mut proved = plain.clone();
+        proved.0.insert(format!("{name}.obao4"), outboard.into());
+        for files in [&plain, &proved] {
+            let seen = agree(name, &options, files, name).unwrap();
+            assert!(seen.loaded.iter().all(|loaded| loaded.as_ref().unwrap().1 == 0), "{name}");
+            for eighth in 0..8 {
+                let at = bytes.len() * eighth / 8;
+                let (mut damaged, mut changed) = (bytes.to_vec(), files.clone());
+                damaged[at] ^= 1;
+                changed.0.insert(name.to_owned(), damaged.into());
+                agree(&format!("{name} with byte {at} changed"), &options, &changed, name).unwrap_err();
+            }
+        }
+        let mut other = proved.clone();
+        other.0.insert(format!("{name}.obao4"), Arc::from(&b"no outboard"[..]));
+        agree("a hostile outboard", &options, &other, name).unwrap_err();
+    }
+    let refused = |folder: &str, name: &str, pin| {
+        let files = files_of(&testdata().join(folder));
+        let error = block_on(OpenOptions::new().pin(pin).open_async(SlowFiles(&files), name)).unwrap_err();
+        assert!(matches!(error, Error::Unpinnable { .. }) || matches!(error, Error::File { .. }), "{error}");
+    };
+    refused("safetensors", "set.safetensors.index.json", Pin::B3([0; 32]));
+    refused("apr2", "dtypes.apr", Pin::Seal([0; 32]));
 }
 
 #[test]

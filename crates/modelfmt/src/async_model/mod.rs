@@ -1,10 +1,14 @@
 //! A model of any format whose bytes have to be waited for.
 
+mod proved;
+
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use modelfmt_core::load::{LoadOptions, Loaded};
+use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
     AnyError, Bytes, Execution, Fetch, FetchFiles, Report, TensorInfo, TensorView, VerifyLevel,
@@ -14,6 +18,7 @@ use modelfmt_core::{
     author::{FileIndex, ShardMap},
 };
 
+use self::proved::Proved;
 use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::own_options;
@@ -53,7 +58,9 @@ use crate::unrecognized::{self, Stranger};
 pub struct AsyncModel<F: FetchFiles> {
     name: String,
     format: Format,
-    opened: Opened<F>,
+    opened: Opened<Proved<F>>,
+    /// Whether a pin proves everything that is read.
+    is_proved: bool,
 }
 
 /// The reader of a format.
@@ -138,10 +145,15 @@ impl OpenOptions {
     /// by the content. A file that may be the index of a set is read twice: to detect it, and to open it.
     ///
     /// # Errors
-    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) that is not [`Pin::Aero`].
+    /// As [`Model::open`](crate::Model::open). [`Error::Unpinnable`] for a [pin](Self::pin) of a seal, and for one of a set.
     pub async fn open_async<F: FetchFiles>(&self, files: F, name: &str) -> Result<AsyncModel<F>> {
         let path = || PathBuf::from(name);
-        let failed = |source| Error::Open { path: path(), source };
+        let failed = |source| crate::pinned::unproved(&path(), source);
+        let hash = match self.pin {
+            Some(Pin::B3(hash)) => Some(hash),
+            _ => None,
+        };
+        let files = Proved::new(files, name, hash);
         let file = files.fetch_file(name).await.map_err(failed)?;
         let max_index = self.limits.as_ref().map_or(u64::MAX, |limits| limits.index_len);
         let Some(format) = Format::detect_async(&file, max_index).await.map_err(failed)? else {
@@ -154,9 +166,11 @@ impl OpenOptions {
         }
         if let Some(pin) = self.pin {
             crate::pinned::check(&path(), format, pin)?;
-            if !matches!(pin, Pin::Aero(_)) {
-                let why = "of files that are waited for, only a pin `aero:` is checked; open it with Model"
-                    .to_owned();
+            if format.is_set() || matches!(pin, Pin::Seal(_)) {
+                let why =
+                    "of files that are waited for, only pins `aero:` and `b3:` of one file are checked; \
+                           open it with Model"
+                        .to_owned();
                 return Err(Error::Unpinnable { path: path(), pin, why });
             }
         }
@@ -169,7 +183,10 @@ impl OpenOptions {
             Opened::GgufSet(_) => Format::GgufSharded,
             _ => format,
         };
-        Ok(AsyncModel { name: name.to_owned(), format, opened })
+        if let Some(pin) = self.pin {
+            crate::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
+        }
+        Ok(AsyncModel { name: name.to_owned(), format, opened, is_proved: self.pin.is_some() })
     }
 
     #[allow(unused_variables, reason = "with no set switched on there are no other files")]
@@ -348,6 +365,45 @@ impl<F: FetchFiles> AsyncModel<F> {
     pub async fn read_range_checked(&self, name: &str, range: Range<u64>) -> Result<Bytes<'_>> {
         let position = self.find(name)?;
         each!(self, reader => self.named(reader.read_range_at_checked(position, range).await))
+    }
+
+    /// A part of a tensor, with little of the rest of it.
+    ///
+    /// # Errors
+    /// As [`Model::slice`](crate::Model::slice).
+    pub async fn slice(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.find(name)?;
+        each!(self, reader => self.named(reader.slice_at(position, slice).await))
+    }
+
+    /// A part of a tensor, checked; where its file has digests of pages, by those of the pages that the slice touches.
+    ///
+    /// # Errors
+    /// As [`Model::slice_checked`](crate::Model::slice_checked).
+    pub async fn slice_checked(&self, name: &str, slice: &Slice) -> Result<TensorSlice<'_>> {
+        let position = self.find(name)?;
+        each!(self, reader => self.named(reader.slice_at_checked(position, slice).await))
+    }
+
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with several requests under way at once: as many as
+    /// [`LoadOptions::in_flight`] allows. Each buffer is as long as the values. Of `work`, it uses the progress.
+    ///
+    /// # Errors
+    /// As [`Model::load_into`](crate::Model::load_into).
+    pub async fn load_into(
+        &self,
+        picks: &[Pick],
+        buffers: &mut [&mut [u8]],
+        options: &LoadOptions,
+        work: &Execution<'_>,
+    ) -> Result<Loaded> {
+        let loaded = each!(self, reader => self.named(reader.load_into(picks, buffers, options, work).await));
+        loaded.map(|mut loaded| {
+            if self.is_proved {
+                loaded.unverified = 0;
+            }
+            loaded
+        })
     }
 
     /// The metadata as one object of keys, without what says how the file is built.

@@ -1,0 +1,105 @@
+//! Files that have to be waited for, one of which may have to be what a hash says.
+
+use std::io;
+use std::ops::Range;
+
+use modelfmt_core::author::{Scan, ScanError};
+use modelfmt_core::proof::{AsyncVerifiedSource, HashProof, OutboardProof};
+use modelfmt_core::source::FileId;
+use modelfmt_core::{Bytes, Execution, Fetch, FetchFiles};
+
+use crate::pinned;
+
+/// Files, of which the one that is called so is proved by its hash, if there is one.
+pub(super) struct Proved<F> {
+    files: F,
+    name: String,
+    hash: Option<[u8; 32]>,
+}
+
+/// A file, and what proves its bytes.
+pub(super) enum ProvedFile<S> {
+    Plain(S),
+    ByOutboard(AsyncVerifiedSource<S, OutboardProof<S>>),
+    ByHash(AsyncVerifiedSource<S, HashProof>),
+}
+
+impl<F: FetchFiles> Proved<F> {
+    pub(super) fn new(files: F, name: &str, hash: Option<[u8; 32]>) -> Self {
+        Self { files, name: name.to_owned(), hash }
+    }
+}
+
+impl<F: FetchFiles> FetchFiles for Proved<F> {
+    type File = ProvedFile<F::File>;
+
+    async fn fetch_file(&self, path: &str) -> io::Result<Self::File> {
+        let file = self.files.fetch_file(path).await?;
+        let Some(hash) = self.hash.filter(|_| path == self.name) else { return Ok(ProvedFile::Plain(file)) };
+        let outboard = format!("{path}{}", pinned::ENDING);
+        match self.files.fetch_file(&outboard).await {
+            Ok(bytes) => {
+                let proof = OutboardProof::new(hash, file.size(), bytes, &outboard)?;
+                Ok(ProvedFile::ByOutboard(AsyncVerifiedSource::new(file, proof)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let proof = HashProof::new(hash, file.size());
+                Ok(ProvedFile::ByHash(AsyncVerifiedSource::new(file, proof)))
+            }
+            Err(error) => Err(io::Error::new(error.kind(), format!("{outboard}: {error}"))),
+        }
+    }
+}
+
+impl<S: Fetch> Fetch for ProvedFile<S> {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Plain(file) => file.size(),
+            Self::ByOutboard(file) => file.size(),
+            Self::ByHash(file) => file.size(),
+        }
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
+        match self {
+            Self::Plain(file) => file.fetch(range).await,
+            Self::ByOutboard(file) => file.fetch(range).await,
+            Self::ByHash(file) => file.fetch(range).await,
+        }
+    }
+
+    async fn fetch_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file.fetch_into(offset, out).await,
+            Self::ByOutboard(file) => file.fetch_into(offset, out).await,
+            Self::ByHash(file) => file.fetch_into(offset, out).await,
+        }
+    }
+
+    fn memory(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(file) => file.memory(),
+            Self::ByOutboard(_) | Self::ByHash(_) => None,
+        }
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        match self {
+            Self::Plain(file) => file.file_id(),
+            Self::ByOutboard(_) | Self::ByHash(_) => None,
+        }
+    }
+
+    async fn scan<C: Scan>(
+        &self,
+        scan: &C,
+        work: &Execution<'_>,
+        take: impl FnMut(C::Seen) + Send,
+    ) -> Result<(), ScanError> {
+        match self {
+            Self::Plain(file) => file.scan(scan, work, take).await,
+            Self::ByOutboard(file) => file.scan(scan, work, take).await,
+            Self::ByHash(file) => file.scan(scan, work, take).await,
+        }
+    }
+}
