@@ -1,6 +1,7 @@
-//! The S3 server that tests write to, in a Python environment below `target/`.
+//! The servers that tests write to, below `target/`: one of S3, in a Python environment, and one of Azure, from npm.
 //!
-//! Tests find the interpreter in the variable [`PYTHON`] or at `target/servers/bin/python` below the workspace.
+//! Tests find the interpreter in the variable [`PYTHON`] or at `target/servers/bin/python` below the workspace, and what npm installs in
+//! `target/servers-azure`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ pub(crate) const PYTHON: &str = "MODELFMT_SERVERS_PYTHON";
 
 const PACKAGES: &[&str] = &["moto[server]==5.2.5"];
 
+/// Its packages run no scripts when they are installed.
+const AZURITE: &str = "azurite@3.35.0";
+
 pub(crate) fn run() -> Result {
     println!("{}", install()?.display());
     Ok(())
@@ -20,6 +24,7 @@ pub(crate) fn run() -> Result {
 
 /// Installs what is missing and returns the interpreter. Does nothing when all of it is there.
 pub(crate) fn install() -> Result<PathBuf> {
+    install_azurite()?;
     let dir = workspace::root().join("target/servers");
     let (python, stamp) = (dir.join("bin/python"), dir.join("installed.txt"));
     let wanted = PACKAGES.join("\n");
@@ -33,6 +38,23 @@ pub(crate) fn install() -> Result<PathBuf> {
     exec(pip.args(PACKAGES))?;
     fs::write(stamp, wanted)?;
     Ok(python)
+}
+
+fn install_azurite() -> Result<()> {
+    let dir = workspace::root().join("target/servers-azure");
+    let stamp = dir.join("installed.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == AZURITE) {
+        return Ok(());
+    }
+    step("servers: a server of Azure for tests");
+    fs::create_dir_all(&dir)?;
+    // Without a file of its own, npm would look for one in the folders above.
+    fs::write(dir.join("package.json"), "{}")?;
+    let mut npm = workspace::command("npm");
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&dir);
+    exec(npm.arg(AZURITE))?;
+    fs::write(stamp, AZURITE)?;
+    Ok(())
 }
 
 fn loads(python: &Path) -> bool {

@@ -144,6 +144,9 @@ fn a_file_with_an_outboard_is_read_without_asking_where_its_pin_is_known() {
     site.put("m.safetensors.obao4", outboard, "\"2\"");
     let (value, asked) = site.extract(&["--pin", &pin]);
     assert!(value == 1 && asked.len() >= 3, "{asked:?}");
+    // The outboard is opened once.
+    let asked_for_outboard = asked.iter().filter(|asked| *asked == "/m.safetensors.obao4 bytes=0-524287");
+    assert_eq!(asked_for_outboard.count(), 1, "{asked:?}");
     assert_eq!(site.extract(&["--pin", &pin]), (1, vec![]));
     // Without a pin there is one small question, and no more.
     assert_eq!(site.extract(&[]), (1, vec!["/m.safetensors bytes=0-0".to_owned()]));

@@ -204,7 +204,14 @@ impl Object {
                     done += len;
                     continue;
                 }
-                Look::Missing(missing) => missing,
+                Look::Missing(missing) if pages.keeps() => missing,
+                Look::Missing(missing) => {
+                    let until = pages.bytes_of(&missing).end.saturating_sub(at);
+                    let len = usize::try_from(until).unwrap_or(usize::MAX).min(rest.len());
+                    self.fill_and_note(cached, at, rest.get_mut(..len).unwrap_or_default()).await?;
+                    done += len;
+                    continue;
+                }
             };
             let (end, _locks) = pages.lock(&missing).await;
             if pages.has(missing.start) {
@@ -214,11 +221,7 @@ impl Object {
             let len = range.end.saturating_sub(range.start);
             let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
             let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
-            let pulled = self.fill_from_server(range.start, &mut buffer).await;
-            if matches!(pulled, Err(Fault::Changed)) {
-                cached.forget();
-            }
-            pulled?;
+            self.fill_and_note(cached, range.start, &mut buffer).await?;
             pages.keep(range.start, &buffer);
             let within = usize::try_from(at.saturating_sub(range.start)).unwrap_or(usize::MAX);
             let bytes: &[u8] = buffer.get(within..).unwrap_or_default();
@@ -232,6 +235,15 @@ impl Object {
             done += here;
         }
         Ok(())
+    }
+
+    /// Fills `out` from the server. If the file has changed, the cache forgets what it was.
+    async fn fill_and_note(&self, cached: &Cached, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let filled = self.fill_from_server(offset, out).await;
+        if matches!(filled, Err(Fault::Changed)) {
+            cached.forget();
+        }
+        filled
     }
 
     async fn fill_from_server(&self, offset: u64, out: &mut [u8]) -> Result<(), Fault> {

@@ -181,6 +181,33 @@ fn processes_that_want_the_same_fetch_it_once() {
 }
 
 #[test]
+fn a_pass_over_a_long_file_leaves_half_of_the_cache_to_others() {
+    let (site, bytes) = (Site::new(), bytes());
+    std::fs::write(site.files.path().join("small.bin"), &bytes[..600_000]).unwrap();
+    let small = site.url().replace("m.bin", "small.bin");
+    // It has room for less than the long file.
+    let store = || {
+        let options = Options::new().cache(DiskCache::new(site.cache.path(), 2_600_000));
+        Store::new(options.environment(Environment::of([("", ""); 0]))).unwrap()
+    };
+    assert!(read(&open(&store(), &small), 0, 600_000) == bytes[..600_000]);
+    for _ in 0..3 {
+        let long = open(&store(), &site.url());
+        for at in (0..LEN).step_by(100_000) {
+            assert!(read(&long, at as u64, 100_000) == bytes[at..at + 100_000], "at {at}");
+        }
+        assert!(read(&long, 0, LEN) == bytes);
+    }
+    let again = store();
+    assert!(read(&open(&again, &small), 0, 600_000) == bytes[..600_000]);
+    assert_eq!((again.traffic().requests, again.traffic().bytes), (1, 1));
+    // Of the long file, the beginning was kept.
+    let again = store();
+    assert!(read(&open(&again, &site.url()), 0, 1 << 20) == bytes[..1 << 20]);
+    assert_eq!((again.traffic().requests, again.traffic().bytes), (1, 1));
+}
+
+#[test]
 fn a_bucket_is_cached_too() {
     let (s3, folder) = (S3::start(), tempfile::tempdir().unwrap());
     s3.make_bucket("cached");

@@ -70,6 +70,18 @@ impl DiskCache {
         self.0.folder.parent().unwrap_or(&self.0.folder)
     }
 
+    /// How many more bytes are kept of an object of that length.
+    fn left_for(&self, key: &CacheKey, len: u64) -> u64 {
+        let most = self.0.size / 2;
+        if len <= most {
+            return u64::MAX;
+        }
+        // It is long, so that counting what there is takes little beside reading it.
+        let folder = self.pages().join(key.to_string());
+        let count = fs::read_dir(folder).map_or(0, |pages| pages.flatten().count() as u64);
+        most.saturating_sub(count.saturating_mul(PAGE))
+    }
+
     fn pages(&self) -> PathBuf {
         self.0.folder.join("pages")
     }

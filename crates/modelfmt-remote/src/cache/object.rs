@@ -1,6 +1,8 @@
 //! The pages of one object.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{CacheKey, DiskCache, Known, PAGE, PageLock};
 
@@ -10,6 +12,9 @@ pub(crate) struct Pages {
     cache: DiskCache,
     key: CacheKey,
     size: u64,
+    /// The bytes that may still be kept of it. A pass over a file that is larger than the cache would push out everything else,
+    /// and then its own beginning, so that not even a second pass gained anything.
+    left: Arc<AtomicU64>,
 }
 
 /// How much of a range the cache has.
@@ -25,7 +30,8 @@ impl Pages {
     /// `None` if the state has no name.
     pub(crate) fn new(cache: &DiskCache, server: &str, url: &str, known: &Known) -> Option<Self> {
         let key = CacheKey::tagged(server, url, &known.etag, known.len)?;
-        Some(Self { cache: cache.clone(), key, size: known.len })
+        let left = Arc::new(AtomicU64::new(cache.left_for(&key, known.len)));
+        Some(Self { cache: cache.clone(), key, size: known.len, left })
     }
 
     /// Fills the beginning of `out` with the bytes from `offset` on, as far as they are there.
@@ -78,7 +84,12 @@ impl Pages {
         at(pages.start)..at(pages.end)
     }
 
-    /// Keeps the pages that lie within `bytes`, which begin at `offset`.
+    /// Whether more may be kept of it.
+    pub(crate) fn keeps(&self) -> bool {
+        self.left.load(Ordering::Relaxed) >= PAGE
+    }
+
+    /// Keeps the pages that lie within `bytes`, which begin at `offset`, as far as more may be kept.
     pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = offset.div_ceil(PAGE);
@@ -87,7 +98,9 @@ impl Pages {
         for number in (first..after).rev() {
             let range = self.bytes_of(&(number..number + 1));
             let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
-            if let Some(page) = bytes.get(index(range.start)..index(range.end)) {
+            let Some(page) = bytes.get(index(range.start)..index(range.end)) else { continue };
+            let less = |left: u64| left.checked_sub(page.len() as u64);
+            if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
                 self.cache.keep(&self.key, number, page);
             }
         }

@@ -1,12 +1,13 @@
 //! Opening and verifying.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use modelfmt::{Error, Execution, FileReport, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
 use super::shown;
-use crate::blocking::Store;
+use crate::blocking::{File, Store};
 use crate::error::Fault;
 use crate::url::Location;
 
@@ -80,14 +81,17 @@ impl Opened {
             Cache::Trusting => store.revalidating(pin.is_none()),
         };
         let of_outboard = store.clone();
-        let is_new = matches!(pin, Some(Pin::B3(_))) && outboard_is_new(&store, at)?;
-        if is_new && cache == Cache::Trusting {
+        let has_outboard = matches!(pin, Some(Pin::B3(_)));
+        let outboard = if has_outboard { open_outboard(&store, at)? } else { None };
+        let is_new = outboard.as_ref().is_none_or(|outboard| outboard.object().was_asked());
+        if has_outboard && is_new && cache == Cache::Trusting {
             // It may belong to another version than the one in the cache.
             store = store.revalidating(true);
         }
         let source = store.open(at).map_err(|error| not_opened(at, error.fault()))?;
         let others = if cache == Cache::Trusting { store.revalidating(true) } else { store };
-        let files = Beside { store: of_outboard, at: at.clone(), others: others.beside(at) };
+        let (others, outboard) = (others.beside(at), Mutex::new(outboard));
+        let files = Beside { store: of_outboard, at: at.clone(), outboard, others };
         let was_asked = source.object().was_asked();
         Ok(Self { name: at.to_string(), source: Box::new(source), files: shared_files(files), was_asked })
     }
@@ -97,6 +101,8 @@ impl Opened {
 struct Beside {
     store: Store,
     at: Location,
+    /// The outboard, which was opened to see whether there is one, until it is wanted.
+    outboard: Mutex<Option<File>>,
     others: SharedFiles,
 }
 
@@ -105,7 +111,11 @@ impl Files for Beside {
 
     fn open(&self, path: &str) -> io::Result<BoxSource> {
         if path.ends_with(OUTBOARD) {
-            return Ok(Box::new(self.store.open(&outboard_of(&self.at))?)); // there is one, whatever it is called here
+            // There is one, whatever it is called here.
+            return match self.outboard.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(outboard) => Ok(Box::new(outboard)),
+                None => Ok(Box::new(self.store.open(&outboard_of(&self.at))?)),
+            };
         }
         self.others.open(path)
     }
@@ -119,10 +129,10 @@ fn outboard_name(at: &Location) -> String {
     format!("{}{OUTBOARD}", at.file_name())
 }
 
-/// Whether the server was asked for the outboard. Without one, all of the file would have to be read for a byte of it.
-fn outboard_is_new(store: &Store, at: &Location) -> Result<bool, Error> {
+/// The outboard, unless opening it fails for a reason that may pass. Without one, all of the file would have to be read for a byte of it.
+fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
     match store.open(&outboard_of(at)) {
-        Ok(outboard) => Ok(outboard.object().was_asked()),
+        Ok(outboard) => Ok(Some(outboard)),
         Err(error) if matches!(error.fault(), Fault::NotFound(_)) => {
             let why = format!(
                 "there is no {} beside it, without which a pin b3: would take reading all of it; download it first, or put there \
@@ -132,7 +142,7 @@ fn outboard_is_new(store: &Store, at: &Location) -> Result<bool, Error> {
             let source = io::Error::new(io::ErrorKind::Unsupported, why);
             Err(Error::Open { path: shown(at), source })
         }
-        Err(_) => Ok(true),
+        Err(_) => Ok(None),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Real servers on a free port of this machine, for tests that read and write over a network. A server ends with the test process,
 //! however that ends: it waits on a pipe from it.
 
+mod azure;
 mod http;
 mod nginx;
 mod s3;
@@ -8,6 +9,7 @@ mod s3;
 use std::io::{self, BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+pub use azure::Azure;
 pub use http::{Response, request};
 pub use nginx::{Nginx, Request};
 pub use s3::S3;
