@@ -13,16 +13,7 @@ use crate::wire;
 
 /// Who has signed, whether a key that the caller named has, and who can open the file.
 pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
-    let signature = |signature: SignatureInfo| {
-        let algorithm = if signature.algorithm == 1 { "ed25519" } else { "unknown" };
-        let mut object = Object::from_iter([("algorithm", Value::from(algorithm))]);
-        object.insert("key_id", signature.key_id.map(|id| hex(&id)));
-        object.insert("is_named", signature.is_trusted);
-        Value::from(object)
-    };
-    details.insert("statement", hex(&seal.statement()));
-    details.insert("revision", seal.revision());
-    details.insert("signatures", seal.signatures().map(signature).collect::<Value>());
+    signed(&seal.statement(), seal.revision(), seal.signatures(), details);
     if !seal.is_encrypted() {
         return;
     }
@@ -37,6 +28,25 @@ pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
     encryption.insert("hides_index", seal.has_sealed_index());
     encryption.insert("tensors", seal.tensor_count());
     details.insert("encryption", encryption);
+}
+
+/// Who has signed what, and whether a key that the caller named has.
+pub(crate) fn signed(
+    statement: &[u8; 32],
+    revision: u64,
+    signatures: impl Iterator<Item = SignatureInfo>,
+    details: &mut Object,
+) {
+    let signature = |signature: SignatureInfo| {
+        let algorithm = if signature.algorithm == 1 { "ed25519" } else { "unknown" };
+        let mut object = Object::from_iter([("algorithm", Value::from(algorithm))]);
+        object.insert("key_id", signature.key_id.map(|id| hex(&id)));
+        object.insert("is_named", signature.is_trusted);
+        Value::from(object)
+    };
+    details.insert("statement", hex(statement));
+    details.insert("revision", revision);
+    details.insert("signatures", signatures.map(signature).collect::<Value>());
 }
 
 /// The tensor at a position as checked plaintext.

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::Secrets;
+use serde_json::Value;
 
 /// A set in a folder of its own: its manifest.
 fn set(keys: &Secrets, name: &str, with: &[&str]) -> String {
@@ -60,6 +61,17 @@ fn a_set_that_is_not_sealed_is_signed_where_it_is() {
         keys.ok(&["sign", &out, "--key", &b]);
         let changed: Vec<_> = files(&out).into_iter().filter(|(name, bytes)| once[name] != *bytes).collect();
         assert!(changed.len() == 1 && changed[0].0 == "m.apr");
+        // The set has two signers, of which its shards have one.
+        for (named, is_named) in [(&[][..], [false; 2]), (&["--key", &b_public], [false, true])] {
+            let shown: Value =
+                serde_json::from_str(&keys.ok(&[&["inspect", "--json", &out], named].concat())).unwrap();
+            let details = &shown["details"];
+            let signatures = details["signatures"].as_array().unwrap().iter();
+            assert!(signatures.map(|signature| signature["is_named"] == true).eq(is_named), "{details}");
+            assert_eq!(details["revision"], 4);
+            let pin = format!("seal:{}", details["statement"].as_str().unwrap());
+            keys.ok(&["verify", &out, "--pin", &pin]);
+        }
         let both = ["--key", &a_public, "--key", &b_public, "--threshold", "2", "--min-revision", "4"];
         keys.ok(&[&["verify", &out], &both[..]].concat());
         // A shard of another set does not pass for one of this.

@@ -175,11 +175,23 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
         assert!(run.status == *status && run.stderr.contains(why), "{args:?}: {} {}", run.status, run.stderr);
         assert!(!Path::new(&out).exists(), "{args:?}");
     }
+    // The name of what is written does not lie.
+    for name in ["out.gguf", "out.aero", "out.safetensors.index.json"] {
+        let out = keys.path(name);
+        let run = keys.run(&["seal", &model, &out, "--to-recipient", &me_public]);
+        assert!(run.status == 2 && run.stderr.contains("name it .apr"), "{}", run.stderr);
+        assert!(!Path::new(&out).exists());
+    }
+    // A file that is not there is none that a signature of some kind would suit.
+    let error = keys.run(&["sign", &keys.path("missing.apr"), "--key", &release, "--revision", "2"]).error();
+    assert!(error.contains("missing.apr") && !error.contains("--revision"), "{error}");
     // Neither what is read nor a key is replaced.
     let seal = ["--to-recipient", &me_public, "--sign", &release, "--force"];
-    for kept in [&model, &me_public, &release] {
+    let apr = keys.path("plain.apr");
+    keys.ok(&["convert", &model, &apr]);
+    for kept in [&apr, &me_public, &release] {
         let before = fs::read(kept).unwrap();
-        let error = keys.run(&[&["seal", model.as_str(), kept], &seal[..]].concat()).error();
+        let error = keys.run(&[&["seal", apr.as_str(), kept], &seal[..]].concat()).error();
         assert!(error.contains("no output replaces"), "{error}");
         assert!(before == fs::read(kept).unwrap());
     }

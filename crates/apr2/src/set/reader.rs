@@ -8,7 +8,7 @@ use modelfmt_core::{
     author::{OpenSet, ShardMap},
 };
 #[cfg(feature = "sign")]
-use modelfmt_core::{Fetch, Part};
+use modelfmt_core::{Fetch, Part, value::Object};
 
 use super::SetIndex;
 use crate::error::Result;
@@ -133,6 +133,17 @@ impl ShardMap for SetIndex {
     /// Metadata, flags and alignment come from the first shard.
     fn described_by(&self) -> Option<usize> {
         Some(0)
+    }
+
+    /// What the manifest says of signatures is about the whole set, and what its first shard says is not.
+    #[cfg(feature = "sign")]
+    fn details(&self) -> Object {
+        let mut details = Object::new();
+        if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
+            let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
+            crate::sealed::signed(&statement, seal.revision(), seal.signatures(named), &mut details);
+        }
+        details
     }
 
     async fn verify<F: FetchFiles>(

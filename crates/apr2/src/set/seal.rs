@@ -6,7 +6,7 @@ use crate::error::SealFault;
 #[cfg(feature = "encrypt")]
 use crate::seal::set::Purpose;
 use crate::seal::set::{Signed, check, hash, label};
-use crate::seal::{Access, Hash, VerifyingKey, hex};
+use crate::seal::{Access, Hash, SignatureInfo, VerifyingKey, hex};
 
 /// The key `seal` of a manifest.
 #[derive(Clone, Debug)]
@@ -55,6 +55,18 @@ impl SetSeal {
             Some(least) => Err(SealFault::Revision { found: self.revision, least }),
             None => Ok(()),
         }
+    }
+
+    /// The keys that are said to have signed; signatures of keys that the caller has named are good, because that was checked.
+    pub(super) fn signatures<'a>(
+        &'a self,
+        named: &'a [VerifyingKey],
+    ) -> impl Iterator<Item = SignatureInfo> + 'a {
+        self.signatures.iter().map(|signed| SignatureInfo {
+            algorithm: 1,
+            key_id: Some(signed.key_id),
+            is_trusted: named.iter().any(|key| key.key_id() == signed.key_id),
+        })
     }
 
     /// The keys that are said to have signed; those that the caller has named are good, for that was checked.
@@ -145,7 +157,6 @@ impl SetSeal {
         Ok(signed.map(|signed| record(&signed)).collect())
     }
 
-    #[cfg(feature = "encrypt")]
     pub(super) const fn revision(&self) -> u64 {
         self.revision
     }

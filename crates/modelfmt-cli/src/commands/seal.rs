@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use modelfmt::{Format, Target};
+use modelfmt::{Format, Printable, Target};
 
 use super::{convert, sign};
 use crate::args::{Convert, ConvertOptionArgs, Seal};
@@ -17,8 +17,18 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
     let output = inputs.pop().filter(|_| !inputs.is_empty());
     let output =
         output.ok_or_else(|| Failure::Usage("give the model to read, and the file to write".to_owned()))?;
+    let name = output.to_string_lossy();
+    if let Some(other) = Format::from_file_name(&name).filter(|format| !is_apr(*format)) {
+        let why = format!("its name is that of {other}, and what is sealed is an APR2 file; name it .apr");
+        return Err(Failure::Usage(format!("{}: {why}", Printable(&name))));
+    }
     let to = Some(Target { format: Format::Apr2, version: None });
     convert::run(Convert { inputs, output, to, recursive: false, seal: true, how }, quiet)
+}
+
+/// Whether a file of a format is called as an APR2 file is.
+fn is_apr(format: Format) -> bool {
+    format.extension() == Format::Apr2.extension() || format == Format::Apr2Sharded
 }
 
 /// Writes other slots into a sealed file.

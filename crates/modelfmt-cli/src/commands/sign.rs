@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
         let why = "-: a signature is written beside its file, and standard input has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    match format(args) {
+    match format(args)? {
         Some(Format::Apr2 | Format::Apr2Sharded) => inside(args, quiet),
         Some(format) if format.is_set() => Err(Failure::Input(format!(
             "{}: names other files, which a signature of this one would not cover; sign the folder",
@@ -33,8 +33,12 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
 }
 
 /// What a file is; nothing for a folder.
-fn format(args: &Sign) -> Option<Format> {
-    if args.model.is_dir() { None } else { modelfmt::probe(&args.model).ok()?.format }
+fn format(args: &Sign) -> Result<Option<Format>> {
+    if args.model.is_dir() {
+        return Ok(None);
+    }
+    let unread = |error| Failure::Input(format!("{}: cannot be read: {error}", args.model.display()));
+    Ok(modelfmt::probe(&args.model).map_err(unread)?.format)
 }
 
 /// A signature in the file itself.
