@@ -13,14 +13,13 @@ use crate::dash::is_dash;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
-/// Whether the signature of a file or folder is looked for beside it, and not within: only APR2 files hold their own. What is no
-/// path cannot have one beside it.
+/// Whether the signature of a file or folder is beside it, and not inside: only APR2 files contain their own. Only a path can have one beside it.
 pub(crate) fn is_signed_beside(path: &Path) -> bool {
     let holds_its_own = |format| matches!(format, Format::Apr2 | Format::Apr2Sharded);
     path.is_dir() || modelfmt::probe(path).is_ok_and(|found| !found.format.is_some_and(holds_its_own))
 }
 
-/// What was verified before in this run: a folder is hashed once, however many of its models are read.
+/// Signatures that were verified before in this run: a folder is hashed once, however many of its models are read.
 static VERIFIED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
 /// How to open a model once the signature beside it has been verified, if one is demanded and this is where it is.

@@ -56,7 +56,7 @@ impl Failure {
         status
     }
 
-    /// What there is to say; nothing if it has been said, or if the reader of standard output has gone, as with `| head`: that is no error.
+    /// The message; nothing if it was printed already, or if the reader of standard output has gone, as with `| head`, which is not an error.
     fn message(&self) -> Option<Message> {
         let message = |code, text| Some(Message { code, text, hint: "", causes: Vec::new() });
         match self {

@@ -1,4 +1,4 @@
-//! What the library calls by its fields, as the program's users know it.
+//! The program's options for what the library names by its fields.
 
 use modelfmt::{Choice, Remedy, Words};
 

@@ -27,7 +27,7 @@ impl<W: Write> Write for EscapedJson<W> {
 
 /// JSON with such text escaped.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
-    // What is below has been escaped, or stands between the texts.
+    // The text from here on has been escaped, or is between the strings.
     let is_escaped = |c: char| c >= '\u{7f}' && Printable::is_escaped(c);
     if !json.contains(is_escaped) {
         return json.into();

@@ -60,7 +60,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // What went wrong went wrong because of the stop, and the user asked for it.
+        // The error is only a result of the stop, which the user asked for.
         Err(failure) => stop::status().unwrap_or_else(|| failure.report(json)),
     }
 }

@@ -1,4 +1,4 @@
-//! Keys and passphrases, which come from files and never from the command line. What an error says has no byte of them.
+//! Keys and passphrases, which come from files and never from the command line. No error contains a byte of them.
 
 use std::fs::File;
 use std::io::{self, Read};

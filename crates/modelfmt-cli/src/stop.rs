@@ -32,7 +32,7 @@ fn on_signal(status: u8) {
     if STATUS.swap(status, Ordering::Relaxed) != 0 {
         end(status);
     }
-    // On a thread of its own, so that a second signal is heard meanwhile. Where there can be no thread, there is no grace.
+    // On a thread of its own, so that a second signal is noticed. Without a thread, the process ends at once.
     let wait = move || {
         thread::sleep(GRACE);
         end(status);
@@ -54,7 +54,7 @@ fn end(status: u8) -> ! {
 #[cfg(unix)]
 pub(crate) fn listen() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    // Where a limit on the size of files is reached, the write fails and is cleaned up after; by default the process ends.
+    // If a limit on the size of files is reached, the write fails and its file is removed. By default the signal would end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
     // A signal that is ignored stays so: `nohup` asks for that, and a shell for what runs in its background.
     let ignored = ignored_signals();
@@ -74,8 +74,8 @@ pub(crate) fn listen() {
     }
 }
 
-/// The signals that were ignored when the process began, bit 0 for signal 1. Where the system does not say, `nohup` is
-/// taken to have been used.
+/// The signals that were ignored when the process began, bit 0 for signal 1. If the system does not say, hangup counts as ignored,
+/// as with `nohup`.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     const HANGUP: u64 = 1;

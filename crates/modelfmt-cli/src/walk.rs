@@ -46,7 +46,7 @@ pub(crate) fn walk(folder: &Path) -> Found {
     walk.finish()
 }
 
-/// Whether an entry is to be looked at: one that is not hidden, and no folder that has been seen by another way. Links could
+/// Whether to look at an entry: not if it is hidden, or a folder that was reached in another way before. Links could
 /// otherwise lead to the same folders again and again, in very many ways.
 fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
     if entry.depth() > 0 && entry.file_name().to_string_lossy().starts_with('.') {
@@ -75,7 +75,7 @@ impl Walk {
         let parent = path.parent().unwrap_or(Path::new("."));
         self.named.extend(look.files.iter().filter_map(|file| parent.join(file).canonicalize().ok()));
         if look.format.is_some() || modelfmt::is_model_name(path) {
-            // Where some cache links its files to where they are, an index finds those that it names by their links alone.
+            // In a cache whose files are links to other places, an index finds its files only by their links.
             let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let known = self.models.entry(real).or_insert_with(|| (path.to_owned(), is_link));
             if is_link && !known.1 {

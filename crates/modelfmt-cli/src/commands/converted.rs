@@ -70,7 +70,7 @@ const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads 
 pub(super) struct Done<'a> {
     pub(super) output: &'a Path,
     pub(super) converted: &'a Converted,
-    /// What the format that was chosen by the ending has to be said of.
+    /// A note about the format that the file extension chose.
     pub(super) notes: Vec<String>,
     pub(super) is_dry: bool,
     pub(super) begun: Instant,
@@ -87,7 +87,7 @@ impl Done<'_> {
         self.converted.files.iter().map(|file| file.nbytes).fold(0, u64::saturating_add)
     }
 
-    /// Notes, warnings and what was written, for people. What would be written is the answer that was asked for.
+    /// Notes, warnings and what was written, for people. The user asked what would be written, so this is the output.
     pub(super) fn say(&self, quiet: bool) -> Result {
         let Converted { clipped, dropped, tensors, .. } = self.converted;
         for note in self.notes().filter(|_| !quiet) {

@@ -97,7 +97,7 @@ fn how(changed: &Changed) -> String {
     }
     if let Some(norms) = changed.norms {
         let rmse = norms.rmse.map(|rmse| format!("rmse {}", digits(rmse)));
-        // What is of interest is how near to 1 it is.
+        // The interesting part is its distance from 1.
         let cosine = norms.cosine.map(|cosine| format!("cosine {cosine:.8}"));
         let rel_norm = norms.rel_norm.map(|rel_norm| format!("rel_norm {}", digits(rel_norm)));
         let norms: Vec<String> = [rmse, cosine, rel_norm].into_iter().flatten().collect();

@@ -1,7 +1,7 @@
 //! Lists of what was done with the models of a folder, so that it is not done again.
 //!
-//! A line is a JSON object: the model (`input`), how (`options`), and size and time of change of each file (`files`). Where all of that is
-//! as it was, the model is skipped.
+//! A line is a JSON object: the model (`input`), how (`options`), and size and time of change of each file (`files`). If all of that is unchanged,
+//! the model is skipped.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};

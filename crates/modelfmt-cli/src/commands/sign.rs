@@ -115,7 +115,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     Ok(key)
 }
 
-/// Signs a file anew that has been changed.
+/// Signs a file again after a change.
 pub(super) fn changed(model: &Path, key: &PrivateKey, quiet: bool) -> Result {
     write_beside(model, key, &SignOptions::new().overwrite(Overwrite::Replace), quiet)
 }

@@ -167,7 +167,7 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
         writeln!(out, "  {}", Printable(error))?;
     }
     for check in &report.report.checks {
-        // What is encrypted and nobody has looked at must not be taken for good.
+        // Encrypted content that was not checked must not pass for good.
         let is_unopened = check.name == "encryption"
             && check.status == Status::Absent
             && check.detail != "the file is not encrypted";
