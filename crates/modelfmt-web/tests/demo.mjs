@@ -1,6 +1,6 @@
 // A small model made up for pictures and tests: a transformer of four layers, as an AERO with a hash for each tensor.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PROGRAM } from "./models.mjs";
@@ -34,8 +34,10 @@ function weights(rows, columns, scale) {
   });
 }
 
+// Makes it anew, in a folder of its own that is removed at the end.
 export function demo() {
   const folder = mkdtempSync(join(tmpdir(), "modelfmt-demo-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   const width = 256;
   const tensors = { "model.embed.weight": ["F32", [1024, width], weights(1024, width, 0.02)] };
   for (let layer = 0; layer < 4; layer++) {

@@ -1,7 +1,7 @@
 // Pictures of all views, light and dark, wide and narrow: node shots.mjs OUT. With the variables of the tests.
 // Some of them stand in docs/img.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start } from "./browser.mjs";
@@ -13,6 +13,7 @@ mkdirSync(out, { recursive: true });
 const browser = await start(process.env.MODELFMT_PAGE);
 const CHANGES = ["--cast", "*.norm.*=f16", "--cast", "*.mlp.*=bf16", "--exclude", "*.3.attn.q.*"];
 const folder = mkdtempSync(join(tmpdir(), "modelfmt-shots-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 async function open(page, path) {
   await page.evaluate(() => delete document.body.dataset.done);
