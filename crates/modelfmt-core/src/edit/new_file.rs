@@ -158,6 +158,7 @@ impl NewFile {
     }
 
     /// Whether bytes of the old file stay.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn keeps(&self) -> bool {
         self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::Kept(_)))
     }

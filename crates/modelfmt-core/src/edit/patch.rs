@@ -77,11 +77,10 @@ fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) ->
     if patches.is_empty() && new_len == old_len {
         return Ok(());
     }
-    if let [(at, bytes)] = patches
-        && new_len == old_len
-        && is_atomic(*at, bytes)
+    if new_len == old_len
+        && let Some((at, bytes)) = within_a_page(disk, &file, patches)?
     {
-        disk.write(&file, *at, bytes)?;
+        disk.write(&file, at, &bytes)?;
         return disk.flush(&file);
     }
     let journal = journal_for(disk, &file, patches, (old_len, new_len))?;
@@ -102,9 +101,29 @@ fn apply<D: Disk>(disk: &D, path: &Path, patches: &[Patch<'_>], new_len: u64) ->
     disk.flush_folder(&place)
 }
 
-fn is_atomic(at: u64, bytes: &[u8]) -> bool {
-    let last = at.saturating_add((bytes.len() as u64).saturating_sub(1));
-    at / ATOMIC == last / ATOMIC
+/// All patches as one write, with what stays between them, if that lies within one page. They ascend.
+fn within_a_page<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    patches: &[Patch<'_>],
+) -> io::Result<Option<(u64, Vec<u8>)>> {
+    let (Some(&(at, _)), Some(&(last, bytes))) = (patches.first(), patches.last()) else { return Ok(None) };
+    let end = last.saturating_add(bytes.len() as u64);
+    if !is_atomic(at..end) {
+        return Ok(None);
+    }
+    let within = |place: u64| usize::try_from(place.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut page = vec![0; within(end)]; // not more than a page
+    disk.read(file, at, &mut page)?;
+    for (place, bytes) in patches {
+        let out = page.get_mut(within(*place)..).and_then(|page| page.get_mut(..bytes.len()));
+        out.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
+    }
+    Ok(Some((at, page)))
+}
+
+const fn is_atomic(range: std::ops::Range<u64>) -> bool {
+    range.start / ATOMIC == range.end.saturating_sub(1) / ATOMIC
 }
 
 pub(super) fn journal_for<D: Disk>(

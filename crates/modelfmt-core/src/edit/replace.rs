@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use super::disk::{Disk, RealDisk};
 use super::new_file::{NewFile, Part};
 use super::patch::{expect_version, lock};
 use crate::source::FileVersion;
-use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink};
+use crate::write::{AtomicFile, InputFiles, Output, Overwrite, Sink, commit_guard, replacement_of};
 
 /// Writes `new` into the file `out`, which appears when it is complete. Bytes that are kept are copied from the file at `path`, by the system if it
 /// can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
@@ -25,46 +26,148 @@ pub fn replace(
     overwrite: Overwrite,
     go_on: &dyn Fn(u64) -> bool,
 ) -> io::Result<()> {
-    let is_same = InputFiles::new([path]).contains(out);
-    let old = if is_same { lock(path)? } else { File::open(path)? };
+    if InputFiles::new([path]).contains(out) {
+        let _lock = lock(path)?;
+        expect_version(path, before)?;
+        return in_its_place(&RealDisk, path, new, go_on);
+    }
+    let old = File::open(path)?;
     expect_version(path, before)?;
+    let file = AtomicFile::create(out, overwrite)?;
+    let write = |at: u64, bytes: &[u8]| file.write_at(at, bytes);
+    write_parts(new, write, |from, to, len| file.copy_from(&old, from, to, len), go_on)?;
+    file.commit()
+}
+
+/// Writes the new file beside the old one, and gives it the name of that when it is on the disk.
+fn in_its_place<D: Disk>(
+    disk: &D,
+    path: &Path,
+    new: &NewFile,
+    go_on: &dyn Fn(u64) -> bool,
+) -> io::Result<()> {
     // A link itself is not replaced, but the file that it leads to.
-    let resolved = if is_same { std::fs::canonicalize(path)? } else { out.to_owned() };
-    let overwrite = if is_same { Overwrite::Replace } else { overwrite };
-    let file = AtomicFile::create(resolved, overwrite)?;
+    let target = disk.resolve(path)?;
+    let draft = replacement_of(&target);
+    let replaced = write_draft(disk, path, &draft, new, go_on).and_then(|_| {
+        let _kept = commit_guard();
+        disk.keep_draft(&draft);
+        disk.rename(&draft, &target)
+    });
+    if replaced.is_err() {
+        let _ = disk.remove(&draft); // the next writer of that file takes away what is left
+    }
+    replaced?;
+    disk.flush_folder(&target)
+}
+
+/// Writes what a file becomes into a new one, and makes it last; the old file and the new one.
+pub(super) fn write_draft<D: Disk>(
+    disk: &D,
+    path: &Path,
+    draft: &Path,
+    new: &NewFile,
+    go_on: &dyn Fn(u64) -> bool,
+) -> io::Result<(D::File, D::File)> {
+    let (old, file) = (disk.open(path)?, disk.create_draft(draft)?);
+    let write = |at: u64, bytes: &[u8]| disk.write(&file, at, bytes);
+    write_parts(new, write, |from, to, len| disk.copy((&old, from), (&file, to), len), go_on)?;
+    disk.keep_permissions(&old, &file);
+    disk.flush(&file)?;
+    Ok((old, file))
+}
+
+/// Writes all parts: new bytes to a place, and bytes of the old file from one place to another.
+fn write_parts(
+    new: &NewFile,
+    mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    mut copy: impl FnMut(u64, u64, u64) -> io::Result<()>,
+    go_on: &dyn Fn(u64) -> bool,
+) -> io::Result<()> {
     for (start, part) in new.parts() {
         match part {
             Part::Bytes(bytes) => {
-                file.write_at(start, bytes)?;
+                write(start, bytes)?;
                 proceed(go_on, bytes.len() as u64)?;
             }
             Part::Kept(range) => {
                 let (mut from, mut to) = (range.start, start);
                 while from < range.end {
                     let len = PIECE.min(range.end - from);
-                    file.copy_from(&old, from, to, len)?;
+                    copy(from, to, len)?;
                     (from, to) = (from.saturating_add(len), to.saturating_add(len));
                     proceed(go_on, len)?;
                 }
             }
         }
     }
-    file.commit()
+    Ok(())
 }
 
 /// How often progress is reported, and the callback asked whether to go on.
-pub(super) const PIECE: u64 = 64 << 20;
+const PIECE: u64 = 64 << 20;
 
-pub(super) fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
+fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
     if go_on(nbytes) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::patch::read_all;
+    use super::super::stopping::{State, Stopping, masks};
     use super::*;
+
+    const PATH: &str = "folder/m";
+    const OLD: &[u8] = b"head, values";
+    const NEW: &[u8] = b"longer head, values";
 
     fn version(path: &Path) -> FileVersion {
         FileVersion::of(path).unwrap()
+    }
+
+    fn longer_head() -> NewFile {
+        let mut new = NewFile::new();
+        new.push(*b"longer head");
+        new.keep(4..12);
+        new
+    }
+
+    /// A replacement on a disk that stops after so many operations; whether it was not stopped.
+    fn stopped(steps: usize, state: State) -> (Stopping, bool) {
+        let disk = Stopping::new(steps, state);
+        let is_done = in_its_place(&disk, Path::new(PATH), &longer_head(), &|_| true).is_ok();
+        (disk, is_done)
+    }
+
+    #[test]
+    fn a_replacement_that_stops_anywhere_leaves_the_old_file_or_the_new_one() {
+        let old = || State::of(&[(PATH, OLD)]);
+        let mut steps = 0;
+        loop {
+            let is_done = stopped(steps, old()).1;
+            let killed = |disk: Stopping| disk.killed();
+            let ends = masks()
+                .map(|mask| Box::new(move |disk: Stopping| disk.without_power(mask)) as Box<dyn Fn(_) -> _>);
+            for end in ends.chain([Box::new(killed) as Box<dyn Fn(_) -> _>]) {
+                let disk = Stopping::new(usize::MAX, end(stopped(steps, old()).0));
+                let found = read_all(&disk, Path::new(PATH)).unwrap();
+                assert!(found == NEW || (found == OLD && !is_done), "after {steps}: {found:?}");
+                // What is left of it is in nobody's way.
+                let (again, is_whole) = stopped(usize::MAX, end(stopped(steps, old()).0));
+                let found = read_all(&again, Path::new(PATH));
+                assert!(
+                    is_whole && found.is_ok_and(|found| found.starts_with(b"longer head")),
+                    "after {steps}"
+                );
+                assert!(again.open(&replacement_of(Path::new(PATH))).is_err(), "after {steps}");
+            }
+            if is_done {
+                break;
+            }
+            steps += 1;
+        }
+        // The file is created, two parts are written, it is flushed and renamed, and its name is flushed.
+        assert_eq!(steps, 6);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::disk::{Disk, RealDisk};
 use super::group::{Group, Member, mark};
 use super::journal::{Journal, Record, journal_path};
-use super::new_file::{NewFile, Part, Patch};
+use super::new_file::{NewFile, Patch};
 use super::patch::{Recovered, expect_version, is_of, journal_for, lock, patch, read_all};
-use super::replace::{PIECE, proceed, replace};
+use super::replace::{replace, write_draft};
 use crate::source::{FileSource, FileVersion};
 use crate::write::{Overwrite, commit_guard, draft_of, folder_of};
 
@@ -169,26 +169,7 @@ fn flush_folders<D: Disk>(disk: &D, paths: &[PathBuf]) -> io::Result<()> {
 
 /// Writes the new file for one that is there, beside it.
 fn draft<D: Disk>(disk: &D, path: &Path, new: &NewFile, go_on: &dyn Fn(u64) -> bool) -> io::Result<Journal> {
-    let (old, file) = (disk.open(path)?, disk.create_draft(&draft_of(&disk.resolve(path)?))?);
-    for (start, part) in new.parts() {
-        match part {
-            Part::Bytes(bytes) => {
-                disk.write(&file, start, bytes)?;
-                proceed(go_on, bytes.len() as u64)?;
-            }
-            Part::Kept(range) => {
-                let (mut from, mut to) = (range.start, start);
-                while from < range.end {
-                    let len = PIECE.min(range.end - from);
-                    disk.copy((&old, from), (&file, to), len)?;
-                    (from, to) = (from.saturating_add(len), to.saturating_add(len));
-                    proceed(go_on, len)?;
-                }
-            }
-        }
-    }
-    disk.keep_permissions(&old, &file);
-    disk.flush(&file)?;
+    let (old, file) = write_draft(disk, path, &draft_of(&disk.resolve(path)?), new, go_on)?;
     let (before, after) = (head(disk, &old)?, head(disk, &file)?);
     let records = vec![Record { at: 0, before, after }];
     Ok(Journal { old_len: disk.len(&old)?, new_len: new.len(), records })

@@ -127,13 +127,21 @@ pub(crate) fn draft_of(target: &Path) -> PathBuf {
     folder_of(target).join(format!("{}new", prefix(target.file_name().unwrap_or_default())))
 }
 
-/// Creates such a file. Only its owner can read it.
+/// The path of a file that will take the place of another at once. The next writer of that one removes it, if it is left.
+pub(crate) fn replacement_of(target: &Path) -> PathBuf {
+    let name = format!("{}{:0RANDOM_LEN$x}{ENDING}", prefix(target.file_name().unwrap_or_default()), 0);
+    folder_of(target).join(name)
+}
+
+/// Creates such a file. Only its owner can read it, and other writers see that somebody is at it.
 pub(crate) fn create_draft(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    pending::begin(path, || options.open(path))
+    let file = pending::begin(path, || options.open(path))?;
+    let _ = file.try_lock(); // some file systems have no locks
+    Ok(file)
 }
 
 /// Lets it stay.
