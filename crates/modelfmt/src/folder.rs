@@ -113,12 +113,13 @@ pub fn find_models(
     found
 }
 
-/// The index of a set that names this file as one of its own, and stands in the same folder, or in the one above it under such a name.
+/// The index of a set that names this file as one of its own, and stands in the same folder, or in one of the two above it under
+/// such a name: no tool writes the files of a set deeper than that.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn index_of(path: &Path) -> Option<PathBuf> {
     // Not what a link leads to: a cache of downloads has it elsewhere, without the index.
     let (given, path) = (path, std::path::absolute(path).ok()?);
-    let found = path.ancestors().skip(1).take(2).enumerate().find_map(|(up, folder)| {
+    let found = path.ancestors().skip(1).take(3).enumerate().find_map(|(up, folder)| {
         let own = path.strip_prefix(folder).ok()?;
         let is_json = |path: &Path| up == 0 && path.extension().is_some_and(|ending| ending == "json");
         let is_index = |path: &PathBuf| is_json(path) || is_index_name(path);

@@ -33,8 +33,16 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     }
     let beside = signers(args, &mut options)?;
     let edit = modelfmt::Edit::new(&args.file, &options)?;
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
-        let how = if args.output.is_some() { EditMethod::NewFile } else { edit.method() };
+        edit.check(args.output.as_deref(), overwrite)?;
+        let how = match (edit.method(), &args.output) {
+            (EditMethod::Unchanged | EditMethod::InPlace, Some(_)) if !edit.format().is_set() => {
+                EditMethod::NewFile
+            }
+            (_, Some(_)) if edit.format().is_set() => EditMethod::Written,
+            (how, _) => how,
+        };
         let (tensors, dropped) = (changes(edit.renamed(), "renamed"), changes(edit.dropped(), "dropped"));
         let path = edit.path().display().to_string();
         say(format_args!("would edit {}{tensors}{dropped}, {}", Printable(&path), words(how)));
@@ -43,10 +51,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let bar = Progress::new("copying", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
     let edited = bar.run(|work| match &args.output {
         None => edit.write(work),
-        Some(out) => {
-            let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-            edit.write_to(out, overwrite, work)
-        }
+        Some(out) => edit.write_to(out, overwrite, work),
     })?;
     if let Some(key) = &beside {
         sign::changed(&edited.path, key, quiet)?;

@@ -242,12 +242,38 @@ impl Edit {
         self.drop.len()
     }
 
+    /// Refuses what [`write`](Self::write), or [`write_to`](Self::write_to) an output, would refuse before it does anything.
+    ///
+    /// # Errors
+    /// [`Error::NotEditable`] if tensors are to be removed from a model of several files without an output; [`Error::Usage`] for an output
+    /// that is the file itself, [`Error::Exists`] for one that may not be replaced.
+    pub fn check(&self, out: Option<&Path>, overwrite: Overwrite) -> Result<()> {
+        let Some(out) = out else {
+            return match &self.target {
+                Target::Set(_) if !self.drop.is_empty() => {
+                    let why = "edit removes tensors from a model of several files only into a new one; name an output";
+                    Err(Error::NotEditable { path: self.path.clone(), why: why.to_owned() })
+                }
+                _ => Ok(()),
+            };
+        };
+        if modelfmt_core::write::InputFiles::new([&self.path]).contains(out) {
+            let why = "it is the file that is edited; leave the output out to change it";
+            return Err(Error::usage(crate::choice::Choice::Output, why));
+        }
+        if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
+            return Err(Error::Exists { path: out.to_owned() });
+        }
+        Ok(())
+    }
+
     /// Changes the file.
     ///
     /// # Errors
-    /// [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the file that the edit was prepared for. If
-    /// tensors are removed, also as [`convert`](fn@crate::convert).
+    /// As [`check`](Self::check). [`Error::Write`] if it cannot be written, if another process is changing it, or if it is no longer the
+    /// file that the edit was prepared for. If tensors are removed, also as [`convert`](fn@crate::convert).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
+        self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
         let failed = |source| Error::Write { path: path.clone(), source };
         let changed = match &self.target {
@@ -267,10 +293,11 @@ impl Edit {
         Ok(self.done(path, changed))
     }
 
-    /// Writes the changed file to `out`, and leaves the old one alone.
+    /// Writes the changed file to `out`, and leaves the old one alone. Of a model of several files a new set is written, whose files are
+    /// named after `out` and about as large as the old ones.
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`Error::Exists`] if there is such a file and `overwrite` does not allow to replace it.
+    /// As [`check`](Self::check) and [`write`](Self::write).
     pub fn write_to(
         mut self,
         out: impl AsRef<Path>,
@@ -278,16 +305,12 @@ impl Edit {
         work: &Execution<'_>,
     ) -> Result<Edited> {
         let out = out.as_ref().to_owned();
-        if modelfmt_core::write::InputFiles::new([&self.path]).contains(&out) {
-            let why = "it is the file that is edited; leave the output out to change it";
-            return Err(Error::usage(crate::choice::Choice::Output, why));
-        }
+        self.check(Some(&out), overwrite)?;
         let (new, before) = match &self.target {
             Target::File(new, before) => (new.clone(), before.clone()),
-            Target::Set(_) => {
-                let why =
-                    "a model of several files is edited where it is; copy its folder, and edit the copy";
-                return Err(Error::NotEditable { path: self.path, why: why.to_owned() });
+            Target::Set(edit) => {
+                let model = edit.preview(&self.path, work)?;
+                return self.write_set(&model, &out, overwrite, work);
             }
         };
         if !self.drop.is_empty() {

@@ -49,11 +49,6 @@ impl Edit {
         }
         if format.is_set() {
             model.open_all()?;
-            if !options.drop.is_empty() {
-                let why =
-                    "edit cannot remove tensors from a model of several files; convert can leave them out";
-                return Err(not_editable(why.to_owned()));
-            }
         }
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use modelfmt_core::edit::{FileChange, NewFile, Preview};
 use modelfmt_core::source::{BoxSource, FileSource, FileVersion, Files, Folder, shared_files};
 use modelfmt_core::value::{Object, Value, json};
-use modelfmt_core::{Execution, Source as _};
+use modelfmt_core::{AnyError, Execution, Source as _};
 
 use super::check;
 use super::fault::{failed, interruptible};
@@ -104,11 +104,25 @@ impl SetEdit {
             None => None,
         };
         let edit = Self { index, files, listing, is_in_place };
-        edit.check(model, names).map_err(|error| match error {
-            CheckFault::Fault(fault) => failed(path, fault),
-            CheckFault::Why(why) => Error::NotEditable { path: path.to_owned(), why },
-        })?;
+        edit.check(model, names).map_err(|fault| fault.at(path))?;
         Ok(edit)
+    }
+
+    /// The set as it would be, before any of its files is written; its index states the digests of the new files.
+    pub(super) fn preview(&self, path: &Path, work: &Execution<'_>) -> Result<Model> {
+        let unread = |source| Error::Write { path: path.to_owned(), source };
+        let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
+        for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
+            let path = Folder::containing(&self.index).path().join(name);
+            if super::plan::version(&path)? != *before {
+                return Err(Error::file(path, AnyError::Changed));
+            }
+        }
+        let listed = match &self.listing {
+            Some(listing) => self.digests(listing, work).map_err(unread)?,
+            None => self.lengths(),
+        };
+        self.previewed(&listed).map_err(|fault| fault.at(path))
     }
 
     /// The files that change with their lengths; digests are not known yet.
@@ -129,14 +143,14 @@ impl SetEdit {
         self.files.is_empty() && self.listing.as_ref().is_none_or(is_index)
     }
 
-    /// Reads the set as it would be: it must have the same tensors in the same files, under their new names.
-    fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
+    /// The set as it would be, with an index that states this about the files.
+    fn previewed(&self, listed: &HashMap<String, Listed>) -> Result<Model, CheckFault> {
         let news = self.files.iter().map(|file| (file.name.clone(), file.new.clone()));
         let mut news: HashMap<String, NewFile> = news.collect();
         let name = self.index.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(listing) = &self.listing {
             let mut text = NewFile::new();
-            text.push(listing.edited(&self.lengths()).map_err(CheckFault::Fault)?);
+            text.push(listing.edited(listed).map_err(CheckFault::Fault)?);
             news.insert(listing.name.clone(), text);
         }
         let why = |error: &dyn std::fmt::Display| {
@@ -145,7 +159,12 @@ impl SetEdit {
         let files = shared_files(Previewed { folder: Folder::containing(&self.index), news });
         let source = files.open(&name).map_err(|error| why(&error))?;
         let after = OpenOptions::new().open_source(&self.index.to_string_lossy(), source, Some(files));
-        let after = after.and_then(|after| after.open_all().map(|()| after)).map_err(|error| why(&error))?;
+        after.and_then(|after| after.open_all().map(|()| after)).map_err(|error| why(&error))
+    }
+
+    /// Reads the set as it would be: it must have the same tensors in the same files, under their new names.
+    fn check(&self, model: &Model, names: &BTreeMap<usize, String>) -> Result<(), CheckFault> {
+        let after = self.previewed(&self.lengths())?;
         let is_same = |(position, info): (usize, modelfmt_core::TensorInfo<'_>)| {
             let name = names.get(&position).map_or(info.name, String::as_str);
             let other = after.container().find(name).and_then(|found| {
@@ -198,6 +217,15 @@ impl SetEdit {
 enum CheckFault {
     Fault(EditFault),
     Why(String),
+}
+
+impl CheckFault {
+    fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Fault(fault) => failed(path, fault),
+            Self::Why(why) => Error::NotEditable { path: path.to_owned(), why },
+        }
+    }
 }
 
 /// The files that there would be.

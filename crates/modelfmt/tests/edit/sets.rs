@@ -223,12 +223,82 @@ fn what_a_set_cannot_become_is_refused_and_nothing_changes() {
         assert!(unset.to_string().contains("did you mean \"k.one\""), "{format}: {unset}");
         assert!(matches!(refused(&|o| o.rename.push("a=d".parse().unwrap())), Error::SameName { .. }));
         assert!(matches!(refused(&|o| o.rename.push("z=d".parse().unwrap())), Error::NoMatch { .. }));
-        assert!(matches!(refused(&|o| o.drop.push("a".to_owned())), Error::NotEditable { .. }));
+        let dropped = refused(&|o| o.drop.push("a".to_owned()));
+        assert!(
+            matches!(&dropped, Error::NotEditable { .. }) && dropped.to_string().contains("name an output")
+        );
         let edit = Edit::new(&path, &with(|o| o.rename.push("a=aa".parse().unwrap()))).unwrap();
-        let out = edit.write_to(folder.path().join("out"), Overwrite::Refuse, &Execution::default());
-        assert!(matches!(out, Err(Error::NotEditable { .. })), "{format}");
+        for out in [&path, &folder.path().join(name)] {
+            let again = Edit::new(&path, &with(|o| o.rename.push("a=aa".parse().unwrap()))).unwrap();
+            let refused = again.write_to(out, Overwrite::Replace, &Execution::default());
+            assert!(matches!(refused, Err(Error::Usage { .. })), "{format}");
+        }
+        assert!(edit.check(Some(&folder.path().join(".")), Overwrite::Refuse).is_err());
         assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new(), "{format}");
     }
+}
+
+/// Into another place a set is written anew, with what else changes and without what goes; the old one stays as it is.
+#[test]
+fn a_set_is_edited_into_another_one() {
+    for (format, name) in SETS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = set(format, name, folder.path());
+        let (before, bytes) = (content(&path).0, all_bytes(folder.path()));
+        let options = with(|options| {
+            options.set.push(text("k.two", "two"));
+            options.unset.push("k.one".to_owned());
+            options.rename.push("*=new.*".parse().unwrap());
+            options.drop.push("[bd]*".to_owned());
+        });
+        let out = match format {
+            Format::GgufSharded => "n.gguf".to_owned(),
+            _ => name.replacen('m', "n", 1),
+        };
+        let edit = Edit::new(&path, &options).unwrap();
+        assert_eq!((edit.method(), edit.dropped()), (EditMethod::Written, 2), "{format}");
+        let edited =
+            edit.write_to(folder.path().join(&out), Overwrite::Refuse, &Execution::default()).unwrap();
+        assert_eq!((edited.set, edited.unset, edited.renamed, edited.dropped), (1, 1, 3, 2), "{format}");
+        assert_eq!(edited.method, EditMethod::Written);
+        // The old files are what they were.
+        let now = all_bytes(folder.path());
+        assert!(bytes.iter().all(|(path, bytes)| now.get(path) == Some(bytes)), "{format}");
+        assert!(now.len() >= bytes.len() + 3, "{format}: {:?}", now.keys());
+        let (after, found) = content(&edited.path);
+        assert!(found.is_empty(), "{format}: {found:?}");
+        let kept = before.into_iter().filter(|(name, _)| !name.starts_with(['b', 'd']));
+        let expected: Vec<_> = kept.map(|(name, value)| (format!("new.{name}"), value)).collect();
+        assert_eq!(sorted(after), sorted(expected), "{format}");
+        let said = said(&edited.path);
+        assert_eq!(said.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
+        assert!(!said.contains_key("k.one"), "{format}");
+        let again = Edit::new(&path, &options).unwrap();
+        let exists = again.write_to(&edited.path, Overwrite::Refuse, &Execution::default());
+        assert!(matches!(exists, Err(Error::Exists { .. })), "{format}");
+    }
+}
+
+/// A file of a set is not edited alone, also where the index stands two folders above it.
+#[test]
+fn a_file_far_below_its_index_is_not_edited_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (format, name) = SETS[2];
+    let path = set(format, name, folder.path());
+    let deep = folder.path().join("weights/parts");
+    fs::create_dir_all(&deep).unwrap();
+    let mut index = fs::read_to_string(&path).unwrap();
+    for number in 1..=5 {
+        let name = format!("m-0000{number}-of-00005.safetensors");
+        fs::rename(folder.path().join(&name), deep.join(&name)).unwrap();
+        index = index.replace(&name, &format!("weights/parts/{name}"));
+    }
+    fs::write(&path, index).unwrap();
+    let options = with(|options| options.rename.push("*=x.*".parse().unwrap()));
+    let error = run(&deep.join("m-00001-of-00005.safetensors"), &options).unwrap_err();
+    assert!(error.to_string().contains("it is a file of the model that"), "{error}");
+    run(&path, &options).unwrap();
+    assert!(content(&path).1.is_empty());
 }
 
 #[test]
@@ -239,20 +309,22 @@ fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
             let path =
                 if format.is_set() { set(format, name, folder.path()) } else { one(format, folder.path()) };
             let name = Model::open(&path).unwrap().tensors().next().unwrap().name.to_owned();
-            let options = with(|options| match drop {
-                true => options.drop.push(name),
-                false => options.set.push(text("k.two", "two")),
+            let options = with(|options| {
+                options.set.push(text("k.two", "two"));
+                options.drop.extend(drop.then_some(name));
             });
-            let Ok(edit) = Edit::new(&path, &options) else {
-                assert!(drop && format.is_set(), "tensors of a set are dropped by a conversion");
-                continue;
-            };
+            let edit = Edit::new(&path, &options).unwrap();
             // Another program puts a copy there, which could be any file.
             let copy = folder.path().join("copy");
             fs::copy(&path, &copy).unwrap();
             fs::rename(&copy, &path).unwrap();
             let before = all_bytes(folder.path());
-            let error = edit.write(&Execution::default()).unwrap_err();
+            let work = Execution::default();
+            let error = match drop && format.is_set() {
+                true => edit.write_to(folder.path().join("n.json"), Overwrite::Refuse, &work),
+                false => edit.write(&work),
+            };
+            let error = error.unwrap_err();
             assert!(error.to_string().contains("changed"), "{format}: {error}");
             assert!(changed(&before, folder.path()).is_empty());
         }
