@@ -70,6 +70,16 @@ fn a_set_is_checked_by_its_index() {
 }
 
 #[test]
+fn tensors_without_values_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("m.safetensors"), &[("w", &[1.0, 2.0]), ("none", &[])]);
+    let text = modelfmt_in(folder.path(), "check m.safetensors").ok();
+    assert_eq!(text, "ok m.safetensors: 1 tensor, 1 without values\n");
+    let found = modelfmt_in(folder.path(), "check --json m.safetensors").json();
+    assert_eq!((&found["ok"], &found["findings"]), (&json!(true), &json!(["1 tensor has no values"])));
+}
+
+#[test]
 fn wrong_usage_is_said() {
     let hex = "0".repeat(64);
     for args in ["check".to_owned(), format!("check a b --pin b3:{hex}")] {

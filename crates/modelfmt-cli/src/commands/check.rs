@@ -62,6 +62,9 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     if let Some(looked_at) = report.looked_at {
         write!(out, ": {} tensor{}", count(looked_at as u64), if looked_at == 1 { "" } else { "s" })?;
     }
+    if report.without_values > 0 {
+        write!(out, ", {} without values", count(report.without_values as u64))?;
+    }
     for (what, is) in KINDS {
         let number = report.tensors.iter().filter(|tensor| is(tensor)).count();
         if number > 0 {

@@ -18,7 +18,7 @@ use scan::Found;
 /// Looks at every value of a model once, on as many cores as `work` says, and says which tensors hold NaN or infinities, are all zero,
 /// are constant, or are the same as one before them; of a set also where its index and its files disagree. Blocks are decoded.
 ///
-/// Tensors of one element and of none are looked at for NaN and infinities only. Two tensors are the same if dtype, shape and bytes
+/// Tensors of one element are looked at for NaN and infinities only; those without elements or data are counted. Two tensors are the same if dtype, shape and bytes
 /// are; this is found by a fingerprint of each, and proved by the BLAKE3 hashes of those whose fingerprints are the same.
 /// Hashes and checksums of the file are not looked at: [`Model::verify`] does that.
 ///
@@ -47,7 +47,7 @@ pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     for position in 0..model.tensor_count() {
         match model.info(position) {
             Ok(info) if info.has_data && info.elements() > 0 => positions.push(position),
-            Ok(_) => {}
+            Ok(_) => report.without_values += 1,
             // What is not there is said once, by the set itself.
             Err(error) if report.disagreements.is_empty() => {
                 report.disagreements.push(with_causes(&error));

@@ -21,6 +21,8 @@ pub struct CheckReport {
     pub unread: Vec<String>,
     /// How many tensors have values that were looked at; `None` if the model could not be read.
     pub looked_at: Option<usize>,
+    /// How many tensors have none: a dimension of them is 0, or they are only declared.
+    pub without_values: usize,
 }
 
 /// The findings about a tensor.
@@ -44,7 +46,8 @@ pub struct TensorFindings {
 impl CheckReport {
     pub(super) fn new(path: &Path) -> Self {
         let path = path.to_owned();
-        Self { path, tensors: Vec::new(), disagreements: Vec::new(), unread: Vec::new(), looked_at: None }
+        let (tensors, disagreements, unread) = (Vec::new(), Vec::new(), Vec::new());
+        Self { path, tensors, disagreements, unread, looked_at: None, without_values: 0 }
     }
 
     /// A report on a model that cannot be opened or read.
@@ -96,7 +99,13 @@ impl Serialize for CheckReport {
         map.serialize_entry("path", &self.path.display().to_string())?;
         map.serialize_entry("ok", &self.is_ok())?;
         map.serialize_entry("tensors", &self.tensors)?;
-        map.serialize_entry("findings", &self.disagreements.iter().chain(&self.unread).collect::<Vec<_>>())?;
+        let without = match self.without_values {
+            0 => None,
+            1 => Some("1 tensor has no values".to_owned()),
+            several => Some(format!("{several} tensors have no values")),
+        };
+        let findings = self.disagreements.iter().chain(&self.unread).chain(&without);
+        map.serialize_entry("findings", &findings.collect::<Vec<_>>())?;
         map.end()
     }
 }
