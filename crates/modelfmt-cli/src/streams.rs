@@ -48,6 +48,7 @@ pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Re
     }
 }
 
+#[cfg_attr(not(feature = "remote"), expect(unused_variables, reason = "it says how URLs are opened"))]
 fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Model> {
     match place(path)? {
         Place::Path(path) => Ok(options.open(path)?),

@@ -333,3 +333,36 @@ fn a_program_gets_an_object() {
         assert_eq!(run(wrong).status, 2, "{wrong}");
     }
 }
+
+/// Values beyond the range of a type are told: of few tensors each, of many the first and how many others.
+#[test]
+fn tensors_with_values_beyond_the_range_of_their_type_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = [1e6f32, 1.0];
+    let write = |name: &str, count: usize| {
+        let names: Vec<String> = (0..count).map(|n| format!("w{n}")).collect();
+        let tensors = names.iter().map(|name| (name.as_str(), modelfmt::View::new(&large, [2]).unwrap()));
+        modelfmt::save(folder.path().join(name), tensors, &modelfmt::Object::default()).unwrap();
+    };
+    let warnings = |run: common::Run| {
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let lines = run.stderr.lines().filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    write("few.safetensors", 3);
+    write("many.safetensors", 12);
+    let few = warnings(modelfmt_in(folder.path(), "convert few.safetensors a.safetensors --cast f16"));
+    assert!(few.len() == 3 && few[2].contains("\"w2\""), "{few:?}");
+    let many =
+        warnings(modelfmt_in(folder.path(), "convert many.safetensors b.safetensors --cast f16 --quiet"));
+    assert_eq!(many.len(), 1);
+    assert!(
+        many[0].contains("\"w0\"") && many[0].ends_with(", and so have 11 others (--json names them)"),
+        "{many:?}"
+    );
+    let listed =
+        modelfmt_in(folder.path(), "convert many.safetensors c.safetensors --cast f16 --json").json();
+    assert_eq!(listed["clipped"].as_array().unwrap().len(), 12);
+    let one = warnings(modelfmt_in(folder.path(), "extract few.safetensors w1 -o w1.npy --cast f16"));
+    assert!(one.len() == 1 && one[0].contains("\"w1\""), "{one:?}");
+}

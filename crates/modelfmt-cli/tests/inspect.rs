@@ -102,3 +102,16 @@ fn tensors_are_sorted_grouped_and_summed_up() {
     };
     assert_eq!((sum("tensors"), sum("nbytes")), (18, object["summary"]["nbytes"].as_u64().unwrap()));
 }
+
+/// No line is longer than the terminal is wide, if it is wide enough for the longest name.
+#[test]
+fn the_list_of_a_set_fits_sixty_columns() {
+    let path = testdata("safetensors/set.safetensors.index.json");
+    for columns in ["60", "200"] {
+        let text = printed(columns, &[path.to_str().unwrap()]);
+        let tensors = text.split_once("\ntensors\n").unwrap().1;
+        let longest = tensors.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= columns.parse().unwrap(), "{columns}: {text}");
+        assert!(tensors.contains("set-00001-of-00005.safetensors"), "{text}");
+    }
+}

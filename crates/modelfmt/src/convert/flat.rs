@@ -73,7 +73,7 @@ fn flat(model: &Model) -> Result<(Object, Said)> {
             keys.insert_beside("quants.", name, quant.to_value());
         }
     }
-    let stem = names::stem(model.path()).to_owned();
+    let stem = names::stem_of(model).to_owned();
     Ok((keys, Said { own: said, config, stem }))
 }
 

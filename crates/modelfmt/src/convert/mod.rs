@@ -225,7 +225,7 @@ impl<'a> Conversion<'a> {
         let options = alike::completed(model, target, options);
         let content = Content::read_for(model, &options)?;
         let choice = Chooser::new(model, capabilities, &options)?.choose(&content)?;
-        let mapper = Mapper { target: capabilities, options: &options, stem: names::stem(model.path()) };
+        let mapper = Mapper { target: capabilities, options: &options, stem: names::stem_of(model) };
         let mut metadata = mapper.map(content, &choice.tensors);
         metadata.losses.extend(choice.losses);
         let (mut unsupported, mut dropped) = (choice.unsupported, Vec::new());

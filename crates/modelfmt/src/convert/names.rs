@@ -5,6 +5,7 @@ use std::path::Path;
 use modelfmt_core::value::{Object, Value};
 
 use crate::formats::Format;
+use crate::model::Model;
 
 /// Keys that AERO, APR and APR2 ask for, of which a model that came from elsewhere knows nothing
 /// (docs/formats/conversion.md#names-that-formats-ask-for).
@@ -93,6 +94,13 @@ pub(super) struct Said {
 
 /// The name of a model whose file has none.
 pub(super) const NO_STEM: &str = "model";
+
+/// The name of a model's file without its ending, of a split also without what number it has of how many.
+pub(super) fn stem_of(model: &Model) -> &str {
+    let stem = stem(model.path());
+    let split = stem.rsplit_once("-of-").and_then(|(rest, _)| Some(rest.rsplit_once('-')?.0));
+    split.filter(|stem| model.format() == Format::GgufSharded && !stem.is_empty()).unwrap_or(stem)
+}
 
 /// The name of a file without its ending.
 pub(super) fn stem(path: &Path) -> &str {

@@ -155,3 +155,15 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     );
     assert_eq!(notes(&done.unwrap()).iter().filter(|note| note.contains("is removed")).count(), 2);
 }
+
+/// A split has no name of its own, so a model gets that of its files without their numbers.
+#[test]
+fn a_model_is_named_after_the_split_and_not_after_a_file_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = safetensors(&[tensor("a", DType::F32, &[100]), tensor("b", DType::F32, &[100])], "{}");
+    split(&source, &folder.path().join("small-model.gguf"), 1, false).unwrap();
+    let model = Model::open(folder.path().join("small-model-00002-of-00002.gguf")).unwrap();
+    let found = crate::common::convert(&model, Format::Aero, &options(|_| {}));
+    assert_eq!(crate::common::json_of(&found).get("model_name"), Some(&"small-model".into()));
+    assert!(modelfmt::diff(&model, &found, &Execution::default()).unwrap().is_same());
+}

@@ -9,12 +9,12 @@ use super::LONGEST;
 use super::metadata::{name, table};
 use crate::failure::Result;
 use crate::units::{count, size};
-use crate::width::fits;
+use crate::width::{fits, width};
 
 /// Tables of more rows than this are printed without looking at all of them first.
 const TABLE_ROWS: usize = 10_000;
 
-/// A line a tensor; where a line has no room for that, one for the name and one for the rest.
+/// A line a tensor; where a line has no room for that, one for the name, and as many as it takes for the rest.
 pub(super) fn tensors(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Result {
     if tensors.is_empty() {
         return Ok(());
@@ -41,10 +41,28 @@ fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Res
     for row in rows {
         let Some((name, rest)) = row.split_first() else { continue };
         let indent = name.len() - name.trim_start().len();
-        let rest: Vec<&str> = rest.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
-        writeln!(out, " {name}\n {:indent$}    {}", "", rest.join("  "))?;
+        writeln!(out, " {name}")?;
+        for line in lines(rest, indent + 5) {
+            writeln!(out, " {:indent$}    {line}", "")?;
+        }
     }
     Ok(())
+}
+
+/// Cells one beside the other, on as few lines as have room for them behind the indent.
+fn lines(cells: &[String], indent: usize) -> Vec<String> {
+    let room = width().map_or(usize::MAX, |width| width.saturating_sub(indent));
+    let mut lines: Vec<String> = Vec::new();
+    for cell in cells.iter().filter(|cell| !cell.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + cell.chars().count() <= room => {
+                line.push_str("  ");
+                line.push_str(cell);
+            }
+            _ => lines.push(cell.clone()),
+        }
+    }
+    lines
 }
 
 /// The groups of tensors with their sums, and the tensors in them.
