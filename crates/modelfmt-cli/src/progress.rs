@@ -46,8 +46,13 @@ impl Progress {
         Self { bar, lines: None }
     }
 
+    /// A bar, or lines for a program that reads JSON.
+    pub(crate) fn of(what: &str, total: u64, is_json: bool, quiet: bool) -> Self {
+        if is_json { Self::lines(total, quiet) } else { Self::new(what, total, quiet) }
+    }
+
     /// Lines for a program instead, over `total` bytes; none when `quiet`.
-    pub(crate) fn lines(total: u64, quiet: bool) -> Self {
+    fn lines(total: u64, quiet: bool) -> Self {
         Self { bar: ProgressBar::hidden(), lines: (!quiet).then(|| Lines::new(total)) }
     }
 
@@ -101,6 +106,14 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Programs are told how far a job is whether or not there is a terminal.
+    #[test]
+    fn json_has_lines_and_text_has_none() {
+        assert!(Progress::of("x", 1, true, false).lines.is_some());
+        assert!(Progress::of("x", 1, true, true).lines.is_none());
+        assert!(Progress::of("x", 1, false, false).lines.is_none());
+    }
 
     #[test]
     fn a_line_comes_twice_a_second() {

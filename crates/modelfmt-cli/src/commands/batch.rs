@@ -121,8 +121,7 @@ impl<'a> Batch<'a> {
         }
         let total = super::nbytes(&model);
         let what = format!("converting {}", Printable(&key));
-        let bar =
-            if args.how.json { Progress::lines(total, quiet) } else { Progress::new(&what, total, quiet) };
+        let bar = Progress::of(&what, total, args.how.json, quiet);
         let place = Place::new(&output, args.how.dry_run)?;
         let converted =
             bar.run(|work| convert(&place.path, args.how.dry_run, &model, target, options, work))?;

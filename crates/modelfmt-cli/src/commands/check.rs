@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
 
 fn check(path: &Path, args: &Check, quiet: bool) -> Result<CheckReport> {
     let model = streams::open(path, &args.open)?;
-    let bar = Progress::new("checking", nbytes(&model), quiet || args.json);
+    let bar = Progress::of("checking", nbytes(&model), args.json, quiet);
     Ok(bar.run(|work| modelfmt::check(&model, work))?)
 }
 

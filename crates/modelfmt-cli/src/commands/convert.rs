@@ -57,8 +57,7 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
     let model = open(args)?;
     expect(&model)?;
     let total = super::nbytes(&model);
-    let bar =
-        if args.how.json { Progress::lines(total, quiet) } else { Progress::new("converting", total, quiet) };
+    let bar = Progress::of("converting", total, args.how.json, quiet);
     let output = &args.output;
     let converted = bar.run(|work| {
         #[cfg(feature = "remote")]

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         let why = "--identity, --passphrase-file, --key-file: neither of the two is encrypted";
         return Err(Failure::Input(why.to_owned()));
     }
-    let bar = Progress::new("comparing", a.container().file_size(), quiet);
+    let bar = Progress::of("comparing", a.container().file_size(), args.json, quiet);
     let mut options = DiffOptions::default();
     (options.norms, options.tolerance) = (args.norms, args.tolerance);
     options.ignore_metadata = args.ignore_metadata;

@@ -101,7 +101,7 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     let is_beside = !open.signers.key.is_empty() && beside::is_signed_beside(path);
     let keys = if is_beside { open.keys_beside()? } else { Vec::new() };
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let bar = Progress::new("verifying", size, quiet || args.json);
+    let bar = Progress::of("verifying", size, args.json, quiet);
     let level = args.level.into();
     let report = bar.run(|work| match is_beside {
         false => streams::verify(path, level, open, work),

@@ -348,6 +348,7 @@ impl Edit {
         };
         let mut notes = self.notes;
         if self.method != EditMethod::Unchanged {
+            notes.extend(through_link(&path));
             notes.extend(crate::beside::of_before(&path));
         }
         Edited {
@@ -362,4 +363,18 @@ impl Edit {
             path,
         }
     }
+}
+
+/// What a link leads to: in a cache of downloads a file whose name is the hash of what it was.
+fn through_link(path: &Path) -> Option<Note> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let target = std::fs::canonicalize(path).ok().filter(|_| is_link)?;
+    Some(
+        format!(
+            "{} is a link, and the file that it leads to has changed: {}",
+            path.display(),
+            target.display()
+        )
+        .into(),
+    )
 }

@@ -67,7 +67,7 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
         true => streams::open(path, &args.open.without_signers())?,
     };
     let total = if args.hash { super::nbytes(&model) } else { 0 };
-    let bar = Progress::new("hashing", total, quiet || !args.hash);
+    let bar = Progress::of("hashing", total, args.json, quiet || !args.hash);
     let mut inspection = bar.run(|work| model.inspect(options, work))?;
     inspection.signature = signature::look(path, model.format(), args, is_beside, quiet)?;
     super::print(|out| {

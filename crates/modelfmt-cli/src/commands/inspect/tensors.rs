@@ -11,6 +11,9 @@ use crate::failure::Result;
 use crate::units::{count, size};
 use crate::width::{fits, width};
 
+/// The least that a line has room for, however narrow it is.
+const NARROW: usize = 24;
+
 /// Tables of more rows than this are printed without looking at all of them first.
 const TABLE_ROWS: usize = 10_000;
 
@@ -51,7 +54,7 @@ fn rows_as_table(rows: &[Vec<String>], right: usize, out: &mut dyn Write) -> Res
 
 /// Cells one beside the other, on as few lines as have room for them behind the indent.
 fn lines(cells: &[String], indent: usize) -> Vec<String> {
-    let room = width().map_or(usize::MAX, |width| width.saturating_sub(indent));
+    let room = width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(NARROW));
     let mut lines: Vec<String> = Vec::new();
     for cell in cells.iter().filter(|cell| !cell.is_empty()) {
         match lines.last_mut() {
