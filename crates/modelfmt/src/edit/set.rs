@@ -114,7 +114,7 @@ impl SetEdit {
         let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
         for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
             let path = Folder::containing(&self.index).path().join(name);
-            if super::plan::version(&path)? != *before {
+            if super::fault::version(&path)? != *before {
                 return Err(Error::file(path, AnyError::Changed));
             }
         }
