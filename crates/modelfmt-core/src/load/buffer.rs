@@ -22,6 +22,24 @@ enum Memory {
     Map(memmap2::MmapMut),
 }
 
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Heap(buffer) => buffer,
+            #[cfg(all(feature = "mmap", target_os = "linux"))]
+            Self::Map(map) => map,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(buffer) => buffer,
+            #[cfg(all(feature = "mmap", target_os = "linux"))]
+            Self::Map(map) => map,
+        }
+    }
+}
+
 /// From here on, huge pages are worth asking for.
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const HUGE: usize = 4 << 20;
@@ -60,23 +78,13 @@ impl Deref for LoadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let memory: &[u8] = match &self.memory {
-            Memory::Heap(buffer) => buffer,
-            #[cfg(all(feature = "mmap", target_os = "linux"))]
-            Memory::Map(map) => map,
-        };
-        memory.get(self.skip..).unwrap_or_default()
+        self.memory.bytes().get(self.skip..).unwrap_or_default()
     }
 }
 
 impl DerefMut for LoadBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let memory: &mut [u8] = match &mut self.memory {
-            Memory::Heap(buffer) => buffer,
-            #[cfg(all(feature = "mmap", target_os = "linux"))]
-            Memory::Map(map) => map,
-        };
-        memory.get_mut(self.skip..).unwrap_or_default()
+        self.memory.bytes_mut().get_mut(self.skip..).unwrap_or_default()
     }
 }
 
