@@ -1,5 +1,7 @@
 //! Checks a file and reports every finding.
 
+#[cfg(feature = "sign")]
+mod digests;
 mod pass;
 #[cfg(feature = "sign")]
 mod sealed;
@@ -36,10 +38,14 @@ pub(crate) async fn findings(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Findings {
-    let pass = if level >= VerifyLevel::Full { Some(pass::run(index, source, work).await) } else { None };
+    #[cfg_attr(not(feature = "sign"), allow(unused_mut, reason = "sealed files take its digests"))]
+    let mut pass = if level >= VerifyLevel::Full { Some(pass::run(index, source, work).await) } else { None };
     #[cfg(feature = "sign")]
     let sealed = match index.seal.as_deref().filter(|_| level >= VerifyLevel::Full) {
-        Some(section) => Some(sealed::run(index, section, source, work).await),
+        Some(section) => Some(
+            sealed::run(index, section, source, work, pass.as_mut().and_then(|pass| pass.digests.take()))
+                .await,
+        ),
         None => None,
     };
     Findings {

@@ -8,6 +8,8 @@ use modelfmt_core::{
     author::{Crc, Cursor, Dealt, Note, Scan, with_causes},
 };
 
+#[cfg(feature = "sign")]
+use super::digests::{Digests, Pieces, Seen};
 use crate::blocks::{BLOCK, Compressed};
 use crate::error::{Error, Fault, Result, SealFault, malformed};
 use crate::index::{Generation, Index, Sealing};
@@ -35,6 +37,9 @@ pub(crate) struct Pass {
     pub(crate) whole: Option<Crc>,
     /// LZ4 blocks that were decoded.
     pub(crate) blocks: u64,
+    /// The digests of the tensors of a sealed file, if the pass has hashed them.
+    #[cfg(feature = "sign")]
+    pub(super) digests: Option<Digests>,
 }
 
 /// Reads the file once, on as many threads as `work` says.
@@ -42,16 +47,26 @@ pub(super) async fn run(index: &Index, source: &impl Fetch, work: &Execution<'_>
     let mut pass = Pass::default();
     let plan = Plan::new(index, source, &mut pass).await;
     let prefix_end = prefix_of(index).map(|(end, _)| end);
+    #[cfg(feature = "sign")]
+    let (mut digests, hashes_all) = (Digests::default(), plan.pieces.is_some());
     let take = |piece: Piece| {
         pass.seen = pass.seen.then(piece.crc);
         if prefix_end.is_some_and(|end| pass.seen.len <= end) {
             pass.prefix = pass.seen.value; // a unit ends there
+        }
+        #[cfg(feature = "sign")]
+        if let Some(section) = index.seal.as_deref() {
+            piece.hashes.into_iter().for_each(|seen| digests.take(section, seen));
         }
         pass.lz4.extend(piece.lz4);
         pass.padding.extend(piece.padding);
     };
     match source.scan(&Dealt(plan), work, take).await {
         Ok(()) => {
+            #[cfg(feature = "sign")]
+            if hashes_all {
+                pass.digests = Some(digests);
+            }
             check_prefix(index, &mut pass);
             check_crc(index, source, &mut pass).await;
         }
@@ -121,6 +136,21 @@ struct Unit {
     range: Range<u64>,
     /// The groups of blocks within.
     groups: Range<usize>,
+    /// The piece of a tensor that it is, where the tensors are hashed too.
+    #[cfg(feature = "sign")]
+    hashed: Option<u64>,
+}
+
+impl Unit {
+    /// One that begins there, and is empty yet.
+    const fn at(start: u64, next_group: usize) -> Self {
+        Self {
+            range: start..start,
+            groups: next_group..next_group,
+            #[cfg(feature = "sign")]
+            hashed: None,
+        }
+    }
 }
 
 /// What one unit showed.
@@ -128,6 +158,9 @@ struct Piece {
     crc: Crc,
     lz4: Vec<String>,
     padding: Vec<String>,
+    /// Of the tensor that it is a part of, if tensors are hashed in this pass: one or none.
+    #[cfg(feature = "sign")]
+    hashes: Vec<Seen>,
 }
 
 impl Note for Piece {
@@ -135,10 +168,18 @@ impl Note for Piece {
         self.crc.put(out);
         self.lz4.put(out);
         self.padding.put(out);
+        #[cfg(feature = "sign")]
+        self.hashes.put(out);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { crc: Note::take(from)?, lz4: Note::take(from)?, padding: Note::take(from)? })
+        Some(Self {
+            crc: Note::take(from)?,
+            lz4: Note::take(from)?,
+            padding: Note::take(from)?,
+            #[cfg(feature = "sign")]
+            hashes: Note::take(from)?,
+        })
     }
 }
 
@@ -149,6 +190,9 @@ struct Plan<'a> {
     groups: Vec<Group>,
     /// Ascending ranges that must be zero.
     gaps: Vec<Range<u64>>,
+    /// The tensors of a sealed file, where one pass sees all of it: none has blocks of LZ4, which are cut elsewhere.
+    #[cfg(feature = "sign")]
+    pieces: Option<Pieces<'a>>,
 }
 
 impl<'a> Plan<'a> {
@@ -157,13 +201,22 @@ impl<'a> Plan<'a> {
         let groups = groups(index, source, pass).await;
         pass.blocks = groups.iter().map(|group| group.count).sum();
         let gaps = gaps(index);
-        let mut plan = Self { index, units: Vec::new(), groups, gaps };
+        #[cfg(feature = "sign")]
+        let pieces = index.seal.as_deref().filter(|_| groups.is_empty()).map(Pieces::new);
+        let mut plan = Self {
+            index,
+            units: Vec::new(),
+            groups,
+            gaps,
+            #[cfg(feature = "sign")]
+            pieces,
+        };
         plan.cut(index.footer_at());
         plan
     }
 
     fn cut(&mut self, end: u64) {
-        let mut unit = Unit { range: 0..0, groups: 0..0 };
+        let mut unit = Unit::at(0, 0);
         for (number, Group { range, .. }) in self.groups.iter().enumerate() {
             stretch(&mut self.units, &mut unit, range.start, number);
             if range.end - unit.range.start > PIECE {
@@ -171,6 +224,16 @@ impl<'a> Plan<'a> {
             }
             unit.range.end = range.end;
             unit.groups.end = number + 1;
+        }
+        #[cfg(feature = "sign")]
+        if let Some(pieces) = &self.pieces {
+            for number in pieces.in_order() {
+                let range = pieces.piece(number);
+                stretch(&mut self.units, &mut unit, range.start, 0);
+                flush(&mut self.units, &mut unit, 0);
+                self.units.push(Unit { range: range.clone(), groups: 0..0, hashed: Some(number) });
+                unit = Unit::at(range.end, 0);
+            }
         }
         if let Some((prefix_end, _)) = prefix_of(self.index) {
             stretch(&mut self.units, &mut unit, prefix_end.min(end), self.groups.len());
@@ -219,10 +282,22 @@ impl Scan for Plan<'_> {
     }
 
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Vec<u8>) -> Piece {
-        let mut piece = Piece { crc: Crc::default(), lz4: Vec::new(), padding: Vec::new() };
-        let Some(Unit { range: Range { start, end }, groups }) = self.unit(number).cloned() else {
+        let mut piece = Piece {
+            #[cfg(feature = "sign")]
+            hashes: Vec::new(),
+            crc: Crc::default(),
+            lz4: Vec::new(),
+            padding: Vec::new(),
+        };
+        let Some(Unit { range: Range { start, end }, groups, .. }) = self.unit(number).cloned() else {
             return piece;
         };
+        #[cfg(feature = "sign")]
+        if let Some((pieces, number)) =
+            self.pieces.as_ref().zip(self.unit(number).and_then(|unit| unit.hashed))
+        {
+            piece.hashes.push(pieces.look(number, bytes, &mut ()));
+        }
         self.check_gaps(start, bytes, &mut piece.padding);
         let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
         for group in self.groups.get(groups).unwrap_or_default() {
@@ -269,7 +344,7 @@ fn stretch(units: &mut Vec<Unit>, unit: &mut Unit, to: u64, next_group: usize) {
 /// Ends a unit, and begins the next where it ends.
 fn flush(units: &mut Vec<Unit>, unit: &mut Unit, next_group: usize) {
     let end = unit.range.end;
-    let next = Unit { range: end..end, groups: next_group..next_group };
+    let next = Unit::at(end, next_group);
     let done = std::mem::replace(unit, next);
     if done.range.start < done.range.end {
         units.push(done);

@@ -1,24 +1,20 @@
 //! Checks of a sealed file: every digest, every page, and every segment that a key opens.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
-use modelfmt_core::{
-    AlignedBuf, Execution, Fetch,
-    author::{Scan, with_causes},
-};
+use modelfmt_core::author::with_causes;
+use modelfmt_core::{AlignedBuf, Execution, Fetch};
 
 use super::about;
+use super::digests::{Digests, Pieces};
 use super::pass::groups_of;
 use crate::blocks::Compressed;
 use crate::error::{Error, Result, SealFault};
 use crate::index::Index;
 use crate::seal::Section;
 use crate::seal::read::{read_table, sealed};
-use crate::seal::{Hash, digest_of_nodes, hash_of, hex, page_node, pages_of};
+use crate::seal::{hex, pages_of};
 use crate::sealed::plain;
 
-/// Bytes that one thread hashes at once, and that are decrypted at once.
+/// Bytes that are decrypted at once.
 const PIECE: u64 = 1 << 20;
 
 /// What the checks of a sealed file found.
@@ -34,9 +30,10 @@ pub(crate) async fn run(
     section: &Section,
     source: &impl Fetch,
     work: &Execution<'_>,
+    known: Option<Digests>,
 ) -> SealFindings {
     let mut found = SealFindings::default();
-    digests(index, section, source, work, &mut found.digests).await;
+    digests(index, section, source, work, known, &mut found.digests).await;
     for position in 0..section.body.extents.len() {
         if section.is_locked() || !section.is_encrypted() {
             break;
@@ -65,114 +62,33 @@ pub(crate) fn signers(section: &Section) -> String {
     }
 }
 
-/// The stored bytes of the tensors, cut into pieces of whole pages.
-struct Pieces<'a> {
-    section: &'a Section,
-    /// The tensors whose bytes are hashed: of those that share them, one.
-    tensors: Vec<usize>,
-    /// The number of the first piece of each.
-    firsts: Vec<u64>,
-    count: u64,
-}
-
-impl<'a> Pieces<'a> {
-    fn new(section: &'a Section) -> Self {
-        let mut order: Vec<usize> = (0..section.body.extents.len()).collect();
-        order.sort_by_key(|&n| section.extent(n).map(|e| (e.offset, e.size, n)));
-        let (mut tensors, mut end) = (Vec::new(), 0);
-        for number in order {
-            let Some(extent) = section.extent(number).filter(|extent| extent.size > 0) else { continue };
-            // One that begins inside another shares its bytes, or is a finding of its own: no byte is hashed twice.
-            if extent.offset >= end {
-                tensors.push(number);
-                end = extent.offset + extent.size; // within the file, as the section has checked
-            }
-        }
-        tensors.sort_unstable();
-        let mut pieces = Self { section, firsts: Vec::with_capacity(tensors.len()), tensors, count: 0 };
-        for &number in &pieces.tensors {
-            pieces.firsts.push(pieces.count);
-            let size = section.extent(number).map_or(0, |extent| extent.size);
-            pieces.count += size.div_ceil(pieces.step(size));
-        }
-        pieces
-    }
-
-    /// A tensor of one page is hashed at once.
-    fn step(&self, size: u64) -> u64 {
-        let page = self.section.body.page;
-        if size <= page { size.max(1) } else { page.max(PIECE) }
-    }
-
-    /// The tensor of a piece, and where the piece begins and ends in what is stored of it.
-    fn at(&self, number: u64) -> Option<(usize, Range<u64>)> {
-        let nth = self.firsts.partition_point(|&first| first <= number).checked_sub(1)?;
-        let (&tensor, &first) = self.tensors.get(nth).zip(self.firsts.get(nth))?;
-        let size = self.section.extent(tensor)?.size;
-        let begin = (number - first) * self.step(size);
-        Some((tensor, begin..size.min(begin + self.step(size))))
-    }
-}
-
-impl Scan for Pieces<'_> {
-    type Seen = (usize, Vec<Hash>);
-    type Scratch = ();
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn piece(&self, number: u64) -> Range<u64> {
-        let Some((tensor, range)) = self.at(number) else { return 0..0 };
-        let start = self.section.data_offset + self.section.extent(tensor).map_or(0, |extent| extent.offset);
-        start + range.start..start + range.end
-    }
-
-    fn look(&self, number: u64, bytes: &[u8], (): &mut ()) -> Self::Seen {
-        let Some((tensor, range)) = self.at(number) else { return (usize::MAX, Vec::new()) };
-        let page = self.section.body.page;
-        let size = self.section.extent(tensor).map_or(0, |extent| extent.size);
-        if size <= page {
-            return (tensor, vec![hash_of(bytes)]);
-        }
-        let len = usize::try_from(page).unwrap_or(usize::MAX).max(1);
-        let nodes = (range.start / page..).zip(bytes.chunks(len)).map(|(n, bytes)| page_node(page, n, bytes));
-        (tensor, nodes.collect())
-    }
-}
-
+/// The digests of all tensors: those that the pass over the file has found, else by one of their own.
 async fn digests(
     index: &Index,
     section: &Section,
     source: &impl Fetch,
     work: &Execution<'_>,
+    known: Option<Digests>,
     found: &mut Vec<String>,
 ) {
-    let pieces = Pieces::new(section);
-    let mut nodes: HashMap<usize, Vec<Hash>> = HashMap::new();
-    let mut digests: HashMap<(u64, u64), Option<Hash>> = HashMap::new();
-    // The other passes count these bytes.
-    let ask = |_| work.advance(0);
-    let quiet = Execution { progress: Some(&ask), ..*work };
-    let take = |(tensor, more): (usize, Vec<Hash>)| {
-        let Some(extent) = section.extent(tensor) else { return };
-        let all = nodes.entry(tensor).or_default();
-        all.extend(more);
-        let expected = pages_of(extent.size, section.body.page).max(1);
-        if all.len() as u64 == expected {
-            let digest = if expected == 1 { all.first().copied() } else { digest_of_nodes(all) };
-            digests.insert((extent.offset, extent.size), digest);
-            nodes.remove(&tensor);
+    let digests = match known {
+        Some(digests) => digests,
+        None => {
+            let mut digests = Digests::default();
+            // The other pass counts these bytes.
+            let ask = |_| work.advance(0);
+            let quiet = Execution { progress: Some(&ask), ..*work };
+            let scanned =
+                source.scan(&Pieces::new(section), &quiet, |seen| digests.take(section, seen)).await;
+            if let Err(error) = scanned {
+                return found.push(with_causes(&Error::from(error)));
+            }
+            digests
         }
     };
-    if let Err(error) = source.scan(&pieces, &quiet, take).await {
-        return found.push(with_causes(&Error::from(error)));
-    }
-    let empty = Some(hash_of(&[]));
     for (position, extent) in section.body.extents.iter().enumerate() {
-        let digest = if extent.size == 0 { Some(&empty) } else { digests.get(&(extent.offset, extent.size)) };
         // What was not hashed overlaps another, which is a finding of its own.
-        if digest.is_some_and(|digest| *digest != Some(extent.digest)) {
+        if digests.of((extent.offset, extent.size)).is_some_and(|digest| digest != Some(extent.digest)) {
             found.push(tell(index, section, position, &SealFault::Digest));
         }
         if pages_of(extent.size, section.body.page) > 0

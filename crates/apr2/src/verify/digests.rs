@@ -1,0 +1,128 @@
+//! The digests of the tensors of a sealed file, from pieces that are hashed in their order.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use modelfmt_core::author::Scan;
+
+use crate::seal::{Hash, Section, digest_of_nodes, hash_of, page_node, pages_of};
+
+/// Bytes that one thread hashes at once.
+const PIECE: u64 = 1 << 20;
+
+/// The stored bytes of the tensors, cut into pieces of whole pages.
+pub(super) struct Pieces<'a> {
+    section: &'a Section,
+    /// The tensors whose bytes are hashed: of those that share them, one.
+    tensors: Vec<usize>,
+    /// The number of the first piece of each.
+    firsts: Vec<u64>,
+    count: u64,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(section: &'a Section) -> Self {
+        let mut order: Vec<usize> = (0..section.body.extents.len()).collect();
+        order.sort_by_key(|&n| section.extent(n).map(|e| (e.offset, e.size, n)));
+        let (mut tensors, mut end) = (Vec::new(), 0);
+        for number in order {
+            let Some(extent) = section.extent(number).filter(|extent| extent.size > 0) else { continue };
+            // One that begins inside another shares its bytes, or is a finding of its own: no byte is hashed twice.
+            if extent.offset >= end {
+                tensors.push(number);
+                end = extent.offset + extent.size; // within the file, as the section has checked
+            }
+        }
+        tensors.sort_unstable();
+        let mut pieces = Self { section, firsts: Vec::with_capacity(tensors.len()), tensors, count: 0 };
+        for &number in &pieces.tensors {
+            pieces.firsts.push(pieces.count);
+            let size = section.extent(number).map_or(0, |extent| extent.size);
+            pieces.count += size.div_ceil(pieces.step(size));
+        }
+        pieces
+    }
+
+    /// A tensor of one page is hashed at once.
+    fn step(&self, size: u64) -> u64 {
+        let page = self.section.body.page;
+        if size <= page { size.max(1) } else { page.max(PIECE) }
+    }
+
+    /// The tensor of a piece, and where the piece begins and ends in what is stored of it.
+    fn at(&self, number: u64) -> Option<(usize, Range<u64>)> {
+        let nth = self.firsts.partition_point(|&first| first <= number).checked_sub(1)?;
+        let (&tensor, &first) = self.tensors.get(nth).zip(self.firsts.get(nth))?;
+        let size = self.section.extent(tensor)?.size;
+        let begin = (number - first) * self.step(size);
+        Some((tensor, begin..size.min(begin + self.step(size))))
+    }
+}
+
+/// The hashes of a piece: which tensor it is of, and the nodes over its pages, or its digest if it has one page.
+pub(super) type Seen = (usize, Vec<Hash>);
+
+impl Scan for Pieces<'_> {
+    type Seen = Seen;
+    type Scratch = ();
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn piece(&self, number: u64) -> Range<u64> {
+        let Some((tensor, range)) = self.at(number) else { return 0..0 };
+        let start = self.section.data_offset + self.section.extent(tensor).map_or(0, |extent| extent.offset);
+        start + range.start..start + range.end
+    }
+
+    fn look(&self, number: u64, bytes: &[u8], (): &mut ()) -> Self::Seen {
+        let Some((tensor, range)) = self.at(number) else { return (usize::MAX, Vec::new()) };
+        let page = self.section.body.page;
+        let size = self.section.extent(tensor).map_or(0, |extent| extent.size);
+        if size <= page {
+            return (tensor, vec![hash_of(bytes)]);
+        }
+        let len = usize::try_from(page).unwrap_or(usize::MAX).max(1);
+        let nodes = (range.start / page..).zip(bytes.chunks(len)).map(|(n, bytes)| page_node(page, n, bytes));
+        (tensor, nodes.collect())
+    }
+}
+
+impl Pieces<'_> {
+    /// The pieces in the order of the file.
+    pub(super) fn in_order(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..self.count).collect();
+        numbers.sort_by_cached_key(|&number| self.piece(number).start);
+        numbers
+    }
+}
+
+/// What is known of the digests of the tensors.
+#[derive(Default)]
+pub(super) struct Digests {
+    /// The nodes of tensors that are not complete yet.
+    nodes: HashMap<usize, Vec<Hash>>,
+    /// By offset and size.
+    digests: HashMap<(u64, u64), Option<Hash>>,
+}
+
+impl Digests {
+    /// Takes the next piece; those of a tensor come in their order.
+    pub(super) fn take(&mut self, section: &Section, (tensor, more): Seen) {
+        let Some(extent) = section.extent(tensor) else { return };
+        let all = self.nodes.entry(tensor).or_default();
+        all.extend(more);
+        let expected = pages_of(extent.size, section.body.page).max(1);
+        if all.len() as u64 == expected {
+            let digest = if expected == 1 { all.first().copied() } else { digest_of_nodes(all) };
+            self.digests.insert((extent.offset, extent.size), digest);
+            self.nodes.remove(&tensor);
+        }
+    }
+
+    /// The digest of the bytes at a place; `None` if they were not hashed.
+    pub(super) fn of(&self, (offset, size): (u64, u64)) -> Option<Option<Hash>> {
+        if size == 0 { Some(Some(hash_of(&[]))) } else { self.digests.get(&(offset, size)).copied() }
+    }
+}
