@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use modelfmt::apr2::seal::{
     Access, Identity, Passphrase, RawKey, Recipient, SealOptions, SigningKey, VerifyingKey,
 };
-use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
+use modelfmt_keys::{PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
 use crate::args::{ConvertOptionArgs, OpenArgs, SealingArgs};
@@ -143,42 +143,26 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> Failure {
 
 /// A public key that is trusted.
 fn verifying_key(path: &Path) -> Result<VerifyingKey> {
-    let key = PublicKey::read(path).map_err(|error| bad(path, error))?;
-    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-    let bytes = bytes
-        .ok_or_else(|| bad(path, "APR2 files are signed with Ed25519 keys, and this key has another type"))?;
-    VerifyingKey::from_bytes(bytes).map_err(|error| bad(path, error))
+    let key = PublicKey::read(path).map_err(|error| keys::failed(&error))?;
+    modelfmt::seal::verifying_key(&key).map_err(|error| bad(path, error))
 }
 
 /// A private key that signs.
 pub(crate) fn signing_key(path: &Path) -> Result<SigningKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
-    let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-    let bytes = bytes.ok_or_else(|| {
-        let found = key.key_type();
-        bad(path, format!("signatures inside APR2 files are of ed25519 keys, and this key is {found}"))
-    })?;
-    Ok(SigningKey::from_bytes(bytes))
+    modelfmt::seal::signing_key(&key).map_err(|error| bad(path, error))
 }
 
 /// Somebody who can open what is written.
 fn recipient(path: &Path) -> Result<Recipient> {
     let key = PublicKey::read(path).map_err(|error| keys::failed(&error))?;
-    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let bytes = bytes.ok_or_else(|| {
-        let found = key.key_type();
-        bad(path, format!("files are encrypted for x25519 keys, and this key is {found}"))
-    })?;
-    Recipient::from_bytes(bytes).map_err(|error| bad(path, error))
+    modelfmt::seal::recipient(&key).map_err(|error| bad(path, error))
 }
 
 fn identity(path: &Path) -> Result<Identity> {
     let pem = text(path)?;
     let key = PrivateKey::from_pem(&pem).map_err(|error| bad(path, error))?;
-    let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let bytes =
-        bytes.ok_or_else(|| bad(path, "files are opened with X25519 keys, and this key has another type"))?;
-    Ok(Identity::from_bytes(bytes))
+    modelfmt::seal::identity(&key).map_err(|error| bad(path, error))
 }
 
 fn passphrase(path: &Path) -> Result<Passphrase> {

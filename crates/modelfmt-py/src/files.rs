@@ -1,15 +1,16 @@
 //! Whole files: convert, save, verify, compare.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modelfmt::convert::Saving;
 use modelfmt::modelfmt_core::AlignedBuf;
 use modelfmt::modelfmt_core::write::TensorSpec;
 use modelfmt::oms::VerifyOptions;
 use modelfmt::{
-    Bytes, Conversion, Converted, DType, DiffOptions, Error, Format, Object, TensorInfo, TensorView,
+    Bytes, Conversion, Converted, DType, DiffOptions, Error, Execution, Format, Object, Overwrite, Pin,
+    TensorInfo, TensorView,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -85,7 +86,7 @@ pub(crate) fn answer<'py>(
 
 /// Writes tensors: each its name, dtype, shape and an object with the buffer protocol that has its bytes.
 #[pyfunction]
-#[pyo3(signature = (path, format, tensors, metadata, given, threads, progress))]
+#[pyo3(signature = (path, format, tensors, metadata, given, opening, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
 pub(crate) fn save(
     py: Python<'_>,
@@ -94,6 +95,7 @@ pub(crate) fn save(
     tensors: Vec<Bound<'_, PyAny>>,
     metadata: &Bound<'_, PyAny>,
     given: &Bound<'_, PyDict>,
+    opening: &Bound<'_, PyDict>,
     threads: Option<usize>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
@@ -110,11 +112,20 @@ pub(crate) fn save(
         values.push(bytes);
     }
     let progress = Progress { callback: progress, total };
-    let saved = work::run_to_end(py, threads, &progress, move |work| {
-        let saving = Saving::new(target.format, &path, specs, &metadata, &options)?;
-        saving.write(&Values(values), work)
-    })?;
-    saved.map_err(|error| raise(py, &error))?;
+    let (place, values) = (Place::new(py, path, allowed(opening)?)?, Arc::new(Values(values)));
+    let (is_remote, its) = (place.is_remote(), Arc::clone(&values));
+    let job =
+        move |work: &Execution<'_>| place.save(target.format, specs, (&metadata, &options), &*its, work);
+    let saved = match is_remote {
+        false => work::run_to_end(py, threads, &progress, job),
+        true => work::run(py, threads, &progress, job),
+    };
+    if Arc::strong_count(&values) > 1 {
+        // A server keeps the job waiting, which is left to itself. Let go of Python's memory it may only with the interpreter attached,
+        // and the interpreter may be gone by then.
+        std::mem::forget(values);
+    }
+    saved?.map_err(|error| raise(py, &error))?;
     progress.finish()
 }
 
@@ -256,6 +267,23 @@ pub(crate) fn check(
     let report = report.map_err(|error: Error| raise(py, &error))?;
     progress.finish()?;
     Ok(serde_json::to_string(&report).map_err(io::Error::other)?)
+}
+
+/// Writes the outboard of a file of any kind; returns its path, the pin that it proves ranges of the file with, and its size.
+#[pyfunction]
+pub(crate) fn outboard(
+    py: Python<'_>,
+    path: PathBuf,
+    overwrite: bool,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<(OsString, String, u64)> {
+    let total = std::fs::metadata(&path).map_or(0, |file| file.len());
+    let progress = Progress { callback: progress, total };
+    let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
+    let written = work::run(py, None, &progress, move |work| modelfmt::outboard(&path, overwrite, work))?;
+    let written = written.map_err(|error| raise(py, &error))?;
+    progress.finish()?;
+    Ok((written.path.into_os_string(), Pin::B3(written.blake3).to_string(), written.nbytes))
 }
 
 /// The formats: name, ending, whether it is written.

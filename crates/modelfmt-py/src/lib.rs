@@ -8,7 +8,7 @@
 //! opening  keywords of opening: pins, keys
 //! remote   models at URLs
 //! sealing  keywords of sealing: who signs, who can open
-//! signed   signatures beside files, and keys
+//! signed   signatures beside files and within, and keys
 //! model    an open model
 //! options  keywords as options of the library
 //! edit     metadata and names, changed without the values
@@ -60,10 +60,12 @@ fn _modelfmt(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(files::formats, module)?)?;
     module.add_function(wrap_pyfunction!(files::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(files::check, module)?)?;
+    module.add_function(wrap_pyfunction!(files::outboard, module)?)?;
     module.add_function(wrap_pyfunction!(edit::edit, module)?)?;
     module.add_function(wrap_pyfunction!(edit::recover, module)?)?;
     module.add_function(wrap_pyfunction!(signed::sign, module)?)?;
     module.add_function(wrap_pyfunction!(signed::keygen, module)?)?;
     module.add_function(wrap_pyfunction!(oinf::write, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::abort_uploads, module)?)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use modelfmt::modelfmt_core::{AlignedBuf, AnyError};
 use modelfmt::{Encoding, Error, Execution, InspectOptions, Location, OpenOptions, TensorInfo, json};
 use pyo3::exceptions::{PyIndexError, PyMemoryError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::answers::{globs, json_of, level as level_of};
 use crate::errors::{raise, refuse};
@@ -200,6 +200,17 @@ impl Model {
         self.ask(py, move |model| model.find(&name))
     }
 
+    /// Position, dtype, shape and length in bytes of the tensor of that name; an error names the nearest otherwise.
+    fn found<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<(usize, &'static str, Bound<'py, PyTuple>, u64)> {
+        let position = self.find(py, name)?;
+        let info = self.described(py, position)?;
+        Ok((position, info.dtype.name(), PyTuple::new(py, info.shape)?, info.nbytes))
+    }
+
     /// Name, dtype, shape, length in bytes, whether it has data.
     fn info(&self, py: Python<'_>, position: usize) -> PyResult<(String, &'static str, Vec<u64>, u64, bool)> {
         let info = self.described(py, position)?;
@@ -243,25 +254,29 @@ impl Model {
     /// The bytes of several ranges of a tensor's values, one after the other.
     fn gather(&self, py: Python<'_>, position: usize, ranges: Vec<(u64, u64)>) -> PyResult<Memory> {
         let nbytes = self.valued(py, position)?.nbytes;
-        let total =
-            ranges.iter().try_fold(0u64, |sum, (start, end)| sum.checked_add(end.checked_sub(*start)?));
-        let total = total.filter(|_| ranges.iter().all(|(_, end)| *end <= nbytes));
-        let total = total.ok_or_else(|| PyIndexError::new_err("a range is outside the tensor"))?;
-        let mut buffer = buffer(total)?;
-        let gathered = match total <= SHORT && !self.is_remote {
-            true => {
-                let read = py
-                    .detach(|| gather(&self.model, position, &ranges, &mut buffer, &Execution::sequential()));
-                read.map(|()| buffer)
-            }
-            false => {
-                let model = Arc::clone(&self.model);
-                work::run(py, Some(1), &Progress::none(), move |work| {
-                    gather(&model, position, &ranges, &mut buffer, work).map(|()| buffer)
-                })?
-            }
-        };
-        Ok(Memory::new(Block::of_buffer(gathered.map_err(|error| raise(py, &error))?)))
+        self.gathered(py, position, nbytes, ranges)
+    }
+
+    /// Neighbouring rows of a tensor whose elements take whole bytes: their bytes, shape and length. `None` for rows that are no neighbours,
+    /// or if there are none.
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        position: usize,
+        rows: &Bound<'py, PySlice>,
+    ) -> PyResult<Option<(Memory, Bound<'py, PyTuple>, u64)>> {
+        let info = self.valued(py, position)?;
+        let Some((&count, others)) = info.shape.split_first() else { return Ok(None) };
+        let row = info.nbytes.checked_div(count).filter(|row| *row > 0);
+        let (Some(row), Ok(count)) = (row, isize::try_from(count)) else { return Ok(None) };
+        let taken = rows.indices(count)?;
+        let range = (u64::try_from(taken.start), u64::try_from(taken.slicelength));
+        let (Ok(first), Ok(len @ 1..), 1) = (range.0, range.1, taken.step) else { return Ok(None) };
+        let bytes = |rows: u64| rows.saturating_mul(row);
+        let range = (bytes(first), bytes(first.saturating_add(len)));
+        let memory = self.gathered(py, position, info.nbytes, vec![range])?;
+        let shape = PyTuple::new(py, std::iter::once(len).chain(others.iter().copied()).collect::<Vec<_>>())?;
+        Ok(Some((memory, shape, bytes(len))))
     }
 
     /// The values of several tensors, read on all cores into memory of their own, and checked by what the file says of them.
@@ -386,6 +401,34 @@ impl Model {
             }
         };
         done.map_err(|error| raise(py, &error))
+    }
+
+    fn gathered(
+        &self,
+        py: Python<'_>,
+        position: usize,
+        nbytes: u64,
+        ranges: Vec<(u64, u64)>,
+    ) -> PyResult<Memory> {
+        let total =
+            ranges.iter().try_fold(0u64, |sum, (start, end)| sum.checked_add(end.checked_sub(*start)?));
+        let total = total.filter(|_| ranges.iter().all(|(_, end)| *end <= nbytes));
+        let total = total.ok_or_else(|| PyIndexError::new_err("a range is outside the tensor"))?;
+        let mut buffer = buffer(total)?;
+        let gathered = match total <= SHORT && !self.is_remote {
+            true => {
+                let read = py
+                    .detach(|| gather(&self.model, position, &ranges, &mut buffer, &Execution::sequential()));
+                read.map(|()| buffer)
+            }
+            false => {
+                let model = Arc::clone(&self.model);
+                work::run(py, Some(1), &Progress::none(), move |work| {
+                    gather(&model, position, &ranges, &mut buffer, work).map(|()| buffer)
+                })?
+            }
+        };
+        Ok(Memory::new(Block::of_buffer(gathered.map_err(|error| raise(py, &error))?)))
     }
 
     fn open_all(&self, py: Python<'_>) -> PyResult<()> {

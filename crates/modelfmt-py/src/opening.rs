@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey, VerifyingKey};
-use modelfmt::keys::{Error as KeyError, KeyType, PrivateKey, PublicKey};
+use modelfmt::apr2::seal::{Access, Identity, Passphrase, RawKey};
+use modelfmt::keys::{Error as KeyError, PrivateKey, PublicKey};
 use modelfmt::modelfmt_core::author::with_causes;
-use modelfmt::{OpenOptions, Pin};
+use modelfmt::seal::WrongKey;
+use modelfmt::{OpenOptions, Pin, seal};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -54,7 +55,10 @@ impl Opening {
             "keys" => self.keys = public_keys(value)?,
             "threshold" => self.threshold = Some(value.extract()?),
             "min_revision" => self.min_revision = Some(value.extract()?),
-            "identity" => self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?,
+            "identity" => {
+                let identity = |key| fit(py, "identity", seal::identity(&private_key(key)?));
+                self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?;
+            }
             "passphrase" => self.passphrase = Some(passphrase(value)?),
             "raw_key" => {
                 let bytes: &[u8] = value.extract()?;
@@ -63,6 +67,7 @@ impl Opening {
             }
             "allow_instance_credentials" => self.allowed.instance_credentials = value.extract()?,
             "allow_private_redirects" => self.allowed.private_redirects = value.extract()?,
+            "cache" => self.allowed.no_cache = !value.extract::<bool>()?,
             other => {
                 return Err(PyTypeError::new_err(format!("there is no keyword {other:?} of opening")));
             }
@@ -84,7 +89,7 @@ impl Opening {
         } else {
             is_given |= !self.keys.is_empty();
             for key in &self.keys {
-                access = access.trust(verifying_key(py, key)?);
+                access = access.trust(fit(py, "keys", seal::verifying_key(key))?);
             }
             if let Some(threshold) = self.threshold {
                 access = access.threshold(threshold);
@@ -153,16 +158,7 @@ fn read_key<T>(
     }
 }
 
-fn verifying_key(py: Python<'_>, key: &PublicKey) -> PyResult<VerifyingKey> {
-    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::Ed25519);
-    let why = "keys: APR2 files are signed with Ed25519 keys, and this key has another type";
-    let bytes = bytes.ok_or_else(|| refuse(py, "key", why))?;
-    VerifyingKey::from_bytes(bytes).map_err(|error| refuse(py, "key", &format!("keys: {error}")))
-}
-
-fn identity(value: &Bound<'_, PyAny>) -> PyResult<Identity> {
-    let key = private_key(value)?;
-    let bytes = key.secret().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let why = "identity: files are opened with X25519 keys, and this key has another type";
-    Ok(Identity::from_bytes(bytes.ok_or_else(|| refuse(value.py(), "key", why))?))
+/// A key as sealed files take it, or an error that names the keyword which it came by.
+pub(crate) fn fit<T>(py: Python<'_>, keyword: &str, key: Result<T, WrongKey>) -> PyResult<T> {
+    key.map_err(|error| refuse(py, "key", &format!("{keyword}: {error}")))
 }

@@ -56,7 +56,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
         "compress" => options.compress = Some(compression(&value.extract::<String>()?, &usage)?),
         "align" => options.align = Some(value.extract()?),
         "checksum" => options.checksum = Some(checksum(&value.extract::<String>()?, &usage)?),
-        "seal" => options.seal = Some(crate::sealing::seal(value.cast::<PyDict>()?)?),
+        "seal" => options.seal = Some(crate::sealing::sealing(value.cast::<PyDict>()?)?),
         "overwrite" if value.extract()? => options.overwrite = Overwrite::Replace,
         "overwrite" => options.overwrite = Overwrite::Refuse,
         other => return Err(PyTypeError::new_err(format!("there is no option {other:?}"))),

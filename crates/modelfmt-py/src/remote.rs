@@ -3,13 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use modelfmt::convert::Saving;
+use modelfmt::modelfmt_core::write::{TensorData, TensorSpec};
 use modelfmt::{
-    Conversion, ConvertOptions, Converted, Error, Execution, FileReport, Format, Model, OpenOptions,
+    Conversion, ConvertOptions, Converted, Error, Execution, FileReport, Format, Model, Object, OpenOptions,
     VerifyLevel,
 };
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{Environment, Location, Options, models};
+use modelfmt_remote::{DiskCache, Environment, Location, Options, models};
 use pyo3::prelude::*;
 
 use crate::errors::{raise, refuse};
@@ -19,6 +22,8 @@ use crate::errors::{raise, refuse};
 pub(crate) struct Allowed {
     pub(crate) instance_credentials: bool,
     pub(crate) private_redirects: bool,
+    /// Whether nothing is read from the user's cache and nothing kept there.
+    pub(crate) no_cache: bool,
 }
 
 /// Where a model is, or will be.
@@ -56,10 +61,23 @@ fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
         .instance_credentials(allowed.instance_credentials)
         .private_redirects(allowed.private_redirects)
         .environment(environment.clone());
-    let store = Store::new(options)?;
+    let cache = DiskCache::of_user(|name| environment.var(name).map(str::to_owned));
+    let store = Store::new(match cache.filter(|_| !allowed.no_cache) {
+        Some(cache) => options.cache(cache),
+        None => options,
+    })?;
     *shared = Some(Shared { process, allowed, environment, store: store.clone() });
     Ok(store)
 }
+
+/// Takes back what was sent of objects that are not complete: for the end of the process, which ends threads that still write.
+#[pyfunction]
+pub(crate) fn abort_uploads(py: Python<'_>) {
+    py.detach(|| modelfmt_remote::abort_uploads(END));
+}
+
+/// How long the end of the process may take for that.
+const END: Duration = Duration::from_secs(1);
 
 impl Place {
     /// The place that a text names: a URL or a path. What is no valid URL is an error, so that nothing prints it as a path.
@@ -117,6 +135,23 @@ impl Place {
         match self {
             Self::Path(path) => Conversion::new(model, target, options)?.write(path, work),
             Self::Url { at, store } => models::convert(store, at, model, target, options, work),
+        }
+    }
+
+    /// Writes tensors, whose values `data` has, into this place.
+    pub(crate) fn save<'a>(
+        &self,
+        format: Format,
+        specs: Vec<TensorSpec<'a>>,
+        (metadata, options): (&Object, &ConvertOptions),
+        data: &dyn TensorData,
+        work: &Execution<'_>,
+    ) -> Result<(), Error> {
+        let path = self.shown();
+        let saving = Saving::new(format, &path, specs, metadata, options)?;
+        match self {
+            Self::Path(_) => saving.write(data, work),
+            Self::Url { at, store } => models::save(store, at, &saving, data, work),
         }
     }
 

@@ -1,16 +1,16 @@
 //! Keywords of what is written: who signs it, and who can open it.
 
-use modelfmt::apr2::seal::{Passphrase, RawKey, Recipient, SealOptions, SigningKey};
-use modelfmt::keys::{KeyType, PublicKey};
+use modelfmt::apr2::seal::{Passphrase, RawKey, SealOptions, SigningKey};
+use modelfmt::seal;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::refuse;
-use crate::opening::{listed, passphrase, private_key, public_keys};
+use crate::opening::{fit, listed, passphrase, private_key, public_keys};
 
 /// From keywords; those that are `None` are not given.
-pub(crate) fn seal(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
+pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
     let py = given.py();
     let mut options = SealOptions::new();
     let (mut raw_key, mut key_id) = (None, String::new());
@@ -27,7 +27,7 @@ pub(crate) fn seal(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
             "revision" => options = options.revision(value.extract()?),
             "recipients" => {
                 for key in public_keys(&value)? {
-                    options = options.recipient(recipient(py, &key)?);
+                    options = options.recipient(fit(py, "recipients", seal::recipient(&key))?);
                 }
             }
             "passphrase" => {
@@ -50,15 +50,5 @@ pub(crate) fn seal(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
 
 /// A private key that signs within APR2 files.
 pub(crate) fn signing_key(key: &Bound<'_, PyAny>) -> PyResult<SigningKey> {
-    let private = private_key(key)?;
-    let bytes = private.secret().try_into().ok().filter(|_| private.key_type() == KeyType::Ed25519);
-    let why = "sign: signatures inside APR2 files are of Ed25519 keys, and this key has another type";
-    Ok(SigningKey::from_bytes(bytes.ok_or_else(|| refuse(key.py(), "key", why))?))
-}
-
-fn recipient(py: Python<'_>, key: &PublicKey) -> PyResult<Recipient> {
-    let bytes = key.as_bytes().try_into().ok().filter(|_| key.key_type() == KeyType::X25519);
-    let why = "recipients: files are encrypted for X25519 keys, and this key has another type";
-    let bytes = bytes.ok_or_else(|| refuse(py, "key", why))?;
-    Recipient::from_bytes(bytes).map_err(|error| refuse(py, "key", &format!("recipients: {error}")))
+    fit(key.py(), "sign", seal::signing_key(&private_key(key)?))
 }

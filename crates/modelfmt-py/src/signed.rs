@@ -1,4 +1,4 @@
-//! Signatures beside files, and keys.
+//! Signatures beside files and within, and keys.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use std::sync::Arc;
 use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, VerifyOptions};
-use modelfmt::{Format, Overwrite, detached_signature};
+use modelfmt::{Error, Format, Overwrite, detached_signature};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::refuse;
-use crate::opening::{Opening, private_key};
+use crate::errors::{Keywords, raise, refuse};
+use crate::opening::{Opening, listed, private_key};
 use crate::remote::Place;
+use crate::sealing::signing_key;
 use crate::work::{self, Progress};
 
 /// Whether the keys are of a signature beside the file or folder, and not within: only APR2 files hold their own.
@@ -42,35 +43,109 @@ pub(crate) fn demand(py: Python<'_>, model: &Arc<modelfmt::Model>, keys: Vec<Pub
     Err(refuse(py, "signature", &format!("{path}: {why}")))
 }
 
-/// Signs a file or folder by a signature beside it; returns what became of it.
+/// Signs a file or folder: an APR2 file inside, whatever else by a signature beside it. Returns what became of it.
 #[pyfunction]
-#[pyo3(signature = (path, key, overwrite, allow_symlinks, trust_mtime, ignore, progress))]
-#[expect(clippy::too_many_arguments, reason = "the keywords of a Python function")]
+#[pyo3(signature = (path, keys, given, opening, progress))]
 pub(crate) fn sign<'py>(
     py: Python<'py>,
     path: PathBuf,
-    key: &Bound<'py, PyAny>,
-    overwrite: bool,
-    allow_symlinks: bool,
-    trust_mtime: bool,
-    ignore: Vec<String>,
+    keys: &Bound<'py, PyAny>,
+    given: &Bound<'py, PyDict>,
+    opening: &Bound<'py, PyDict>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let key = private_key(key)?;
-    if let Some(format) = format(&path).filter(|format| format.is_set()) {
-        let why = format!(
-            "{}: {format} names other files, which a signature of this one would not cover; sign the folder",
-            path.display()
-        );
-        return Err(refuse(py, "refused", &why));
+    let keys = listed(keys)?;
+    match format(&path) {
+        Some(Format::Apr2 | Format::Apr2Sharded) => inside(py, path, &keys, (given, opening), progress),
+        Some(format) if format.is_set() => {
+            let why = format!(
+                "{}: {format} names other files, which a signature of this one would not cover; sign the folder",
+                path.display()
+            );
+            Err(refuse(py, "refused", &why))
+        }
+        _ => beside(py, &path, &keys, (given, opening), progress),
     }
-    let total = std::fs::metadata(&path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+}
+
+/// A signature in the file itself.
+fn inside<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    keys: &[Bound<'py, PyAny>],
+    (given, opening): (&Bound<'py, PyDict>, &Bound<'py, PyDict>),
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut revision = None;
+    for (name, value) in given {
+        match name.extract::<String>()?.as_str() {
+            "revision" => revision = Some(value.extract()?),
+            name => {
+                let why = format!("{name}: it is for signatures beside files, and one of an APR2 is inside");
+                return Err(refuse(py, "usage", &why));
+            }
+        }
+    }
+    let ids = keys.iter().map(|key| Ok(private_key(key)?.public().id().to_string()));
+    let ids = ids.collect::<PyResult<Vec<String>>>()?;
+    let keys = keys.iter().map(signing_key).collect::<PyResult<Vec<_>>>()?;
+    let options = Opening::new(opening)?.options(py, false)?;
+    let total = std::fs::metadata(&path).map_or(0, |file| file.len());
     let progress = Progress { callback: progress, total };
-    let options = SignOptions::new()
-        .overwrite(if overwrite { Overwrite::Replace } else { Overwrite::Refuse })
-        .allow_symlinks(allow_symlinks)
-        .trust_mtime(trust_mtime)
-        .ignore(ignore);
+    // What was begun in place is finished or put back, so it is waited for.
+    let signed = work::run_to_end(py, None, &progress, move |work| {
+        let signed = modelfmt::seal::sign(&path, &keys, revision, &options, work)?;
+        let model = options.open(&path)?;
+        let files = 1 + model.container().file_paths().len();
+        Ok((signed, files, model.container().file_size()))
+    })?;
+    let (signed, files, nbytes) = signed.map_err(|error: Error| raise(py, &error))?;
+    progress.finish()?;
+    let notes: Vec<String> = signed.notes.iter().map(|note| note.in_words(&Keywords)).collect();
+    let result = PyDict::new(py);
+    result.set_item("path", signed.path.into_os_string())?;
+    result.set_item("key_ids", ids)?;
+    result.set_item("files", files)?;
+    result.set_item("nbytes", nbytes)?;
+    result.set_item("written", signed.changed_nbytes)?;
+    result.set_item("notes", notes)?;
+    Ok(result)
+}
+
+/// A signature in a file of its own.
+fn beside<'py>(
+    py: Python<'py>,
+    path: &Path,
+    keys: &[Bound<'py, PyAny>],
+    (given, opening): (&Bound<'py, PyDict>, &Bound<'py, PyDict>),
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    if !opening.is_empty() {
+        let why = "identity, passphrase, raw_key: they open encrypted APR2 files, and this is none";
+        return Err(refuse(py, "usage", why));
+    }
+    let mut options = SignOptions::new();
+    for (name, value) in given {
+        options = match name.extract::<String>()?.as_str() {
+            "overwrite" => {
+                options.overwrite(if value.extract()? { Overwrite::Replace } else { Overwrite::Refuse })
+            }
+            "allow_symlinks" => options.allow_symlinks(value.extract()?),
+            "trust_mtime" => options.trust_mtime(value.extract()?),
+            "ignore" => options.ignore(value.extract::<Vec<String>>()?),
+            name => {
+                return Err(refuse(py, "usage", &format!("{name}: it is for APR2 files, and this is none")));
+            }
+        };
+    }
+    let [key] = keys else {
+        let why = "key: a signature beside a file is by one key; for more, sign copies of their own";
+        return Err(refuse(py, "usage", why));
+    };
+    let key = private_key(key)?;
+    let total = std::fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+    let progress = Progress { callback: progress, total };
+    let path = path.to_owned();
     let signed = work::run(py, None, &progress, move |work| oms::sign(&path, &key, &options, work))?;
     let signed = signed.map_err(|error| match error {
         oms::Error::Exists { .. } => {
@@ -81,7 +156,7 @@ pub(crate) fn sign<'py>(
     progress.finish()?;
     let result = PyDict::new(py);
     result.set_item("path", signed.path.into_os_string())?;
-    result.set_item("key_id", signed.key_id.to_string())?;
+    result.set_item("key_ids", vec![signed.key_id.to_string()])?;
     result.set_item("files", signed.files)?;
     result.set_item("nbytes", signed.nbytes)?;
     Ok(result)

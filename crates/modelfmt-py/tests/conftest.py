@@ -43,6 +43,14 @@ def saved(tmp_path, arrays):
     return path
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """A folder for what is read from URLs, which is that of this test alone."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder / "modelfmt"
+
+
 def golden() -> list[Path]:
     """The files of testdata that are models of some format."""
     return sorted(path for path in TESTDATA.rglob("*") if path.is_file() and path.name.endswith(ENDINGS))

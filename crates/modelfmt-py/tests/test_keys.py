@@ -79,7 +79,7 @@ def test_an_encrypted_file_is_opened_by_what_opens_it(name, given):
 def test_mistakes(tmp_path, saved):
     with pytest.raises(modelfmt.UsageError, match="32 bytes"):
         modelfmt.open(saved, raw_key=b"short")
-    with pytest.raises(modelfmt.UsageError, match="X25519"):
+    with pytest.raises(modelfmt.UsageError, match="x25519"):
         modelfmt.open(saved, identity=private("sign", "alice"))
     with pytest.raises(modelfmt.UsageError, match="keys="):
         modelfmt.open(saved, threshold=2)
@@ -104,7 +104,7 @@ def test_a_file_is_signed_beside_it(tmp_path, saved):
     with pytest.raises(modelfmt.VerifyError, match="no signature"):
         modelfmt.open(saved, keys=pair.public)
     signed = modelfmt.sign(saved, pair.private)
-    assert signed.path == f"{saved}.sig" and signed.files == 1 and signed.key_id == pair.id
+    assert signed.path == f"{saved}.sig" and signed.files == 1 and signed.key_ids == [pair.id]
     with pytest.raises(FileExistsError, match="overwrite=True"):
         modelfmt.sign(saved, pair.private)
     modelfmt.sign(saved, (tmp_path / "release.pem").read_bytes(), overwrite=True)
@@ -120,6 +120,39 @@ def test_a_file_is_signed_beside_it(tmp_path, saved):
         modelfmt.load(saved, keys=pair.public)
     with pytest.raises(modelfmt.UsageError):
         modelfmt.sign(saved, modelfmt.keygen(tmp_path / "wrong.pem", "x25519").private)
+
+
+def test_an_apr2_is_signed_inside(tmp_path, saved):
+    path = tmp_path / "m.apr"
+    modelfmt.convert(saved, path, include=["a", "b.*"])
+    nbytes = path.stat().st_size
+    alice, bob = private("sign", "alice"), private("sign", "bob")
+    signed = modelfmt.sign(path, [alice, bob], revision=3)
+    assert signed.path == str(path) and len(signed.key_ids) == 2 and signed.files == 1
+    assert signed.written and signed.nbytes == path.stat().st_size > nbytes and not (tmp_path / "m.apr.sig").exists()
+    keys = [public("sign", "alice"), public("sign", "bob")]
+    assert len(modelfmt.open(path, keys=keys, threshold=2, min_revision=3)) == 3
+    assert modelfmt.sign(path, alice).written == 0
+    with pytest.raises(modelfmt.UsageError, match="ignore: it is for signatures beside files"):
+        modelfmt.sign(path, alice, ignore="notes.txt")
+    with pytest.raises(modelfmt.UsageError, match="this key is p256"):
+        modelfmt.sign(path, modelfmt.keygen(tmp_path / "release.pem", "p256").private)
+    with pytest.raises(modelfmt.UsageError, match="revision: it is for APR2 files"):
+        modelfmt.sign(saved, tmp_path / "release.pem", revision=1)
+    with pytest.raises(modelfmt.UsageError, match="passphrase"):
+        modelfmt.sign(saved, tmp_path / "release.pem", passphrase="p")
+    with pytest.raises(modelfmt.UsageError, match="by one key"):
+        modelfmt.sign(saved, [tmp_path / "release.pem"] * 2)
+    sealed = tmp_path / "sealed.apr"
+    modelfmt.seal(path, sealed, passphrase="open sesame")
+    modelfmt.sign(sealed, alice, passphrase="open sesame")
+    assert len(modelfmt.open(sealed, keys=keys, passphrase="open sesame")) == 3
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(modelfmt.open(path)["a"].tobytes())] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(modelfmt.ModelfmtError):
+        modelfmt.sign(path, modelfmt.keygen(tmp_path / "carol.pem", "ed25519").private)
+    assert path.read_bytes() == damaged
 
 
 def test_a_folder_is_signed(tmp_path, arrays):
@@ -151,6 +184,18 @@ def test_pins_of_local_files(tmp_path, arrays):
     assert again.pins == [pin]
 
 
+def test_an_outboard_proves_ranges(tmp_path, saved, arrays):
+    written = modelfmt.outboard(saved)
+    assert written.path == f"{saved}.obao4" and written.pin.startswith("b3:")
+    assert written.nbytes == (tmp_path / "model.safetensors.obao4").stat().st_size
+    np.testing.assert_array_equal(modelfmt.open(saved, pin=written.pin)["a"], arrays["a"])
+    with pytest.raises(FileExistsError):
+        modelfmt.outboard(saved)
+    assert modelfmt.outboard(saved, overwrite=True) == written
+    with pytest.raises(modelfmt.UsageError, match="this machine"):
+        modelfmt.outboard("s3://models/m.safetensors")
+
+
 def test_a_model_is_sealed_and_unsealed(tmp_path, saved, arrays):
     path, carol = tmp_path / "m.apr", public("x25519", "carol")
     own = {name: array for name, array in arrays.items() if name in ("a", "b.weight", "b.ids")}
@@ -174,9 +219,9 @@ def test_a_model_is_sealed_and_unsealed(tmp_path, saved, arrays):
         modelfmt.unseal(saved, tmp_path / "x.safetensors")
     with pytest.raises(modelfmt.UsageError, match="nobody"):
         modelfmt.seal(saved, tmp_path / "x.apr")
-    with pytest.raises(modelfmt.UsageError, match="X25519"):
+    with pytest.raises(modelfmt.UsageError, match="x25519"):
         modelfmt.seal(saved, tmp_path / "x.apr", recipients=alice)
-    with pytest.raises(modelfmt.UsageError, match="Ed25519"):
+    with pytest.raises(modelfmt.UsageError, match="ed25519"):
         modelfmt.convert(saved, tmp_path / "x.apr", sign=private("x25519", "carol"))
     with pytest.raises(modelfmt.ModelfmtError, match="sign"):
         modelfmt.convert(saved, tmp_path / "x.aero", sign=private("sign", "alice"))

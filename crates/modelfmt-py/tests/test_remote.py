@@ -1,6 +1,7 @@
 """Models at URLs, over servers on this machine."""
 
 import multiprocessing
+import os
 import pickle
 import signal
 import subprocess
@@ -68,7 +69,9 @@ def test_errors(web, url):
     with pytest.raises(modelfmt.UsageError, match="open already"):
         modelfmt.load(modelfmt.open(url), pin="b3:" + "0" * 64)
     with pytest.raises(modelfmt.UsageError, match="files of this machine"):
-        modelfmt.save({}, "s3://models/m.safetensors")
+        modelfmt.sign("s3://models/m.safetensors", "key.pem")
+    with pytest.raises(OSError, match="only buckets"):
+        modelfmt.save({}, f"{web.endpoint}/m.aero")
     with pytest.raises(OSError, match="only buckets"):
         modelfmt.convert(url, f"{web.endpoint}/m.aero")
     with pytest.raises(TypeError, match="pine"):
@@ -124,6 +127,76 @@ def test_buckets_are_read_and_written(s3, saved, arrays):
     }
     assert modelfmt.open("s3://models/set/m.safetensors.index.json")["b.ids"].tolist() == arrays["b.ids"].tolist()
     assert s3.uploads() == 0
+
+
+def test_tensors_are_saved_into_buckets(s3, tmp_path, arrays):
+    """The bytes are those of a local file, whether the tensors are there or come one by one."""
+    for name in ("m.safetensors", "m.aero"):
+        options = {"uuid": b"m" * 16} if name.endswith("aero") else {}
+        modelfmt.save(arrays, tmp_path / name, metadata={"license": "MIT"}, **options)
+        for tensors in (arrays, iter(arrays.items())):
+            told = []
+            modelfmt.save(
+                tensors, f"s3://models/saved/{name}", metadata={"license": "MIT"}, progress=lambda *at: told.append(at), **options
+            )
+            assert s3.get(f"saved/{name}") == (tmp_path / name).read_bytes() and told[-1][0] == told[-1][1] > 0
+        with pytest.raises(FileExistsError, match=f"s3://models/saved/{name}"):
+            modelfmt.save(arrays, f"s3://models/saved/{name}", overwrite=False, **options)
+    index = "s3://models/saved/set.safetensors.index.json"
+    modelfmt.save(arrays, index, shard_size=300)
+    many = {name for name in s3.names() if name.startswith("saved/set")}
+    modelfmt.save(arrays, index, shard_size=1 << 20)
+    few = {name for name in s3.names() if name.startswith("saved/set")}
+    assert few == {"saved/set.safetensors.index.json", "saved/set-00001-of-00001.safetensors"} and len(many) > len(few)
+    loaded = modelfmt.load(index)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(loaded[name], array, strict=True)
+
+    def broken():
+        yield "a", arrays["a"]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        modelfmt.save(broken(), "s3://models/saved/broken.safetensors")
+    with pytest.raises(modelfmt.UnsupportedError):
+        modelfmt.save({"w": np.zeros(3, np.complex64)}, "s3://models/saved/broken.mag")
+    assert s3.uploads() == 0 and not any("broken" in name for name in s3.names())
+
+
+def test_a_large_save_sends_parts(s3):
+    """More than one part of 8 MiB, so that an upload is begun and completed."""
+    array = np.arange(5 << 20, dtype=np.int32)
+    modelfmt.save({"w": array}, "s3://models/large.safetensors")
+    np.testing.assert_array_equal(modelfmt.open("s3://models/large.safetensors")["w"], array)
+    assert s3.uploads() == 0
+
+
+def test_what_was_read_is_kept(web, url, cache, arrays):
+    def asked():
+        return [request.split()[2] for request in web.requests()[len(before) :]]
+
+    before = web.requests()
+    np.testing.assert_array_equal(modelfmt.open(url)["a"], arrays["a"])
+    assert asked() == ["bytes=0-524287"] and any(cache.rglob("*.page"))
+    before = web.requests()
+    np.testing.assert_array_equal(modelfmt.open(url)["a"], arrays["a"])
+    assert asked() == ["bytes=0-0"]  # whether it is still the same
+    assert modelfmt.verify(url)["ok"]
+    assert asked() == ["bytes=0-0", "bytes=0-524287"]  # the server's bytes are judged
+    before = web.requests()
+    np.testing.assert_array_equal(modelfmt.load(url, cache=False)["a"], arrays["a"])
+    assert asked() == ["bytes=0-524287"]
+    modelfmt.save(arrays, web.folder / "model.aero")
+    (pin,) = modelfmt.open(web.folder / "model.aero").pins
+    remote = f"{web.endpoint}/model.aero"
+    modelfmt.open(remote, pin=pin)
+    before = web.requests()
+    np.testing.assert_array_equal(modelfmt.open(remote, pin=pin)["a"], arrays["a"])
+    assert asked() == []
+    kept = sorted(cache.rglob("*"))
+    modelfmt.save(arrays, web.folder / "other.safetensors")
+    modelfmt.open(f"{web.endpoint}/other.safetensors", cache=False)["a"]
+    assert sorted(cache.rglob("*")) == kept
 
 
 def test_what_a_replaced_set_leaves_behind_is_removed(s3, saved):
@@ -185,6 +258,47 @@ def test_ctrl_c_ends_a_wait_for_a_server(call, after):
             print("interrupted", flush=True)
         """
         interrupt(code)
+
+
+@pytest.mark.parametrize("tensors", ["{'w': array}", "iter([('w', array)])"], ids=["there", "one-by-one"])
+def test_ctrl_c_ends_a_wait_for_a_bucket(s3, monkeypatch, tensors):
+    with servers.silent() as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        code = f"""
+        import modelfmt, numpy
+        array = numpy.zeros(6 << 20, numpy.int32)
+        print("begin", flush=True)
+        try:
+            modelfmt.save({tensors}, "s3://models/m.safetensors")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """
+        interrupt(code)
+
+
+@pytest.mark.parametrize("call", ["convert(path, url)", "save(modelfmt.open(path, mmap=True), url)"], ids=["convert", "save"])
+def test_ctrl_c_in_an_upload_leaves_nothing(s3, tmp_path, call):
+    path, nbytes = tmp_path / "large.safetensors", 16 << 30
+    header = b'{"t":{"dtype":"I8","shape":[%d],"data_offsets":[0,%d]}}' % (nbytes, nbytes)
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, path.stat().st_size + nbytes)  # takes no room on the disk
+    code = f"""
+    import modelfmt
+    path, url = {str(path)!r}, "s3://models/stopped.safetensors"
+    try:
+        modelfmt.{call}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + 30
+        while s3.uploads() == 0:
+            assert run.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+        begin = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        assert run.stdout.readline() == "interrupted\n" and time.monotonic() - begin < 1.5
+    assert run.returncode == 0 and s3.uploads() == 0 and "stopped.safetensors" not in s3.names()
 
 
 def test_ctrl_c_ends_a_read_and_leaves_the_model_usable(web, arrays):

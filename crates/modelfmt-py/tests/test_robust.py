@@ -152,24 +152,53 @@ def test_references_are_given_back(saved):
     assert (sys.getrefcount(model), sys.getrefcount(modelfmt.Tensor)) == before
 
 
-@pytest.mark.parametrize("call", ["modelfmt.verify(path)", "modelfmt.convert(path, path + '.apr', compress='lz4')"])
-def test_ctrl_c_ends_a_long_call_within_a_second(tmp_path, call):
-    path = tmp_path / "m.aero"
-    modelfmt.save({f"w{n}": np.zeros(16 << 20, np.float32) for n in range(4)}, path)
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A file of 256 MiB, with a hash of each tensor."""
+    path = tmp_path_factory.mktemp("large") / "m.aero"
+    modelfmt.save({f"w{n}": np.zeros(16 << 20, np.float32) for n in range(4)}, path, tensor_hashes=True)
+    yield path
+    path.unlink()
+
+
+LONG = (
+    "verify(path, threads=1)",
+    "convert(path, out + '.apr', compress='lz4', overwrite=True, threads=1)",
+    "convert(path, out + '.aero', dry_run=True, cast='f16', threads=1)",
+    "load(path, threads=1)",
+    "save(modelfmt.open(path, mmap=True), out + '.aero', tensor_hashes=True, threads=1)",
+    "check(path, threads=1)",
+    "inspect(path, hash=True)",
+    "diff(path, modelfmt.open(path), threads=1)",
+    "stats(path, 'w0', threads=1)",
+    "edit(path, output=out + '.aero', set={'a': 'b'}, overwrite=True)",
+    "outboard(path, overwrite=True)",
+    "sign(path, key, overwrite=True)",
+    "open(path, verify=True)",
+    "open(path, pin='b3:' + '0' * 64)",
+)
+
+
+@pytest.mark.parametrize("call", LONG, ids=lambda call: call.partition("(")[0])
+def test_ctrl_c_ends_a_long_call_within_a_second(tmp_path, large, call):
+    modelfmt.keygen(tmp_path / "key.pem", "p256")
     code = f"""
-    import modelfmt, time
-    path = {str(path)!r}
+    import modelfmt
+    path, out, key = {str(large)!r}, {str(tmp_path / "out")!r}, {str(tmp_path / "key.pem")!r}
     print("begin", flush=True)
     try:
         while True:
-            {call.replace("path)", "path, threads=1)").replace("'lz4'", "'lz4', overwrite=True, threads=1")}
+            try:
+                modelfmt.{call}
+            except modelfmt.VerifyError:
+                pass
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         interrupt(run)
-    assert run.returncode == 0 and not list(tmp_path.glob("*.tmp"))
+    assert run.returncode == 0 and not [*tmp_path.glob("*.tmp"), *large.parent.glob("*.tmp")]
 
 
 def interrupt(run):

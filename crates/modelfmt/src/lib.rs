@@ -182,7 +182,7 @@
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
 //! | `npy` | [`ExtractAs::Npy`], [`ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
-//! | `seal` | signed and encrypted APR2 files | the feature `encrypt` of `modelfmt-apr2` |
+//! | `seal` | signed and encrypted APR2 files | the feature `encrypt` of `modelfmt-apr2`, `modelfmt-keys` |
 //!
 //! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
 //! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
@@ -299,7 +299,7 @@ pub use modelfmt_core::{
 #[cfg(feature = "gguf")]
 #[doc(no_inline)]
 pub use modelfmt_gguf as gguf;
-#[cfg(feature = "sign")]
+#[cfg(any(feature = "seal", feature = "sign"))]
 #[doc(no_inline)]
 pub use modelfmt_keys as keys;
 #[cfg(feature = "sign")]

@@ -1,4 +1,4 @@
-//! Changes the signatures inside an APR2 file, and who can open it, in place.
+//! Changes the signatures inside an APR2 file, and who can open it, in place; and takes keys for that out of PEM files.
 //!
 //! No tensor is written again. An interrupted change is undone in the same way as an [edit](mod@crate::edit). A model of any format is sealed for the
 //! first time by a conversion: [`ConvertOptions::seal`](crate::ConvertOptions::seal).
@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod keys;
 mod opened;
 mod set;
 
@@ -31,6 +32,7 @@ use modelfmt_core::edit::NewFile;
 use modelfmt_core::source::FileSource;
 use modelfmt_core::{Execution, Source as _};
 
+pub use self::keys::{WrongKey, identity, recipient, signing_key, verifying_key};
 pub use self::opened::Resealed;
 
 use self::opened::Opened;

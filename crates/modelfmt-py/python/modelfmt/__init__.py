@@ -20,11 +20,11 @@ from ._errors import (
     VerifyError,
 )
 from ._files import Converted, check, convert, diff, formats, inspect, save, show, stats, verify
-from ._keys import KeyPair, Signed, keygen, sign
+from ._keys import KeyPair, Outboard, Signed, keygen, outboard, sign
 from ._load import load
 from ._model import Model, TensorInfo, open
 from ._modelfmt import __version__
-from ._opening import Opening
+from ._opening import Opening, Requests
 from ._plan import ConversionPlan, Converting, PlannedPart, plan_convert
 from ._seal import seal, unseal
 from ._sealing import Seal
@@ -41,7 +41,9 @@ __all__ = [
     "Model",
     "ModelfmtError",
     "Opening",
+    "Outboard",
     "PlannedPart",
+    "Requests",
     "Seal",
     "Signed",
     "Tensor",
@@ -60,6 +62,7 @@ __all__ = [
     "keygen",
     "load",
     "open",
+    "outboard",
     "plan_convert",
     "save",
     "seal",

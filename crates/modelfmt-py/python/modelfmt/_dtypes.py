@@ -85,6 +85,9 @@ PACKED: dict[str, Packed] = {
     "f6_e3m2": Packed(6, "code", "float6_e3m2fn"),
 }
 
+#: The types of numpy's own, made once.
+NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(native.typestr) for name, native in NATIVE.items()}
+
 # Names of numpy's and ml_dtypes' types for what is saved.
 _OF_NUMPY = {np.dtype(native.typestr).name: name for name, native in NATIVE.items()}
 _OF_NUMPY |= {extended.ml_dtype: name for name, extended in EXTENDED.items()}
@@ -113,9 +116,11 @@ def ml_dtype(name: str, dtype: str) -> np.dtype[Any]:
 
 def size_of(dtype: str) -> int | None:
     """Bytes of one element, if it takes whole ones."""
-    if dtype in NATIVE:
-        return NATIVE[dtype].bits // 8
-    return EXTENDED[dtype].size if dtype in EXTENDED else None
+    return _SIZES.get(dtype)
+
+
+_SIZES = {name: native.bits // 8 for name, native in NATIVE.items()}
+_SIZES |= {name: extended.size for name, extended in EXTENDED.items()}
 
 
 def unpack(dtype: str, data: Array, shape: tuple[int, ...]) -> Array:

@@ -14,7 +14,7 @@ from typing import IO, Any, Unpack, cast
 from . import _given, _modelfmt, _opening
 from ._errors import usage
 from ._model import Level, Model, opened
-from ._opening import Content, Key, Opening, Path
+from ._opening import Content, Key, Opening, Path, Requests
 from ._progress import Progress, callback
 from ._sealing import Seal, sealing
 
@@ -187,18 +187,22 @@ def save(
     overwrite: bool = True,
     threads: int | None = None,
     progress: Progress = None,
+    **requests: Unpack[Requests],
 ) -> None:
-    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface.
+    """Writes tensors to a file: arrays of numpy and torch, :class:`Tensor`, and anything with DLPack or the array interface. ``path`` may be
+    the URL of a bucket: ``s3://``, ``gs://`` or ``az://``.
 
     The file extension of ``path`` chooses the format, or ``format`` does. The file appears when it is complete, and replaces one
     that exists unless ``overwrite`` is false. A mapping or a list is written straight from its memory. The tensors of an iterator
-    are taken one at a time, and their bytes wait in a temporary file beside the target until all are there.
+    are taken one at a time, and their bytes wait in a temporary file until all are there: beside the target, or for a bucket in the
+    folder for temporary files.
     """
     text = dumps(metadata or {})
     given = _layout(locals())
     told = callback(progress, "saving")
-    if _opening.is_url(path):
-        raise usage("tensors are saved to files of this machine; modelfmt.convert writes a file to a URL")
+    if unknown := requests.keys() - Requests.__annotations__.keys():
+        raise TypeError(f"save has no keyword {', '.join(sorted(unknown))}")
+    opening = _opening.requests(requests)
     if not isinstance(path, (str, os.PathLike)):
         if format is None:
             raise usage("a file object has no ending that says which format: give format=")
@@ -206,13 +210,14 @@ def save(
         return
     path = os.fspath(path)
     name = format_of(format, path)
+    folder = tempfile.gettempdir() if _opening.is_url(path) else os.path.dirname(path) or "."
     pairs: Any
     if isinstance(tensors, Model):
         pairs = [(tensor.name, tensor) for tensor in tensors.tensors()]
     else:
         pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
-    with _given.given(pairs, os.path.dirname(path) or ".") as described:
-        _modelfmt.save(path, name, described, text, given, threads, told)
+    with _given.given(pairs, folder) as described:
+        _modelfmt.save(path, name, described, text, given, opening, threads, told)
 
 
 def _save_to_object(
@@ -223,7 +228,7 @@ def _save_to_object(
         path = os.path.join(folder, "model")
         pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
         with _given.given(pairs, folder) as described:
-            _modelfmt.save(path, format, described, metadata, given, threads, told)
+            _modelfmt.save(path, format, described, metadata, given, {}, threads, told)
         if os.listdir(folder) != ["model"]:
             raise usage(f"{format} is several files, and a file object takes one: give a path")
         with open(path, "rb") as file:

@@ -38,14 +38,17 @@ def given(tensors: Iterable[tuple[str, Any]], folder: str) -> Iterator[list[Desc
         if file.tell() == 0:
             yield [(name, dtype, shape, b"") for name, dtype, shape, _, _ in places]
             return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            whole = memoryview(mapped)
-            parts = [whole[start:end] for _, _, _, start, end in places]
-            try:
-                yield [(*place[:3], part) for place, part in zip(places, parts, strict=True)]
-            finally:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        whole = memoryview(mapped)
+        parts = [whole[start:end] for _, _, _, start, end in places]
+        try:
+            yield [(*place[:3], part) for place, part in zip(places, parts, strict=True)]
+        finally:
+            # An upload that Ctrl-C has left to itself may still read: then the map stays as long as the process.
+            with contextlib.suppress(BufferError):
                 for part in [*parts, whole]:
                     part.release()
+                mapped.close()
 
 
 def dtype_of(name: str, value: Any) -> str:

@@ -1,11 +1,11 @@
-"""Keys and signatures."""
+"""Keys, signatures and outboards."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from . import _modelfmt
 from ._errors import usage
@@ -31,13 +31,37 @@ class KeyPair:
 class Signed:
     """A signature that was made."""
 
-    #: Its file.
+    #: The file that has it.
     path: str
-    #: The id of the key.
-    key_id: str
+    #: The ids of the keys.
+    key_ids: list[str]
     #: The number of files that it is of, and their size together.
     files: int
     nbytes: int
+    #: Of a signature inside a file, the bytes of the file that changed: 0 if it was signed so already.
+    written: int | None = None
+    #: What there is to know besides.
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Outboard:
+    """An outboard that was written."""
+
+    #: Its file: that of which it is, with ``.obao4`` after it.
+    path: str
+    #: What ``pin=`` takes: the BLAKE3 of the file that it is of.
+    pin: str
+    nbytes: int
+
+
+def outboard(path: Path, *, overwrite: bool = False, progress: Progress = None) -> Outboard:
+    """Writes the outboard of a file of any kind beside it: with it, and with the pin that is returned, any range of the file can be checked
+    alone, also where it is read by a URL.
+    """
+    if is_url(path):
+        raise usage("an outboard is written beside a file of this machine; download the file first")
+    return Outboard(*_modelfmt.outboard(os.fspath(path), overwrite, callback(progress, "hashing")))
 
 
 def keygen(path: Path, key_type: KeyType) -> KeyPair:
@@ -52,23 +76,43 @@ def keygen(path: Path, key_type: KeyType) -> KeyPair:
 
 def sign(
     path: Path,
-    key: Key,
+    key: Key | Sequence[Key],
     *,
     overwrite: bool = False,
     allow_symlinks: bool = False,
     trust_mtime: bool = False,
     ignore: str | Sequence[str] = (),
+    revision: int | None = None,
+    identity: Key | Sequence[Key] | None = None,
+    passphrase: str | bytes | None = None,
+    raw_key: bytes | None = None,
     progress: Progress = None,
 ) -> Signed:
     """Signs a file or folder with a private key of P-256, P-384 or P-521: writes ``FILE.sig`` or ``FOLDER/model.sig``, an OpenSSF
     Model Signing bundle. It covers every file of the folder but those of git, the signature itself, and those that ``ignore`` names.
+    ``trust_mtime`` does not read files again whose size and time are as the existing signature says. Use it only if nobody else can
+    write to the files, because they could set the time too.
 
-    ``key`` is a path, or the PEM as ``bytes``. ``trust_mtime`` does not read files again whose size and time are as
-    the existing signature says. Use it only if nobody else can write to the files, because they could set the time too.
+    An APR2 file is signed inside, by one or several Ed25519 keys, in addition to the signatures that it has. All of it is verified first. A
+    ``revision`` can be chosen as long as nobody has signed. ``identity``, ``passphrase`` or ``raw_key`` opens an encrypted file that has
+    no signature yet.
+
+    A key is a path, or the PEM as ``bytes``.
     """
     if is_url(path):
         raise usage("files of this machine are signed; download the file first")
-    ignored = [ignore] if isinstance(ignore, str) else list(ignore)
-    told = callback(progress, "hashing")
-    done = _modelfmt.sign(os.fspath(path), key, overwrite, allow_symlinks, trust_mtime, ignored, told)
-    return Signed(**done)
+    given = {
+        "overwrite": overwrite,
+        "allow_symlinks": allow_symlinks,
+        "trust_mtime": trust_mtime,
+        "ignore": [ignore] if isinstance(ignore, str) else list(ignore),
+        "revision": revision,
+    }
+    opening = {"identity": identity, "passphrase": passphrase, "raw_key": raw_key}
+    told = callback(progress, "signing")
+    return Signed(**_modelfmt.sign(os.fspath(path), key, _said(given), _said(opening), told))
+
+
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that say something."""
+    return {name: value for name, value in options.items() if not (value is None or value is False or value == [])}

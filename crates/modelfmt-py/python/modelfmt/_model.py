@@ -176,7 +176,8 @@ class Model(Mapping[str, Array]):
 
     def tensor(self, name: str) -> Tensor:
         """A tensor whose values are read when you ask for them."""
-        return self._tensor_at(self.native().find(name))
+        position, dtype, shape, nbytes = self.native().found(name)
+        return Tensor(name, dtype, shape, nbytes, source=self, position=position)
 
     def tensors(self) -> Iterator[Tensor]:
         """All tensors, in the order of the file."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Sequence
 from typing import Any, TypedDict, cast
+
+from . import _modelfmt
 
 Path = str | os.PathLike[str]
 Content = bytes | bytearray | memoryview
@@ -12,7 +15,16 @@ Content = bytes | bytearray | memoryview
 Key = Path | bytes
 
 
-class Opening(TypedDict, total=False):
+class Requests(TypedDict, total=False):
+    """Keywords of :func:`modelfmt.save`: what requests to servers may do."""
+
+    #: Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
+    allow_instance_credentials: bool
+    #: Follow redirects of servers on the internet to addresses of private networks.
+    allow_private_redirects: bool
+
+
+class Opening(Requests, total=False):
     """Keywords of :func:`modelfmt.open`, which :func:`modelfmt.load` and others pass on."""
 
     #: What the file must be: ``"b3:…"``, the BLAKE3 of all of it, or ``"aero:…"``, that of an AERO's bytes before its payloads.
@@ -30,14 +42,16 @@ class Opening(TypedDict, total=False):
     passphrase: str | bytes | None
     #: A key of 32 bytes that opens an encrypted file.
     raw_key: bytes | None
-    #: Ask the metadata address of the cloud that this machine runs in for credentials, if the environment has none.
-    allow_instance_credentials: bool
-    #: Follow redirects of servers on the internet to addresses of private networks.
-    allow_private_redirects: bool
+    #: Keep what is read from URLs in ``$XDG_CACHE_HOME/modelfmt`` (else ``~/.cache/modelfmt``), and read from there what the server says
+    #: is still the same. True by default.
+    cache: bool
 
 
 # What may be secret; the others may be written down.
 _SECRETS = ("identity", "passphrase", "raw_key")
+
+
+_DEFAULTS = {"cache": True}
 
 
 def is_url(path: Any) -> bool:
@@ -45,14 +59,23 @@ def is_url(path: Any) -> bool:
     return isinstance(path, str) and "://" in path
 
 
+def _at_exit(process: int = os.getpid()) -> None:
+    # A fork has no uploads of its own here, and those of its parent go on.
+    if os.getpid() == process:
+        _modelfmt.abort_uploads()
+
+
+atexit.register(_at_exit)
+
+
 def given(opening: Opening) -> dict[str, Any]:
     """The keywords that say something."""
-    return {name: value for name, value in opening.items() if value is not None and value is not False}
+    return {name: value for name, value in opening.items() if value is not None and value is not _DEFAULTS.get(name, False)}
 
 
-def requests(opening: Opening) -> dict[str, Any]:
+def requests(opening: Opening | Requests) -> dict[str, Any]:
     """The keywords that are about requests, which count for what is written too."""
-    return {name: value for name, value in given(opening).items() if name.startswith("allow_")}
+    return {name: value for name, value in opening.items() if name.startswith("allow_") and value}
 
 
 def picklable(opening: Opening) -> Opening:

@@ -62,8 +62,13 @@ class Tensor:
         position: int = 0,
         memory: Memory | None = None,
     ) -> None:
-        self.name, self.dtype, self.shape, self.nbytes = name, dtype, shape, nbytes
-        self._source, self._position, self._memory = source, position, memory
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.nbytes = nbytes
+        self._source = source
+        self._position = position
+        self._memory = memory
 
     @property
     def ndim(self) -> int:
@@ -86,10 +91,11 @@ class Tensor:
 
     def memory(self) -> Memory:
         """The bytes of the values, little-endian and row-major, read if they were not yet."""
-        if self._memory is None:
+        memory = self._memory
+        if memory is None:
             assert self._source is not None
-            self._memory = self._source.native().values(self._position)
-        return self._memory
+            memory = self._memory = self._source.native().values(self._position)
+        return memory
 
     def raw(self) -> Array:
         """The bytes of the values, as they are, in an array of ``uint8``."""
@@ -105,8 +111,9 @@ class Tensor:
         Types that numpy lacks are those of ``ml_dtypes``, if it is installed. Elements that share bytes get bytes of their own.
         Blocks come as their bytes, the last dimension counted in bytes; :meth:`dequantize` makes numbers of them.
         """
-        if self.dtype in NATIVE:
-            return over(self.memory(), NATIVE[self.dtype].typestr, self.shape)
+        native = _dtypes.NUMPY.get(self.dtype)
+        if native is not None:
+            return over(self.memory(), native, self.shape)
         if self.dtype in EXTENDED:
             extended = EXTENDED[self.dtype]
             dtype = _dtypes.ml_dtype(extended.ml_dtype, self.dtype)
@@ -159,6 +166,11 @@ class Tensor:
     def __getitem__(self, key: _slices.Key) -> Tensor:
         """A part of the tensor. If the values have not been read yet, only the ranges of this part are."""
         size = _dtypes.size_of(self.dtype)
+        if size is not None and type(key) is slice and self._memory is None and self._source is not None:
+            rows = self._source.native().rows(self._position, key)
+            if rows is not None:
+                memory, shape, nbytes = rows
+                return Tensor(self.name, self.dtype, shape, nbytes, memory=memory)
         run = None if size is None else _slices.one_run(key, self.shape)
         if size is not None and run is not None:
             first, last, shape = run

@@ -16,7 +16,7 @@ mod write;
 use std::path::Path;
 
 pub use read::{open, verify};
-pub use write::{convert, dry_run, write_parts};
+pub use write::{convert, dry_run, save, write_parts};
 
 use crate::error::{Error, Result};
 use crate::url::Location;

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use modelfmt::convert::files_of_index;
+use modelfmt::convert::{Saving, files_of_index};
 use modelfmt::{
     Choice, Conversion, ConvertOptions, Converted, Error, Execution, Format, Limits, Model, Note, Overwrite,
 };
 use modelfmt_core::Source as _;
-use modelfmt_core::write::{NewFiles as _, Output as _, Sink};
+use modelfmt_core::write::{NewFiles as _, Output as _, Sink, TensorData};
 
 use super::shown;
 use crate::blocking::Store;
@@ -72,6 +72,33 @@ pub fn dry_run(
     Ok(converted)
 }
 
+/// Writes tensors whose values `data` has into a bucket, as `Saving::write` does into files. `saving` has `at` as its path.
+///
+/// # Errors
+/// As `Saving::write`.
+pub fn save(
+    store: &Store,
+    at: &Location,
+    saving: &Saving<'_>,
+    data: &dyn TensorData,
+    work: &Execution<'_>,
+) -> Result<(), Error> {
+    let options = saving.options();
+    expect_no_outboard(options)?;
+    let bucket = Bucket::new(store, at, options.overwrite)?.expecting(saving.nbytes());
+    if !saving.target().is_set() {
+        return bucket.one(|object| saving.write_to_sink(data, object, work));
+    }
+    let index = saving.index_name(&bucket.name).map_err(|error| bucket.named(error))?;
+    let old = bucket.files_of_old(&index);
+    let new = saving.write_to_files(data, &bucket.name, &bucket.files, work);
+    let new = new.map_err(|error| bucket.named(error))?;
+    for stale in old.iter().filter(|old| new.iter().all(|new| new.path != **old)) {
+        let _ = bucket.remove(&index, stale);
+    }
+    Ok(())
+}
+
 /// Calls `write` with a sink for objects beside `at`, each of at most `nbytes`, which can write the parts of a set (`PartPlan`). Its errors name them
 /// by their URLs.
 ///
@@ -86,6 +113,14 @@ pub fn write_parts<T>(
 ) -> Result<T, Error> {
     let bucket = Bucket::new(store, at, overwrite)?.expecting(nbytes);
     write(&bucket.files).map_err(|error| bucket.named(error))
+}
+
+fn expect_no_outboard(options: &ConvertOptions) -> Result<(), Error> {
+    let why = "it is written beside files of this machine; convert into one, and copy both";
+    match options.outboard {
+        true => Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Where in a bucket a model goes.
@@ -114,10 +149,7 @@ impl<'a> Bucket<'a> {
         model: &Model,
         options: &ConvertOptions,
     ) -> Result<Self, Error> {
-        if options.outboard {
-            let why = "it is written beside files of this machine; convert into one, and copy both";
-            return Err(Error::Usage { choice: Choice::Outboard, why: why.to_owned() });
-        }
+        expect_no_outboard(options)?;
         if inputs(model).contains(&shown(at)) {
             let why = "it is a file of the input, which no output replaces; choose another name";
             let source = io::Error::new(io::ErrorKind::InvalidInput, why);

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use modelfmt_core::value::Object;
-use modelfmt_core::write::{AnyWriteError, InputFiles, Output as _, TensorData, TensorSpec, Views};
+use modelfmt_core::write::{
+    AnyWriteError, InputFiles, NewFiles, Output as _, Sink, TensorData, TensorSpec, Views,
+};
 use modelfmt_core::{Execution, View};
 
 use super::chosen::{Item, Origin, Shape, Tensors};
 use super::guard::Guard;
 use super::metadata::Mapper;
 use super::options::{ConvertOptions, Declared};
-use super::output::Recorded;
+use super::output::{Recorded, WrittenFile};
 use super::source::Content;
-use super::{names, output, write};
+use super::{names, nbytes_of, output, write};
 use crate::choice::Choice;
 use crate::error::{Error, Result};
 use crate::formats::capabilities::Access;
@@ -148,40 +150,122 @@ impl<'p> Saving<'p> {
         Ok(Self { format, path, tensors, metadata, options })
     }
 
+    /// The format that is written: with a shard size the set of the format that was asked for.
+    #[must_use]
+    pub const fn target(&self) -> Format {
+        self.format
+    }
+
+    /// The options that it was made with.
+    #[must_use]
+    pub const fn options(&self) -> &ConvertOptions {
+        self.options
+    }
+
+    /// The bytes of all tensors.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        let tied = BTreeMap::new();
+        self.job(&tied).specs().map(|spec| nbytes_of(&spec)).fold(0, u64::saturating_add)
+    }
+
+    const fn job<'a>(&'a self, tied: &'a BTreeMap<usize, usize>) -> Job<'a> {
+        let Self { tensors, metadata, options, .. } = self;
+        Job { source: None, tensors, metadata, options, tied }
+    }
+
     /// Writes the file, or the set whose index it is. `data` has the values of the tensors, in the order of their descriptions.
     ///
     /// # Errors
     /// [`Error::Refused`] for tensors that the format cannot hold, [`Error::Exists`], [`Error::Write`].
     pub fn write(&self, data: &dyn TensorData, work: &Execution<'_>) -> Result<()> {
-        let tied = BTreeMap::new();
-        let Self { tensors, metadata, options, .. } = self;
-        let job = Job { source: None, tensors, metadata, options, tied: &tied };
         let index = output::file_name(self.format, self.path)?;
-        let index = index.map(|name| write::first_file(&job, self.format, name));
-        let index = index.transpose().map_err(|error| self.failed(error))?;
+        let index = index.map(|name| self.first_file(name)).transpose()?;
         let mut out = self.path.to_owned();
         index.iter().for_each(|name| out.set_file_name(name));
         let inputs = InputFiles::new(self.options.inputs.iter().cloned());
         let guard = Guard::new(&out, self.options.overwrite, inputs).of_target(self.format)?;
         let failed =
             |source| write::failed(&out, AnyWriteError::Write { path: out.display().to_string(), source });
-        match (write::writer(self.format), &index) {
-            (Some(Write::File(write)), _) => {
+        match &index {
+            None => {
                 let file = guard.create().map_err(failed)?;
-                write(&job, data, &file, work).map_err(|error| self.failed(error))?;
+                self.write_to_sink(data, &file, work)?;
                 file.commit().map_err(failed)
             }
-            (Some(Write::Set(plan)), Some(name)) => {
-                let files = guard.files();
-                let nothing_else = || Ok(());
-                let recorded = Recorded::new(&files, name, &nothing_else);
-                let plan = plan(&job, name).map_err(|error| self.failed(error))?;
-                plan.write(data, &&recorded, work).map_err(|error| self.failed(JobError::Write(error)))?;
-                guard.remove_stale(&recorded.into_files());
+            Some(name) => {
+                let files = self.write_set(data, name, &guard.files(), work)?;
+                guard.remove_stale(&files);
                 Ok(())
+            }
+        }
+    }
+
+    /// Writes a target that is one file into a sink.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`Error::Usage`] for a target that is several files.
+    pub fn write_to_sink(&self, data: &dyn TensorData, sink: &dyn Sink, work: &Execution<'_>) -> Result<()> {
+        match write::writer(self.format) {
+            Some(Write::File(write)) => {
+                let tied = BTreeMap::new();
+                write(&self.job(&tied), data, sink, work).map_err(|error| self.failed(error))
+            }
+            Some(Write::Set(_)) => {
+                let why = format!("{} is several files, and a stream takes one", self.format);
+                Err(Error::usage(Choice::Target, why))
             }
             _ => Err(self.failed(write::not_here(self.format))),
         }
+    }
+
+    /// Writes a target that is several files, and says which. `name` is that of its index, or what that is made of, as for
+    /// [`Conversion::write_to_files`](super::Conversion::write_to_files).
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`Error::Usage`] for a target that is one file, or a name that its index cannot have.
+    pub fn write_to_files(
+        &self,
+        data: &dyn TensorData,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Vec<WrittenFile>> {
+        if !self.format.is_set() {
+            return Err(Error::usage(Choice::Target, format!("{} is one file", self.format)));
+        }
+        self.write_set(data, &self.index_name(name)?, files, work)
+    }
+
+    /// The name of the file that stands for a set, as [`Conversion::index_name`](super::Conversion::index_name).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a name that it cannot have.
+    pub fn index_name(&self, name: &str) -> Result<String> {
+        self.first_file(output::index_name(self.format, name)?)
+    }
+
+    fn first_file(&self, name: String) -> Result<String> {
+        let tied = BTreeMap::new();
+        write::first_file(&self.job(&tied), self.format, name).map_err(|error| self.failed(error))
+    }
+
+    fn write_set(
+        &self,
+        data: &dyn TensorData,
+        name: &str,
+        files: &impl NewFiles,
+        work: &Execution<'_>,
+    ) -> Result<Vec<WrittenFile>> {
+        let Some(Write::Set(plan)) = write::writer(self.format) else {
+            return Err(self.failed(write::not_here(self.format)));
+        };
+        let tied = BTreeMap::new();
+        let nothing_else = || Ok(());
+        let recorded = Recorded::new(files, name, &nothing_else);
+        let plan = plan(&self.job(&tied), name).map_err(|error| self.failed(error))?;
+        plan.write(data, &&recorded, work).map_err(|error| self.failed(JobError::Write(error)))?;
+        Ok(recorded.into_files())
     }
 
     fn failed(&self, error: JobError) -> Error {

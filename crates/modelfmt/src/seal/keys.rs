@@ -1,0 +1,102 @@
+//! Keys out of PEM files, as sealed files take them.
+
+use apr2::seal::{Identity, Recipient, SigningKey, UnfitKey, VerifyingKey};
+use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
+
+/// A key that sealed files have no use for. Nothing of the key is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrongKey {
+    /// It is of another type.
+    #[error("{purpose} {wanted} keys, and this key is {found}")]
+    Type {
+        /// What keys of the right type do.
+        purpose: &'static str,
+        /// The type that the key must be of.
+        wanted: KeyType,
+        /// The type that it is of.
+        found: KeyType,
+    },
+    /// Anybody could use it.
+    #[error(transparent)]
+    Unfit(#[from] UnfitKey),
+}
+
+/// A private key that signs.
+///
+/// ```
+/// use modelfmt::seal::signing_key;
+/// use modelfmt_keys::{KeyType, PrivateKey};
+///
+/// let key = PrivateKey::from_bytes(KeyType::Ed25519, &[1; 32])?;
+/// assert_eq!(signing_key(&key)?.verifying_key().to_bytes(), key.public().as_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`WrongKey::Type`] if it is no Ed25519 key.
+pub fn signing_key(key: &PrivateKey) -> Result<SigningKey, WrongKey> {
+    bytes(key.key_type(), key.secret(), KeyType::Ed25519, SIGNS).map(SigningKey::from_bytes)
+}
+
+/// A public key of somebody whose signatures are trusted.
+///
+/// # Errors
+/// [`WrongKey`] if it is no Ed25519 key, or a weak one.
+pub fn verifying_key(key: &PublicKey) -> Result<VerifyingKey, WrongKey> {
+    let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::Ed25519, SIGNS)?;
+    Ok(VerifyingKey::from_bytes(bytes)?)
+}
+
+/// A public key of somebody who will be able to open a file.
+///
+/// # Errors
+/// [`WrongKey`] if it is no X25519 key, or a weak one.
+pub fn recipient(key: &PublicKey) -> Result<Recipient, WrongKey> {
+    let bytes = bytes(key.key_type(), key.as_bytes(), KeyType::X25519, "files are encrypted for")?;
+    Ok(Recipient::from_bytes(bytes)?)
+}
+
+/// A private key that opens files.
+///
+/// # Errors
+/// [`WrongKey::Type`] if it is no X25519 key.
+pub fn identity(key: &PrivateKey) -> Result<Identity, WrongKey> {
+    bytes(key.key_type(), key.secret(), KeyType::X25519, "encrypted files are opened with")
+        .map(Identity::from_bytes)
+}
+
+const SIGNS: &str = "signatures inside APR2 files are of";
+
+fn bytes<'a>(
+    found: KeyType,
+    bytes: &'a [u8],
+    wanted: KeyType,
+    purpose: &'static str,
+) -> Result<&'a [u8; 32], WrongKey> {
+    let bytes = bytes.try_into().ok().filter(|_| found == wanted);
+    bytes.ok_or(WrongKey::Type { purpose, wanted, found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_each_type_are_for_one_purpose() {
+        let key = |key_type| PrivateKey::from_bytes(key_type, &[7; 32]).unwrap();
+        let (signs, opens) = (key(KeyType::Ed25519), key(KeyType::X25519));
+        assert!(signing_key(&signs).is_ok() && verifying_key(signs.public()).is_ok());
+        assert!(identity(&opens).is_ok() && recipient(opens.public()).is_ok());
+        let refused = [
+            signing_key(&opens).err(),
+            verifying_key(opens.public()).err(),
+            identity(&signs).err(),
+            recipient(signs.public()).err(),
+        ];
+        for error in refused {
+            let Some(WrongKey::Type { wanted, found, .. }) = error else { panic!("{error:?}") };
+            assert_ne!(wanted, found);
+        }
+    }
+}
