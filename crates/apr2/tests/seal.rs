@@ -291,6 +291,49 @@ fn a_sealed_set_is_read_again() {
     assert!(locked.tensor("b").unwrap_err().to_string().contains("SealNoKey"));
 }
 
+/// The manifest of a set whose index is hidden names no tensor: the shards do, to whoever has a key.
+#[test]
+fn a_set_that_hides_its_index_is_read_again() {
+    let metadata = Metadata::new("tiny", Object::from_iter([("layers", 2)]));
+    let specs = ["a", "b"].map(|name| TensorSpec::new(name, DType::U8, vec![100_000]));
+    let plan = SetPlan::new("m.apr", specs, &metadata, &WriteOptions::new().shard_size(150_000)).unwrap();
+    let (alice, carol) = (SigningKey::from_bytes(&[1; 32]), Identity::from_bytes(&[2; 32]));
+    let seal = SealOptions::new().sign(alice.clone()).recipient(carol.recipient()).hide_index(true);
+    let folder = MemoryFolder::default();
+    plan.write_sealed(&seal, &[[1u8; 100_000], [2; 100_000]], &folder, &Execution::default()).unwrap();
+    let files = MemoryFiles(
+        folder.files().0.into_iter().map(|(name, bytes)| (format!("in/{name}"), bytes)).collect(),
+    );
+    let open = |access: Access| {
+        let options = OpenOptions::new().access(access);
+        SetReader::from_files_with(files.clone(), "in/m.apr", &options)
+    };
+    let trust = || Access::new().trust(alice.verifying_key());
+    let reader = open(trust().open_with(carol.clone())).unwrap();
+    assert!(reader.index().names().iter().eq(["a", "b"]) && !reader.index().hides_names());
+    assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 100_000]);
+    assert_eq!(reader.metadata().unwrap(), &metadata);
+    assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
+    // Without a key it is still what alice has signed.
+    for access in [Access::new(), trust()] {
+        let locked = open(access).unwrap();
+        assert!(locked.index().hides_names() && locked.index().names().is_empty());
+        assert_eq!(locked.index().statement(), reader.index().statement());
+        assert!(locked.verify(VerifyLevel::Full).is_ok(), "{:?}", locked.verify(VerifyLevel::Full));
+    }
+    let other = open(Access::new().open_with(Identity::from_bytes(&[3; 32]))).unwrap_err().to_string();
+    assert!(other.contains("SealNoKey") && other.contains("m-00001-of-00002.apr"), "{other}");
+    // An index that is opened again is not taken for what another caller demands.
+    let again = |options: &OpenOptions| {
+        let set = SetReader::with_index(Arc::clone(reader.index()), folder.files(), options);
+        set.tensor("b").map(|tensor| tensor.bytes().to_vec())
+    };
+    assert!(again(&OpenOptions::new()).is_ok());
+    let mallory = SigningKey::from_bytes(&[9; 32]).verifying_key();
+    let error = again(&OpenOptions::new().access(Access::new().trust(mallory))).unwrap_err().to_string();
+    assert!(error.contains("SealNoTrustedSignature"), "{error}");
+}
+
 /// Files that ours writes, in all forms: what changes is told by whoever trusts a key, and by whoever has only a key.
 #[test]
 fn no_byte_of_a_sealed_file_can_change_unseen() {

@@ -131,3 +131,53 @@ fn rekey_changes_who_can_open_every_shard() {
     assert!(keys.run(&rekey).error().contains("name the manifest"));
     assert!(files(&out) == before);
 }
+
+#[test]
+fn a_set_hides_its_index() {
+    let keys = Secrets::new();
+    let (me, other, release) =
+        (keys.key("x25519", "me"), keys.key("x25519", "other"), keys.key("ed25519", "release"));
+    let (me_public, other_public, public) =
+        (format!("{me}.pub"), format!("{other}.pub"), format!("{release}.pub"));
+    let plain = set(&keys, "plain", &[]);
+    let seal = ["--seal", "--hide-index", "--to-recipient", &me_public, "--sign", &release];
+    let out = set(&keys, "set", &seal);
+    let shown = |with: &[&str]| -> Value {
+        serde_json::from_str(&keys.ok(&[&["inspect", "--json", &out], with].concat())).unwrap()
+    };
+    let (open, locked) = (shown(&["--identity", &me]), shown(&[]));
+    let names = open["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap());
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 2 && locked["tensors"] == Value::Array(Vec::new()), "{locked}");
+    assert!(names.contains(&"a.weight"));
+    for bytes in files(&out).values() {
+        assert!(!bytes.windows(8).any(|part| part == b"a.weight"));
+    }
+    keys.ok(&["verify", &out, "--key", &public]);
+    keys.ok(&["verify", &out, "--key", &public, "--identity", &me]);
+    assert!(is_same(&keys, &plain, &out, &["--identity", &me]));
+    let one = keys.path("one.npy");
+    keys.ok(&["extract", &out, "a.weight", "-o", &one, "--key", &public, "--identity", &me]);
+    let back = keys.path("back.apr");
+    keys.ok(&["unseal", &out, &back, "--key", &public, "--identity", &me]);
+    assert!(is_same(&keys, &plain, &back, &[]));
+    for without in
+        [&["extract", &out, "a.weight", "-o", &one, "--force"][..], &["convert", &out, &back, "--force"]]
+    {
+        let error = keys.run(without).error();
+        assert!(error.contains("SealNoKey"), "{error}");
+    }
+    let wrong = keys.run(&["unseal", &out, &back, "--force", "--identity", &other]).error();
+    assert!(wrong.contains("SealNoKey"), "{wrong}");
+    // Who can open it changes, and who has signed it: neither needs what the shards hide.
+    keys.ok(&["seal", &out, "--rekey", "--identity", &me, "--to-recipient", &other_public]);
+    let next = keys.key("ed25519", "next");
+    keys.ok(&["sign", &out, "--key", &next]);
+    let both = ["--key", &public, "--key", &format!("{next}.pub"), "--threshold", "2", "--identity", &other];
+    keys.ok(&[&["verify", &out], &both[..]].concat());
+    assert!(is_same(&keys, &plain, &out, &["--identity", &other]));
+    // What is missing of a hidden set cannot be told from its manifest.
+    fs::remove_file(shard(&out, 1)).unwrap();
+    let error = keys.run(&["inspect", &out, "--identity", &other]).error();
+    assert!(error.contains("-00002-of-"), "{error}");
+}

@@ -36,10 +36,14 @@ impl Model {
             .any(|model| model.container().details().is_ok_and(|details| details.get("encryption").is_some()))
     }
 
-    /// Refuses a file that hides the names of its tensors from everybody without a key.
+    /// Refuses a file or set that hides the names of its tensors from everybody without a key.
     pub(crate) fn expect_names(&self) -> Result<()> {
         let seal = self.as_apr2().and_then(|reader| reader.index().seal());
-        if !seal.is_some_and(|seal| seal.has_sealed_index() && seal.is_locked()) {
+        let is_hidden = match self.as_apr2_sharded() {
+            Some(set) => set.index().hides_names(),
+            None => seal.is_some_and(|seal| seal.has_sealed_index() && seal.is_locked()),
+        };
+        if !is_hidden {
             return Ok(());
         }
         let fault = apr2::SealFault::NoKey("names, shapes and values are encrypted, and no key was given");

@@ -22,6 +22,9 @@ pub struct SetIndex {
     /// What the manifest has been checked against.
     #[cfg(feature = "sign")]
     pub(super) checked: Option<std::sync::Arc<crate::seal::Access>>,
+    /// The indexes of the shards, where they say which tensors there are and the manifest does not.
+    #[cfg(feature = "sign")]
+    pub(super) opened: Vec<std::sync::Arc<crate::index::Index>>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +78,8 @@ impl SetIndex {
             seal: None,
             #[cfg(feature = "sign")]
             checked: None,
+            #[cfg(feature = "sign")]
+            opened: Vec::new(),
         };
         #[cfg(feature = "sign")]
         if let Some(seal) = object.get("seal") {
@@ -91,6 +96,14 @@ impl SetIndex {
             manifest.list(name, shard, limits)?;
         }
         Ok(manifest)
+    }
+
+    /// Adds a tensor that a shard lists, and the manifest does not.
+    #[cfg(feature = "sign")]
+    pub(super) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), modelfmt_core::CommonFault> {
+        self.names.push(name)?;
+        self.homes.push(shard);
+        Ok(())
     }
 
     fn list(&mut self, name: &str, shard: &Value, limits: &Limits) -> Result<()> {
@@ -158,9 +171,6 @@ impl SetIndex {
                 false => Ok(()),
             };
         };
-        if self.names().is_empty() {
-            return Err(SealFault::Limit("a set whose shards hide their names is not read".to_owned()));
-        }
         seal.check(self.shards().map(|shard| shard.path), &self.shard_map(), access)
     }
 
@@ -173,9 +183,12 @@ impl SetIndex {
         self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
     }
 
-    /// The tensors, and the number of the shard of each.
+    /// The tensors that the manifest lists, and the number of the shard of each.
     #[cfg(feature = "sign")]
     pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {
+        if !self.opened.is_empty() {
+            return Vec::new();
+        }
         let shard = |position| self.shard_of(position).and_then(|shard| u32::try_from(shard).ok());
         let names = self.names().iter().enumerate();
         names.filter_map(|(position, name)| Some((name, shard(position)?))).collect()

@@ -1,5 +1,7 @@
 //! The sharded form: a manifest, and shards that are APR2 files themselves (APR2 2.0, "Sharding").
 
+#[cfg(feature = "sign")]
+mod hidden;
 mod index;
 mod plan;
 mod reader;

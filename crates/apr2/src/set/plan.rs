@@ -111,7 +111,7 @@ impl SetPlan {
             crcs.push(plan.write_whole(&DataFrom { data, first: *first }, &output, work)?);
             set.done(name, output)?;
         }
-        set.commit(self.manifest(&crcs, None)?.as_bytes())
+        set.commit(self.manifest(&crcs, None, false)?.as_bytes())
     }
 
     /// The shards, each of which can be written by itself.
@@ -152,13 +152,14 @@ impl SetPlan {
         let crcs = crcs.filter(|crcs| crcs.len() == self.shards.len());
         let crcs = crcs.ok_or_else(|| unfit_parts(&self.manifest_name, self.shards.len()))?;
         let set = NewSet::begin(files, &self.manifest_name, [""; 0])?;
-        set.commit(self.manifest(&crcs, None)?.as_bytes())
+        set.commit(self.manifest(&crcs, None, false)?.as_bytes())
     }
 
-    /// As [`write`](Self::write), sealed: each shard by itself, and all of them signed as one.
+    /// As [`write`](Self::write), sealed: each shard by itself, and all of them signed as one. If the index is hidden, the manifest
+    /// names no tensor.
     ///
     /// # Errors
-    /// As [`write`](Self::write) and [`Plan::write_sealed`]; if the index is to be hidden.
+    /// As [`write`](Self::write) and [`Plan::write_sealed`].
     #[cfg(feature = "encrypt")]
     #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
     pub fn write_sealed(
@@ -169,10 +170,6 @@ impl SetPlan {
         work: &Execution<'_>,
     ) -> Result<(), WriteError> {
         let refused = |fault: crate::error::SealFault| unfit(Part::new("manifest"), fault);
-        if options.hides_index {
-            let what = "a set cannot hide its index: the manifest names all tensors; write one file";
-            return Err(refused(crate::error::SealFault::Limit(what.to_owned())));
-        }
         let names = self.shards.iter().map(|shard| &shard.name);
         let mut set = NewSet::begin(files, &self.manifest_name, names)?;
         let (mut crcs, mut statements) = (Vec::new(), Vec::new());
@@ -185,11 +182,13 @@ impl SetPlan {
         }
         let files: Vec<&str> = self.shards.iter().map(|shard| shard.name.as_str()).collect();
         let mut map = Vec::new();
-        for (shard, number) in self.shards.iter().zip(0u32..) {
+        // The manifest says nothing of what the shards hide.
+        for (shard, number) in self.shards.iter().zip(0u32..).filter(|_| !options.hides_index) {
             map.extend(shard.plan.tensors().iter().map(|tensor| (tensor.name, number)));
         }
         let seal = super::seal::SetSeal::new(options, statements, &files, &map).map_err(refused)?;
-        set.commit(self.manifest(&crcs, Some(seal.to_object()))?.as_bytes())
+        let manifest = self.manifest(&crcs, Some(seal.to_object()), options.hides_index)?;
+        set.commit(manifest.as_bytes())
     }
 
     /// Writes the model into a folder, which must exist.
@@ -207,8 +206,9 @@ impl SetPlan {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
-    /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each.
-    fn manifest(&self, crcs: &[Crc], seal: Option<Object>) -> Result<String, WriteError> {
+    /// APR2 2.0, "Manifest File": keys in the specification's order, a line for each. One that hides what the shards hide says
+    /// nothing of the tensors and the metadata.
+    fn manifest(&self, crcs: &[Crc], seal: Option<Object>, hides: bool) -> Result<String, WriteError> {
         let shards = self.shards.iter().zip(crcs).map(|(shard, crc)| {
             Object::from_iter([
                 ("file", Value::from(shard.name.as_str())),
@@ -217,13 +217,13 @@ impl SetPlan {
             ])
         });
         let mut map = Object::new();
-        for (number, shard) in self.shards.iter().enumerate() {
+        for (number, shard) in self.shards.iter().enumerate().filter(|_| !hides) {
             for tensor in shard.plan.tensors() {
                 map.insert(tensor.name, number);
             }
         }
         let mut manifest = Object::new();
-        manifest.insert("apr_version", self.apr_version.as_str());
+        manifest.insert("apr_version", if hides { APR_VERSION } else { self.apr_version.as_str() });
         manifest.insert("sharded", true);
         manifest.insert("shard_count", self.shards.len());
         manifest.insert("shards", shards.collect::<Value>());

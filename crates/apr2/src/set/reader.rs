@@ -45,8 +45,8 @@ impl ShardMap for SetIndex {
     #[cfg(feature = "sign")]
     async fn read<F: FetchFiles>(
         source: &(impl Fetch + ?Sized),
-        _: &str,
-        _: &F,
+        name: &str,
+        files: &F,
         options: &modelfmt_core::OpenOptions,
     ) -> Result<Self> {
         let (len, limits) = (source.size(), options.limits_ref());
@@ -57,6 +57,7 @@ impl ShardMap for SetIndex {
         let checked = set.check_seal(access.as_deref().unwrap_or(&Access::new()));
         checked.map_err(|fault| malformed(Part::new("manifest").with_field("seal"), 0, fault))?;
         set.checked = access;
+        set.open_shards(name, files, options).await?;
         Ok(set)
     }
 
@@ -69,16 +70,16 @@ impl ShardMap for SetIndex {
         let Some(&statement) = self.seal().and_then(|seal| seal.statements.get(number)) else {
             return options;
         };
-        let access = options.extension::<Access>();
-        let is_checked = match (&access, &self.checked) {
-            (Some(access), Some(checked)) => Arc::ptr_eq(access, checked),
-            (None, _) => true,
-            (Some(_), None) => false,
-        };
-        let access = access.as_deref().cloned().unwrap_or_default();
+        let access = options.extension::<Access>().as_deref().cloned().unwrap_or_default();
         // An index that was checked against something else proves nothing: then each shard has to.
-        let access = if is_checked { access.of_shard(statement) } else { access.statement(statement) };
+        let access =
+            if self.is_checked(&options) { access.of_shard(statement) } else { access.statement(statement) };
         options.with_extension(Arc::new(access))
+    }
+
+    #[cfg(feature = "sign")]
+    fn shard_index(&self, number: usize, options: &modelfmt_core::OpenOptions) -> Option<Arc<Index>> {
+        self.opened.get(number).filter(|_| self.is_checked(options)).map(Arc::clone)
     }
 
     #[cfg(feature = "sign")]

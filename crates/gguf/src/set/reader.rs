@@ -62,7 +62,7 @@ impl ShardMap for SetIndex {
         self.shards().get(number).map(|shard| shard.file_len())
     }
 
-    fn shard_index(&self, number: usize) -> Option<Arc<Index>> {
+    fn shard_index(&self, number: usize, _: &modelfmt_core::OpenOptions) -> Option<Arc<Index>> {
         self.shards().get(number).map(Arc::clone)
     }
 

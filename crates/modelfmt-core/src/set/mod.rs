@@ -111,9 +111,9 @@ pub trait ShardMap: Sized {
     /// The size of a file in bytes, if the index states it.
     fn stated_size(&self, number: usize) -> Option<u64>;
 
-    /// The index of a file, if reading that of the set has parsed it already.
-    fn shard_index(&self, number: usize) -> Option<Arc<Self::Index>> {
-        let _ = number;
+    /// The index of a file, if reading that of the set has parsed it already, and these options demand nothing else of it.
+    fn shard_index(&self, number: usize, options: &OpenOptions) -> Option<Arc<Self::Index>> {
+        let _ = (number, options);
         None
     }
 

@@ -162,7 +162,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         // Another path to the head would be a part without values.
         let is_alone = self.map.head() == Some(number) || self.map.binds_content();
         let id = if is_alone { None } else { source.file_id() };
-        let index = match self.map.shard_index(number).or_else(|| self.shards.index(id)) {
+        let index = match self.map.shard_index(number, &self.options).or_else(|| self.shards.index(id)) {
             Some(known) => Ok(known),
             None => {
                 let options = self.map.shard_options(number, self.options_of(number));

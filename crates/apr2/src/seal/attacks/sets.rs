@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use modelfmt_core::edit::Preview;
 use modelfmt_core::source::MemoryFiles;
 use modelfmt_core::value::Object;
 use modelfmt_core::write::{MemoryFolder, TensorSpec};
-use modelfmt_core::{DType, Execution, VerifyLevel};
+use modelfmt_core::{DType, Execution, Limits, Source as _, VerifyLevel};
 
 use super::{Access, Parts, SealOptions, alice, carol, mallory, vector};
 use crate::layout::WriteOptions;
 use crate::metadata::Metadata;
 use crate::reader::OpenOptions;
 use crate::seal::derive::FileKeys;
-use crate::set::{SetPlan, SetReader};
+use crate::set::{SetIndex, SetPlan, SetReader};
 
 const MANIFEST: &str = "model.apr";
 const FIRST: &str = "model-00001-of-00002.apr";
@@ -47,6 +48,8 @@ fn sets() -> Vec<Set> {
         set("vector", vector, trust()),
         set("ours, signed", ours(&SealOptions::new().sign(alice()).revision(7), 1), trust()),
         set("ours, both", ours(&both(), 1), trust().open_with(carol())),
+        set("ours, hidden", ours(&both().hide_index(true), 1), trust().open_with(carol())),
+        set("ours, hidden, no key", ours(&both().hide_index(true), 1), trust()),
     ]
 }
 
@@ -151,8 +154,13 @@ fn list_or_map_edited() {
         let other = |hex: &str| format!("{}{}", &hex[1..], &hex[..1]);
         refused(&set, "statement", "SealBadSignature", |f| edit(f, statement, &other(statement)));
         refused(&set, "uuid", "SealBadSignature", |f| edit(f, uuid, &other(uuid)));
-        refused(&set, "map", "SealBadSignature", |f| edit(f, "\"a.weight\": 0", "\"a.weight\": 1"));
-        refused(&set, "a name", "SealBadSignature", |f| edit(f, "\"a.weight\": 0", "\"b.weight\": 0"));
+        if manifest.contains("a.weight") {
+            refused(&set, "map", "SealBadSignature", |f| edit(f, "\"a.weight\": 0", "\"a.weight\": 1"));
+            refused(&set, "a name", "SealBadSignature", |f| edit(f, "\"a.weight\": 0", "\"b.weight\": 0"));
+        } else {
+            let (from, to) = ("\"tensor_shard_map\": {", "\"tensor_shard_map\": {\"a.weight\": 0");
+            refused(&set, "a map", "SealBadSignature", |f| edit(f, from, to));
+        }
         refused(&set, "a file", "SealBadSignature", |files| {
             edit(files, SECOND, "other.apr");
             let shard = files.0[SECOND].clone();
@@ -186,6 +194,33 @@ fn older_version_replayed() {
     for set in sets() {
         let access = set.access.clone().min_revision(100);
         assert!(outcome(&set.files, &access).contains("SealRevision"), "{}", set.name);
+    }
+}
+
+/// What the shards hide, the manifest does not say, and two shards must not say it twice.
+#[test]
+fn a_name_in_two_hidden_shards() {
+    let files = ours(&both().hide_index(true), 1);
+    let manifest = text(&files);
+    assert!(!manifest.contains("a.weight") && !manifest.contains("big"), "{manifest}");
+    let options = OpenOptions::new().access(Access::new().open_with(carol()));
+    let statement = |name: &str| {
+        let reader = options.open_source(files.0[name].to_vec()).unwrap();
+        (reader.index().file_len(), reader.index().seal().unwrap().statement())
+    };
+    let set = SetIndex::parse(manifest.as_bytes(), &Limits::default()).unwrap();
+    let access = Access::new().trust(alice().verifying_key()).open_with(carol());
+    for (second, by) in [(SECOND, "ok"), (FIRST, "\"a.weight\"")] {
+        let shards = [statement(FIRST), statement(second)];
+        let signed = set.sign_anew(manifest.as_bytes(), &shards, &[alice()], 7).unwrap();
+        let signed = Preview::new(signed, manifest.as_bytes());
+        let mut bytes = vec![0; usize::try_from(signed.len()).unwrap()];
+        signed.read_into(0, &mut bytes).unwrap();
+        let set = Set { name: "signed anew", files: files.clone(), access: access.clone() };
+        refused(&set, second, by, |files| {
+            put(files, MANIFEST, bytes);
+            put(files, SECOND, files.0[second].clone());
+        });
     }
 }
 

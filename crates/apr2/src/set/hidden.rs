@@ -1,0 +1,75 @@
+//! Sets whose manifest names no tensor, because the shards encrypt what they list: then the shards say which tensors there are.
+
+use std::sync::Arc;
+
+use modelfmt_core::{
+    Error, Fetch as _, FetchFiles, Limits, OpenOptions, Part,
+    author::{FileIndex as _, ShardMap, parse_fetched},
+};
+
+use super::SetIndex;
+use crate::error::{Fault, Result, malformed};
+use crate::index::Index;
+use crate::seal::Access;
+
+impl SetIndex {
+    /// Opens all shards of a sealed set that maps no tensor, and takes the names from them. A shard that hides them and is not
+    /// opened by a key has none.
+    pub(super) async fn open_shards<F: FetchFiles>(
+        &mut self,
+        name: &str,
+        files: &F,
+        options: &OpenOptions,
+    ) -> Result<()> {
+        if self.seal().is_none() || !self.names().is_empty() {
+            return Ok(());
+        }
+        let folder = name.rfind('/').and_then(|at| name.get(..=at)).unwrap_or_default();
+        let paths: Vec<String> = self.shards().map(|shard| shard.path.to_owned()).collect();
+        let mut opened = Vec::new();
+        for (number, path) in paths.iter().enumerate() {
+            let failed = |source| Error::Open { path: path.clone(), source };
+            let file = files.fetch_file(&format!("{folder}{path}")).await.map_err(failed)?;
+            let options = self.shard_options(number, options.clone().one_in(paths.len() as u64));
+            let index = parse_fetched(Index::parser(file.size(), &options), &file).await;
+            let taken = index.and_then(|index| {
+                self.take_names(number, &index, options.limits_ref())?;
+                Ok(Arc::new(index))
+            });
+            opened.push(taken.map_err(|error| error.in_file(&self.part(number)))?);
+        }
+        self.opened = opened;
+        Ok(())
+    }
+
+    fn take_names(&mut self, number: usize, index: &Index, limits: &Limits) -> Result<()> {
+        let sum = (self.names().len() as u64).saturating_add(index.tensors().len() as u64);
+        Limits::check("the number of tensors", sum, limits.tensors)?;
+        let shard = u32::try_from(number).unwrap_or(u32::MAX);
+        for (position, tensor) in index.tensors().iter().enumerate() {
+            let at = index.tensors().offset(position).unwrap_or_default();
+            let part = Part::entry("tensor", position as u64).with_name(tensor.name);
+            let found = self.found_in(tensor.name, shard);
+            found.map_err(|fault| malformed(part, at, Fault::from(fault)))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the names of the tensors are encrypted, and no key was given that opens them.
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    #[must_use]
+    pub fn hides_names(&self) -> bool {
+        let is_hidden =
+            |index: &Arc<Index>| index.seal().is_some_and(|seal| seal.has_sealed_index() && seal.is_locked());
+        self.opened.iter().any(is_hidden)
+    }
+
+    /// Whether what these options demand is what the manifest has been checked against.
+    pub(super) fn is_checked(&self, options: &OpenOptions) -> bool {
+        match (options.extension::<Access>(), &self.checked) {
+            (Some(access), Some(checked)) => Arc::ptr_eq(&access, checked),
+            (None, _) => true,
+            (Some(_), None) => false,
+        }
+    }
+}
