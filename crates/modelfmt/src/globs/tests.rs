@@ -98,7 +98,8 @@ proptest! {
         pattern in r"([ab/]|\*{1,2}/?|\?|\[[!^]?\]?[ab/]?(-[ab/])?\]|[{},\[\]!\-]|\\[*a{]){0,8}",
         names in prop::collection::vec("[ab/*{,-]{0,6}", 8),
     ) {
-        prop_assume!(!pattern.replace("**/", "").is_empty() && pattern.matches('-').count() < 2);
+        let is_empty = pattern.replace("**/", "").chars().all(|c| "{},".contains(c)); // braces without anything in them do not count
+        prop_assume!(!is_empty && pattern.matches('-').count() < 2);
         let theirs = GlobBuilder::new(&pattern).backslash_escape(true).build();
         let ours = Globs::new([pattern.as_str()]);
         prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{}", pattern);
