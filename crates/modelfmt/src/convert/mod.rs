@@ -86,6 +86,8 @@ mod save;
 mod scales;
 mod scaling;
 mod several;
+#[cfg(feature = "seal")]
+mod signatures;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod single;
 mod source;
@@ -242,7 +244,10 @@ impl<'a> Conversion<'a> {
         }
         let notes = metadata.notes.drain(..).map(Note::from).chain(choice.notes);
         let notes = notes.chain(tied.notes().map(Note::from)).chain(no_dedupe);
-        let notes = notes.chain(alike::notes(model, target, &options)).collect();
+        let notes = notes.chain(alike::notes(model, target, &options));
+        #[cfg(feature = "seal")]
+        let notes = notes.chain(signatures::note(model, target, &options));
+        let notes = notes.collect();
         let tied = tied.kept;
         Ok(Self { model, target, options, tensors: choice.tensors, tied, metadata, notes, dropped })
     }

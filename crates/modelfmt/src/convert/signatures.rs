@@ -1,0 +1,28 @@
+//! Signatures inside the source, which cover that file and no other.
+
+use modelfmt_core::value::Value;
+
+use super::options::ConvertOptions;
+use crate::choice::Choice;
+use crate::formats::Format;
+use crate::model::Model;
+use crate::words::Note;
+
+/// That they are left out.
+pub(super) fn note(model: &Model, target: Format, options: &ConvertOptions) -> Option<Note> {
+    let is_signed = |model: &Model| {
+        let details = model.container().details();
+        details.is_ok_and(|details| {
+            details.get("signatures").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+        })
+    };
+    if !model.members().any(is_signed) {
+        return None;
+    }
+    let text = "the signatures inside the input cover that file alone, and are left out";
+    let can_sign = matches!(target, Format::Apr2 | Format::Apr2Sharded) && options.seal.is_none();
+    Some(match can_sign {
+        true => Note::of(&[Choice::Sign], format!("signs the output; {text}")),
+        false => Note::from(text.to_owned()),
+    })
+}
