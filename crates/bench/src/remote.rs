@@ -75,7 +75,8 @@ struct Served {
 
 impl Served {
     fn new(nginx: &Nginx, path: &Path, threads: usize) -> Result<Self> {
-        let options = Options::new().environment(Environment::of([("", ""); 0])).at_once(REQUESTS, 64 << 20);
+        let options =
+            Options::new().environment(Environment::from_vars([("", ""); 0])).at_once(REQUESTS, 64 << 20);
         let place = format!("{}/{FILE}", nginx.endpoint()).parse()?;
         let source: BoxSource = Box::new(Store::new(options)?.open(&place)?);
         let model = OpenOptions::new().open_source(FILE, source, None)?;

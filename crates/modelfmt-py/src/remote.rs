@@ -52,7 +52,7 @@ fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
     let is_same = |shared: &&Shared| {
         shared.process == process
             && shared.allowed == allowed
-            && shared.environment.starting("").eq(environment.starting(""))
+            && shared.environment.with_prefix("").eq(environment.with_prefix(""))
     };
     if let Some(shared) = shared.as_ref().filter(is_same) {
         return Ok(shared.store.clone());
@@ -61,7 +61,7 @@ fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
         .instance_credentials(allowed.instance_credentials)
         .private_redirects(allowed.private_redirects)
         .environment(environment.clone());
-    let cache = DiskCache::of_user(|name| environment.var(name).map(str::to_owned));
+    let cache = DiskCache::for_user(|name| environment.var(name).map(str::to_owned));
     let store = Store::new(match cache.filter(|_| !allowed.no_cache) {
         Some(cache) => options.cache(cache),
         None => options,

@@ -90,7 +90,7 @@ impl Common {
 
 /// The variables with a prefix, their names as object_store takes them.
 fn keys<'a>(environment: &'a Environment, prefix: &'a str) -> impl Iterator<Item = (String, &'a str)> {
-    let set = environment.starting(prefix).filter(|(_, value)| !value.is_empty());
+    let set = environment.with_prefix(prefix).filter(|(_, value)| !value.is_empty());
     set.map(|(name, value)| (name.to_ascii_lowercase(), value))
 }
 

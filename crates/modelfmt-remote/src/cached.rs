@@ -29,7 +29,7 @@ impl Cached {
         // From the environment only the address of the server, not the credentials.
         let is_address =
             |name: &str| ["ENDPOINT", "URL", "ACCOUNT_NAME"].iter().any(|word| name.contains(word));
-        let server = options.environment.starting(prefix).filter(|(name, _)| is_address(name));
+        let server = options.environment.with_prefix(prefix).filter(|(name, _)| is_address(name));
         let server = server.fold(query, |text, (name, value)| format!("{text}\n{name}={value}"));
         Some(Self { cache, server, url: place.to_string(), asks: store.cache() != CacheUse::Trusting })
     }
@@ -124,8 +124,10 @@ mod tests {
         assert_eq!(key("https://h/m?X-Amz-Signature=1"), key("https://h/m?X-Amz-Signature=2"));
         assert_ne!(key("https://h/?file=a"), key("https://h/?file=b"));
         let at = |endpoint: &'static str| {
-            let environment =
-                crate::Environment::of([("AWS_ENDPOINT_URL", endpoint), ("AWS_SECRET_ACCESS_KEY", "s")]);
+            let environment = crate::Environment::from_vars([
+                ("AWS_ENDPOINT_URL", endpoint),
+                ("AWS_SECRET_ACCESS_KEY", "s"),
+            ]);
             let store = Store::new(options.clone().environment(environment));
             let cached = Cached::new(&store, &"s3://b/k".parse().unwrap()).unwrap();
             assert!(!cached.server.contains("SECRET"));

@@ -151,7 +151,7 @@ impl Error {
 
     /// The file, without secrets.
     #[must_use]
-    pub fn place(&self) -> &str {
+    pub fn location(&self) -> &str {
         &self.place
     }
 

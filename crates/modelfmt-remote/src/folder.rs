@@ -11,12 +11,12 @@ use crate::url::Location;
 
 /// The files beside a file, such as the files of a set beside its index. They are requested without the query string of that file's URL.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct SiblingFiles {
     store: Store,
     place: Location,
 }
 
-impl Beside {
+impl SiblingFiles {
     /// The files beside the file at `place`.
     #[must_use]
     pub const fn new(store: Store, place: Location) -> Self {
@@ -24,7 +24,7 @@ impl Beside {
     }
 }
 
-impl FetchFiles for Beside {
+impl FetchFiles for SiblingFiles {
     type File = Object;
 
     async fn fetch_file(&self, path: &str) -> io::Result<Object> {

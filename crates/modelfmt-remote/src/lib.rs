@@ -4,7 +4,7 @@
 //! all files share: [`Options`], connections, and how many requests may run at the same time.
 //!
 //! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
-//! format crates. [`Beside`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
+//! format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
 //! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
 //!
 //! A file is pinned to the version that was opened, by the version id or the ETag of the server; if it changes later,
@@ -47,10 +47,10 @@ mod write;
 pub use answer::Version;
 pub use cache::{DEFAULT_CACHE_SIZE, DiskCache};
 pub use error::{Error, Fault, RedirectFault, Result};
-pub use folder::Beside;
+pub use folder::SiblingFiles;
 pub use object::Object;
 pub use object_store;
 pub use options::{Environment, Options};
 pub use store::{Store, Traffic};
-pub use url::{Bucket, Hf, Location, Service, UrlFault};
+pub use url::{Bucket, HfFile, Location, Service, UrlFault};
 pub use write::{NewObjects, PART_SIZE, Upload, abort_uploads};

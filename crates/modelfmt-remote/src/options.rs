@@ -151,7 +151,7 @@ impl Environment {
     }
 
     /// These variables and no others.
-    pub fn of<N: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
+    pub fn from_vars<N: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
         let all = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self(Arc::new(all.collect()))
     }
@@ -178,7 +178,7 @@ impl Environment {
     }
 
     /// All variables whose names begin with `prefix`.
-    pub fn starting<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let from = self.0.range(prefix.to_owned()..);
         from.take_while(move |(name, _)| name.starts_with(prefix))
             .map(|(name, value)| (name.as_str(), value.as_str()))

@@ -113,7 +113,7 @@ mod tests {
         let files =
             [("AWS_SHARED_CREDENTIALS_FILE", path("c", credentials)), ("AWS_CONFIG_FILE", path("d", config))];
         let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let environment = Environment::of(files.into_iter().chain(more));
+        let environment = Environment::from_vars(files.into_iter().chain(more));
         let done = completed(&environment).map_err(|fault| fault.to_string())?;
         let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"];
         Ok(names.map(|name| done.var(name).map(str::to_owned)))

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::error::{Error, Fault, Result};
 use crate::guard::Guard;
 use crate::options::Options;
-use crate::url::{Bucket, Hf, Location, Service, origin};
+use crate::url::{Bucket, HfFile, Location, Service, origin};
 use crate::way::{PIECE, Way};
 use crate::web::Web;
 
@@ -140,7 +140,7 @@ impl Store {
                 let refused = |why: &str| Fault::Settings { service: "Hugging Face", why: why.into() };
                 let endpoint =
                     endpoint.parse().ok().filter(|url: &Url| url.has_host() && !url.cannot_be_a_base());
-                let at = Hf { revision: self.commit_of(at), ..at.clone() };
+                let at = HfFile { revision: self.commit_of(at), ..at.clone() };
                 let url = at.at(&endpoint.ok_or_else(|| refused("HF_ENDPOINT is no URL"))?);
                 let token = match environment.var("HF_TOKEN") {
                     Some(token) => {
@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// The commit that a revision is, if it was asked for before: a branch may move while the files of a set are opened.
-    fn commit_of(&self, at: &Hf) -> String {
+    fn commit_of(&self, at: &HfFile) -> String {
         let commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = commits.get(&(at.repository.clone(), at.revision.clone()));
         commit.unwrap_or(&at.revision).clone()

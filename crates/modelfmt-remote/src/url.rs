@@ -26,7 +26,7 @@ pub enum Location {
     /// A file of a web server, with the query string that it was given: `http://…`, `https://…`.
     Web(Url),
     /// A file of a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
-    Hf(Hf),
+    Hf(HfFile),
     /// A file on this machine: `file:///PATH`.
     File(PathBuf),
 }
@@ -78,7 +78,7 @@ impl Service {
 
 /// A file of a repository of Hugging Face.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hf {
+pub struct HfFile {
     /// `OWNER/REPO`.
     pub repository: String,
     /// The path of the file in the repository.
@@ -135,7 +135,7 @@ impl Location {
         };
         match self {
             Self::Bucket(at) => Self::Bucket(Bucket { key: beside(&at.key), ..at.clone() }),
-            Self::Hf(at) => Self::Hf(Hf { file: beside(&at.file), ..at.clone() }),
+            Self::Hf(at) => Self::Hf(HfFile { file: beside(&at.file), ..at.clone() }),
             Self::File(at) => Self::File(at.with_file_name(path)),
             Self::Web(url) => {
                 let mut url = url.clone();
@@ -213,7 +213,7 @@ fn web(text: &str) -> Result<Url, UrlFault> {
     Ok(url)
 }
 
-fn hf(rest: &str) -> Result<Hf, UrlFault> {
+fn hf(rest: &str) -> Result<HfFile, UrlFault> {
     let (rest, revision) = match rest.rsplit_once('@') {
         Some((rest, revision)) => (rest, revision),
         None => (rest, "main"),
@@ -224,7 +224,7 @@ fn hf(rest: &str) -> Result<Hf, UrlFault> {
     };
     check_path(revision).map_err(|_| UrlFault::Hf)?;
     check_path(rest).map_err(|_| UrlFault::Hf)?;
-    Ok(Hf { repository: format!("{owner}/{name}"), file: file.to_owned(), revision: revision.to_owned() })
+    Ok(HfFile { repository: format!("{owner}/{name}"), file: file.to_owned(), revision: revision.to_owned() })
 }
 
 fn file(text: &str) -> Result<PathBuf, UrlFault> {
@@ -232,7 +232,7 @@ fn file(text: &str) -> Result<PathBuf, UrlFault> {
     url.to_file_path().map_err(|()| UrlFault::File)
 }
 
-impl Hf {
+impl HfFile {
     /// The file at an endpoint, such as `https://huggingface.co`.
     #[must_use]
     pub fn at(&self, endpoint: &Url) -> Url {
@@ -252,7 +252,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bucket(at) => write!(f, "{at}"),
-            Self::Hf(Hf { repository, file, revision }) => match revision.as_str() {
+            Self::Hf(HfFile { repository, file, revision }) => match revision.as_str() {
                 "main" => write!(f, "hf://{repository}/{file}"),
                 _ => write!(f, "hf://{repository}/{file}@{revision}"),
             },

@@ -14,7 +14,7 @@ use testkit::servers::Azure;
 static SERVER: LazyLock<Azure> = LazyLock::new(Azure::start);
 
 fn options() -> Options {
-    Options::new().front(64).retries(0).environment(Environment::of(SERVER.environment()))
+    Options::new().front(64).retries(0).environment(Environment::from_vars(SERVER.environment()))
 }
 
 fn place(url: &str) -> Location {
@@ -75,7 +75,7 @@ fn a_wrong_key_is_refused_and_not_shown() {
     let environment = SERVER.environment().into_iter().map(|(name, value)| {
         (name, if name == "AZURE_STORAGE_ACCOUNT_KEY" { wrong.to_owned() } else { value })
     });
-    let store = Store::new(options().environment(Environment::of(environment))).unwrap();
+    let store = Store::new(options().environment(Environment::from_vars(environment))).unwrap();
     let error = store.open(&place("az://closed/m")).unwrap_err();
     assert!(matches!(error.fault(), Fault::Denied { status: 403, .. }), "{error}");
     assert!(!error.to_string().contains(wrong) && error.to_string().len() < 200, "{error}");

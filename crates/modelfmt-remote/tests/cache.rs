@@ -49,8 +49,10 @@ fn bytes() -> Vec<u8> {
 }
 
 fn store(cache: &Path, options: Options) -> Store {
-    Store::new(options.cache(DiskCache::new(cache, 1 << 30)).environment(Environment::of([("", ""); 0])))
-        .unwrap()
+    Store::new(
+        options.cache(DiskCache::new(cache, 1 << 30)).environment(Environment::from_vars([("", ""); 0])),
+    )
+    .unwrap()
 }
 
 fn open(store: &Store, url: &str) -> File {
@@ -188,7 +190,7 @@ fn a_pass_over_a_long_file_leaves_half_of_the_cache_to_others() {
     // It has room for less than the long file.
     let store = || {
         let options = Options::new().cache(DiskCache::new(site.cache.path(), 2_600_000));
-        Store::new(options.environment(Environment::of([("", ""); 0]))).unwrap()
+        Store::new(options.environment(Environment::from_vars([("", ""); 0]))).unwrap()
     };
     assert!(read(&open(&store(), &small), 0, 600_000) == bytes[..600_000]);
     for _ in 0..3 {
@@ -214,7 +216,7 @@ fn a_bucket_is_cached_too() {
     s3.put("cached", "m", &bytes());
     let store = || {
         let options = Options::new().cache(DiskCache::new(folder.path(), 1 << 30));
-        Store::new(options.environment(Environment::of(s3.environment()))).unwrap()
+        Store::new(options.environment(Environment::from_vars(s3.environment()))).unwrap()
     };
     assert!(read(&open(&store(), "s3://cached/m"), 0, LEN) == bytes());
     let second = store();

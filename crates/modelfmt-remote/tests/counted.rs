@@ -17,7 +17,7 @@ use common::{Reply, Server};
 use modelfmt::modelfmt_core::source::BoxSource;
 use modelfmt::{Format, Model, OpenOptions};
 use modelfmt_remote::blocking::Store;
-use modelfmt_remote::{Beside, Store as Remote};
+use modelfmt_remote::{SiblingFiles, Store as Remote};
 
 /// So many tensors of 16 bytes, each of which holds its number.
 const TENSORS: u32 = 100_000;
@@ -140,7 +140,7 @@ fn readers_that_await_read_the_same() {
             );
         }
         let index = "s3://bucket/set.safetensors.index.json".parse().unwrap();
-        let files = Beside::new(store.clone(), index);
+        let files = SiblingFiles::new(store.clone(), index);
         let set = modelfmt::safetensors::AsyncSetReader::from_files(files, "set.safetensors.index.json")
             .await
             .unwrap();

@@ -362,7 +362,7 @@ fn the_token_of_hugging_face_stays_there() {
     let server = Server::start(move |_| Reply::status(302).with("location", &to));
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let variables = [("HF_ENDPOINT", endpoint.as_str()), ("HF_TOKEN", "hf_secret")];
-    let options = common::options().environment(modelfmt_remote::Environment::of(variables));
+    let options = common::options().environment(modelfmt_remote::Environment::from_vars(variables));
     let place = "hf://owner/repo/a/m.gguf@v1".parse().unwrap();
     assert_eq!(whole(options, &place).unwrap(), bytes(1000));
     let asked = &server.requests()[0];

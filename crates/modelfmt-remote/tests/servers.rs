@@ -59,7 +59,7 @@ fn name(path: &Path) -> String {
 fn golden_files_are_read_from_nginx() {
     let work = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(&testkit::testdata("").canonicalize().unwrap(), work.path());
-    let store = store(Environment::of([("", ""); 0]));
+    let store = store(Environment::from_vars([("", ""); 0]));
     for path in golden() {
         let local = Model::open(&path).unwrap();
         assert_same(&open(&store, &format!("{}/{}", nginx.endpoint(), name(&path))), &local);
@@ -79,7 +79,7 @@ fn golden_files_are_read_from_nginx() {
 fn golden_files_are_read_from_a_bucket() {
     let s3 = S3::start();
     s3.make_bucket("golden");
-    let store = store(Environment::of(s3.environment()));
+    let store = store(Environment::from_vars(s3.environment()));
     for path in golden() {
         let name = name(&path);
         s3.put("golden", &name, &std::fs::read(&path).unwrap());
@@ -98,7 +98,7 @@ fn a_set_is_read_from_a_bucket() {
         s3.put("sets", file.file_name().unwrap().to_str().unwrap(), &std::fs::read(&file).unwrap());
     }
     let index = "set.safetensors.index.json";
-    let remote = open(&store(Environment::of(s3.environment())), &format!("s3://sets/{index}"));
+    let remote = open(&store(Environment::from_vars(s3.environment())), &format!("s3://sets/{index}"));
     assert_same(&remote, &Model::open(folder.join(index)).unwrap());
 }
 
@@ -117,7 +117,7 @@ fn a_file_that_changes_is_an_error_and_never_a_mixture() {
     let (folder, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("m"), [1; 1000]).unwrap();
     let nginx = Nginx::start(folder.path(), work.path());
-    let store = store(Environment::of(s3.environment()));
+    let store = store(Environment::from_vars(s3.environment()));
     let urls = ["s3://changes/m".to_owned(), format!("{}/m", nginx.endpoint())];
     let files = urls.map(|url| store.open(&url.parse().unwrap()).unwrap());
     for file in &files {
@@ -140,12 +140,12 @@ fn what_is_not_signed_reads_nothing_of_a_bucket_that_wants_it() {
     let anonymous = s3.environment().into_iter().filter(|(name, _)| !name.contains("KEY"));
     let environment: Vec<(&str, String)> = anonymous.collect();
     let place: Location = "s3://private/m".parse().unwrap();
-    let error = store(Environment::of(environment.clone())).open(&place).unwrap_err();
+    let error = store(Environment::from_vars(environment.clone())).open(&place).unwrap_err();
     assert!(error.to_string().contains("AWS_SKIP_SIGNATURE"), "{error}");
     let skipping = environment.into_iter().chain([("AWS_SKIP_SIGNATURE", "true".to_owned())]);
-    let error = store(Environment::of(skipping)).open(&place).unwrap_err();
+    let error = store(Environment::from_vars(skipping)).open(&place).unwrap_err();
     assert!(error.to_string().contains("403"), "{error}");
     let missing =
-        store(Environment::of(s3.environment())).open(&"s3://private/n".parse().unwrap()).unwrap_err();
+        store(Environment::from_vars(s3.environment())).open(&"s3://private/n".parse().unwrap()).unwrap_err();
     assert!(missing.to_string().contains("no such file"), "{missing}");
 }

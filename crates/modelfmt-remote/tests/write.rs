@@ -17,7 +17,7 @@ static SERVER: LazyLock<S3> = LazyLock::new(S3::start);
 
 /// A new bucket of that name, and new objects beside a key of it.
 fn objects(bucket: &str, key: &str, overwrite: Overwrite) -> NewObjects {
-    let environment = Environment::of(SERVER.environment());
+    let environment = Environment::from_vars(SERVER.environment());
     let store = Store::new(Options::new().environment(environment).retries(0));
     let at: Location = format!("s3://{bucket}/{key}").parse().unwrap();
     NewObjects::new(store, &at, overwrite).unwrap()

@@ -20,7 +20,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use modelfmt::AsyncModel;
-use modelfmt_remote::{Beside, Options, Store};
+use modelfmt_remote::{SiblingFiles, Options, Store};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::LocalPoolHandle;
@@ -33,7 +33,7 @@ type Answer = Result<Json<Value>, (StatusCode, String)>;
 /// The folder is the service's own choice: a client that could name any URL could have the service ask any server.
 #[derive(Clone)]
 struct Service {
-    folder: Beside,
+    folder: SiblingFiles,
     /// Its threads poll the futures of models, which stay on one thread, since a browser's requests do. While one waits for its server,
     /// its thread goes on with others.
     threads: LocalPoolHandle,
@@ -46,7 +46,7 @@ async fn tensor(State(service): State<Service>, Path((file, name)): Path<(String
 }
 
 /// What a tensor is, and statistics of its values.
-async fn statistics(folder: Beside, file: &str, name: &str) -> Answer {
+async fn statistics(folder: SiblingFiles, file: &str, name: &str) -> Answer {
     let failed = |error: modelfmt::Error| match error {
         modelfmt::Error::NoSuchTensor { .. } => (StatusCode::NOT_FOUND, error.to_string()),
         _ => (StatusCode::BAD_GATEWAY, error.to_string()),
@@ -68,7 +68,7 @@ async fn statistics(folder: Beside, file: &str, name: &str) -> Answer {
 
 /// The service over the models beside `url`.
 fn service(url: &str) -> Result<Router, Box<dyn Error>> {
-    let folder = Beside::new(Store::new(Options::new()), url.parse()?);
+    let folder = SiblingFiles::new(Store::new(Options::new()), url.parse()?);
     Ok(Router::new()
         .route("/{file}/{tensor}", get(tensor))
         .with_state(Service { folder, threads: LocalPoolHandle::new(1) }))

@@ -50,7 +50,7 @@ mod on {
     use zeroize::Zeroizing;
 
     use crate::seal::hash::{Hash, hex, key_id};
-    use crate::seal::signatures::UnfitKey;
+    use crate::seal::signatures::InvalidKey;
 
     pub(crate) type Public = <X25519HkdfSha256 as Kem>::PublicKey;
     pub(crate) type Private = <X25519HkdfSha256 as Kem>::PrivateKey;
@@ -97,9 +97,9 @@ mod on {
         ///
         /// # Errors
         /// If it is of small order, such as zero: anybody can read what is encrypted for it.
-        pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, UnfitKey> {
+        pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
             // With a point of small order every shared secret is zero, whatever the other key.
-            let weak = UnfitKey("it is of small order: what is encrypted for it anybody can read");
+            let weak = InvalidKey("it is of small order: what is encrypted for it anybody can read");
             let probe = Identity::from_bytes(&[0x55; 32]);
             let recipient = Self { key: *bytes, is_anonymous: false };
             let public = recipient.public().ok_or(weak)?;
@@ -188,9 +188,9 @@ mod on {
         ///
         /// # Errors
         /// If there are no bytes.
-        pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitKey> {
+        pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidKey> {
             if bytes.is_empty() {
-                return Err(UnfitKey("the passphrase is empty"));
+                return Err(InvalidKey("the passphrase is empty"));
             }
             Ok(Self(Zeroizing::new(bytes.to_vec())))
         }

@@ -45,7 +45,7 @@ pub use keys::{Identity, Opener, Passphrase, RawKey, Recipient};
 #[cfg_attr(docsrs, doc(cfg(feature = "encrypt")))]
 pub use options::SealOptions;
 pub use section::{Seal, SignatureInfo, SlotInfo};
-pub use signatures::{SigningKey, UnfitKey, VerifyingKey};
+pub use signatures::{InvalidKey, SigningKey, VerifyingKey};
 
 #[cfg(feature = "encrypt")]
 pub(crate) use hash::statement;

@@ -22,14 +22,14 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// If the bytes are not a point of the curve in canonical form, or are a point of small order, for which anybody can sign.
-    pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, UnfitKey> {
+    pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes)
-            .map_err(|_| UnfitKey("it is no point of the curve"))?;
+            .map_err(|_| InvalidKey("it is no point of the curve"))?;
         if key.is_weak() {
-            return Err(UnfitKey("it is of small order: anybody can sign for it"));
+            return Err(InvalidKey("it is of small order: anybody can sign for it"));
         }
         if !is_canonical(bytes) {
-            return Err(UnfitKey("it is not written in its canonical form"));
+            return Err(InvalidKey("it is not written in its canonical form"));
         }
         Ok(Self(key))
     }
@@ -67,7 +67,7 @@ fn is_canonical(point: &[u8; 32]) -> bool {
 /// A key that must not be used, neither to seal nor to trust a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot be used: {0}")]
-pub struct UnfitKey(pub(crate) &'static str);
+pub struct InvalidKey(pub(crate) &'static str);
 
 /// A secret Ed25519 key. Its memory is wiped when it is dropped, and nothing prints it.
 #[derive(Clone)]

@@ -56,7 +56,7 @@ impl DiskCache {
 
     /// The user's cache: at most 10 GiB in `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`. `None` if the environment names neither.
     #[must_use]
-    pub fn of_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    pub fn for_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
         // The specification of these variables says to ignore a path that is not absolute.
         let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || Some(absolute("HOME")?.join(".cache"));

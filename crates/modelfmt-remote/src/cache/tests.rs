@@ -168,7 +168,7 @@ fn a_cache_without_rights_or_room_is_none() {
 fn the_users_folder_is_where_the_environment_says() {
     let of = |pairs: &'static [(&str, &str)]| {
         let var = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
-        DiskCache::of_user(var).map(|cache| cache.folder().to_owned())
+        DiskCache::for_user(var).map(|cache| cache.folder().to_owned())
     };
     assert_eq!(of(&[("XDG_CACHE_HOME", "/c"), ("HOME", "/h")]), Some("/c/modelfmt".into()));
     assert_eq!(of(&[("XDG_CACHE_HOME", "c"), ("HOME", "/h")]), Some("/h/.cache/modelfmt".into()));

@@ -174,14 +174,14 @@ impl Server {
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         let environment =
             [("AWS_SKIP_SIGNATURE", "true"), ("AWS_ENDPOINT_URL", &endpoint), ("HF_ENDPOINT", &endpoint)];
-        options().environment(Environment::of(environment))
+        options().environment(Environment::from_vars(environment))
     }
 }
 
 /// Options for a test, which must not wait long.
 pub(crate) fn options() -> Options {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(1100));
-    Options::new().waits(first, longest).environment(Environment::of::<String, String>([]))
+    Options::new().waits(first, longest).environment(Environment::from_vars::<String, String>([]))
 }
 
 fn serve(mut stream: TcpStream, log: &Log, handler: &Handler) {

@@ -29,7 +29,7 @@ use crate::unrecognized::{self, Stranger};
 /// A model of any format whose bytes have to be waited for: in a bucket, on a web server, behind a store of your own.
 ///
 /// It detects the format by the content and has the methods of [`Model`](crate::Model) as `async` functions, run by the same code. Any executor
-/// drives it. Its files come from `modelfmt_remote::Beside`, or from your own [`FetchFiles`]. For what only one format has, use the `AsyncReader` or
+/// drives it. Its files come from `modelfmt_remote::SiblingFiles`, or from your own [`FetchFiles`]. For what only one format has, use the `AsyncReader` or
 /// `AsyncSetReader` of its crate.
 ///
 /// ```

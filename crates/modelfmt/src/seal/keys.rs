@@ -1,6 +1,6 @@
 //! Keys out of PEM files, as sealed files take them.
 
-use apr2::seal::{Identity, Recipient, SigningKey, UnfitKey, VerifyingKey};
+use apr2::seal::{Identity, InvalidKey, Recipient, SigningKey, VerifyingKey};
 use modelfmt_keys::{KeyType, PrivateKey, PublicKey};
 
 /// A key that sealed files have no use for. Nothing of the key is in it.
@@ -19,7 +19,7 @@ pub enum WrongKey {
     },
     /// Anybody could use it.
     #[error(transparent)]
-    Unfit(#[from] UnfitKey),
+    Unfit(#[from] InvalidKey),
 }
 
 /// A private key that signs.
