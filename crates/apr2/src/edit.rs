@@ -52,21 +52,54 @@ impl Index {
             None => read(source, self.sections.metadata.range())?,
         };
         let entries = self.entries(&tensors);
-        let mut file = NewFile::new();
-        let is_signed = self.is_sealed() || self.flags.contains(Flags::SIGNED);
-        if is_signed && self.head(metadata.clone(), &entries, self.flags)? == self.old_head(source)? {
-            file.keep(0..self.file_len);
-            return Ok(file);
+        if self.is_signed() && self.head(metadata.clone(), &entries, self.flags)? == self.old_head(source)? {
+            return Ok(self.as_it_is());
         }
-        let (end, crc) = if is_signed { self.unsigned(source)? } else { self.whole(source)? };
-        let head = self.head(metadata, &entries, self.flags.without(Flags::SIGNED))?;
+        self.rewritten(source, metadata, &entries)
+    }
+
+    /// What becomes of a file that is signed without its seal section. The values, and their places in the data section, stay as they are.
+    ///
+    /// # Errors
+    /// As [`edit`](Self::edit).
+    pub fn without_signatures(&self, source: &impl Source) -> Result<NewFile, EditError> {
+        if self.flags.contains(Flags::ENCRYPTED) || self.is_encrypted() {
+            return Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is encrypted")).into());
+        }
+        if !self.is_signed() {
+            return Ok(self.as_it_is());
+        }
+        let metadata = read(source, self.sections.metadata.range())?;
+        self.rewritten(source, metadata, &self.entries(self.tensors()))
+    }
+
+    /// The file with another front, without signatures.
+    fn rewritten(
+        &self,
+        source: &impl Source,
+        metadata: Vec<u8>,
+        entries: &[u8],
+    ) -> Result<NewFile, EditError> {
+        let (end, crc) = if self.is_signed() { self.unsigned(source)? } else { self.whole(source)? };
+        let head = self.head(metadata, entries, self.flags.without(Flags::SIGNED))?;
         let data = self.sections.data.offset()..end;
         let crc32 = Crc::of(&self.old_head(source)?).replaced(crc, end - data.start, Crc::of(&head));
+        let mut file = NewFile::new();
         let file_size = (head.len() as u64).saturating_add(end - data.start).saturating_add(FOOTER_LEN);
         file.push(head);
         file.keep(data);
         file.push(Footer { crc32, file_size }.encode());
         Ok(file)
+    }
+
+    fn is_signed(&self) -> bool {
+        self.is_sealed() || self.flags.contains(Flags::SIGNED)
+    }
+
+    fn as_it_is(&self) -> NewFile {
+        let mut file = NewFile::new();
+        file.keep(0..self.file_len);
+        file
     }
 
     /// The index section with these names.

@@ -201,3 +201,98 @@ fn a_signature_beside_a_file_is_made_anew() {
     let error = keys.run(&["edit", &apr, "--set", "a=b", "--sign", &p256]).error();
     assert!(error.contains("ed25519"), "{error}");
 }
+
+/// A set of that file; its manifest.
+fn signed_set(keys: &Secrets, name: &str, by: &[&str], with: &[&str]) -> String {
+    let source = signed(keys, &[by[0]], "none");
+    fs::create_dir(keys.path(name)).unwrap();
+    let out = keys.path(&format!("{name}/m.apr"));
+    keys.ok(&[&["convert", &source, &out, "--shard-size", "8KiB"], with].concat());
+    let signers: Vec<&str> = by.iter().flat_map(|key| ["--key", key]).collect();
+    if with.is_empty() {
+        keys.ok(&[&["sign", &out, "--revision", "7"], &signers[..]].concat());
+    }
+    assert!(fs::read_dir(keys.path(name)).unwrap().count() > 2);
+    out
+}
+
+/// The bytes of all files beside a manifest.
+fn bytes_of(manifest: &str) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let folder = std::path::Path::new(manifest).parent().unwrap();
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn the_signatures_of_a_set_are_removed_or_made_anew() {
+    let keys = Secrets::new();
+    let (a, b) = (keys.key("ed25519", "a"), keys.key("ed25519", "b"));
+    let (a_public, b_public) = (format!("{a}.pub"), format!("{b}.pub"));
+    let long = format!("note={}", "x".repeat(9000));
+    for (name, change) in [("short", "note=1"), ("long", long.as_str())] {
+        let edit = ["--set", change, "--rename", "*=new.*"];
+        let out = signed_set(&keys, name, &[&a, &b], &[]);
+        let before = values(&keys, &out);
+        let run = keys.run(&[&["edit", &out], &edit[..]].concat());
+        assert!(run.status == 0 && run.stderr.contains("are removed"), "{}", run.stderr);
+        let json = inspected(&keys, &out);
+        assert!(json["details"].get("signatures").is_none(), "{json}");
+        keys.ok(&["verify", &out]);
+        assert!(values(&keys, &out) == before);
+        assert!(keys.run(&["verify", &out, "--key", &a_public]).stdout.contains("SealMissing"));
+        // No shard has one either, so that another revision can be signed.
+        keys.ok(&["sign", &out, "--key", &b, "--revision", "2"]);
+        keys.ok(&["verify", &out, "--key", &b_public, "--min-revision", "2"]);
+
+        let run = keys.run(&["edit", &out, "--set", "license=MIT", "--sign", &a]);
+        assert!(run.status == 0 && run.stderr.contains("is removed"), "{}", run.stderr);
+        keys.ok(&["verify", &out, "--key", &a_public, "--min-revision", "2"]);
+        assert!(keys.run(&["verify", &out, "--key", &b_public]).stdout.contains("SealNoTrustedSignature"));
+        let json = inspected(&keys, &out);
+        assert_eq!(json["details"]["signatures"].as_array().unwrap().len(), 1);
+        assert_eq!((&json["details"]["revision"], &json["metadata"]["license"]), (&2.into(), &"MIT".into()));
+        assert!(values(&keys, &out) == before);
+        // What changes nothing keeps the signatures; another may be added.
+        let bytes = bytes_of(&out);
+        let run = keys.run(&["edit", &out, "--set", "license=MIT"]);
+        assert!(run.stderr.contains("nothing was written") && bytes == bytes_of(&out), "{}", run.stderr);
+        keys.ok(&["edit", &out, "--set", "license=MIT", "--sign", &b]);
+        keys.ok(&["verify", &out, "--key", &a_public, "--key", &b_public, "--threshold", "2"]);
+    }
+}
+
+#[test]
+fn a_set_is_signed_while_it_is_edited() {
+    let keys = Secrets::new();
+    let (a, me) = (keys.key("ed25519", "a"), keys.key("x25519", "me"));
+    let (public, me_public) = (format!("{a}.pub"), format!("{me}.pub"));
+    // One that was not signed, in its place and as a new set.
+    let plain = signed_set(&keys, "plain", &[&a], &["--compress", "none"]);
+    keys.ok(&["edit", &plain, "--set", "license=MIT", "--sign", &a, "--revision", "3"]);
+    keys.ok(&["verify", &plain, "--key", &public, "--min-revision", "3"]);
+    let (out, first) = (keys.path("plain/next.apr"), values(&keys, &plain)[0].0.clone());
+    keys.ok(&["edit", &plain, "--drop", &first, "--sign", &a, "-o", &out]);
+    keys.ok(&["verify", &out, "--key", &public, "--min-revision", "3"]);
+    assert!(values(&keys, &out)[..] == values(&keys, &plain)[1..]);
+    // Damage is not signed.
+    let damaged = signed_set(&keys, "damaged", &[&a], &[]);
+    let (shard, mut content) = bytes_of(&damaged).remove(1);
+    let place = content.len() / 2;
+    content[place] ^= 1;
+    fs::write(&shard, &content).unwrap();
+    let before = bytes_of(&damaged);
+    let error = keys.run(&["edit", &damaged, "--set", "license=MIT", "--sign", &a]).error();
+    assert!(error.contains("not intact") && before == bytes_of(&damaged), "{error}");
+    // What is encrypted is not written again.
+    for (name, hide) in [("clear", &[][..]), ("hidden", &["--hide-index"])] {
+        let seal = [&["--seal", "--to-recipient", &me_public, "--sign", &a], hide].concat();
+        let sealed = signed_set(&keys, name, &[&a], &seal);
+        let before = bytes_of(&sealed);
+        for with in [&[][..], &["--sign", &a]] {
+            let error = keys.run(&[&["edit", &sealed, "--set", "license=MIT"], with].concat()).error();
+            assert!(error.contains("it is encrypted") && error.contains("new file"), "{error}");
+        }
+        assert!(before == bytes_of(&sealed));
+    }
+}

@@ -183,6 +183,22 @@ impl SetIndex {
         self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
     }
 
+    /// The revision of a set that is sealed, which its signers chose.
+    #[cfg(feature = "sign")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    #[must_use]
+    pub fn revision(&self) -> Option<u64> {
+        self.seal().map(super::seal::SetSeal::revision)
+    }
+
+    /// The signatures in the manifest. They prove something only for keys that the caller has named.
+    #[cfg(feature = "sign")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
+    pub fn signatures(&self) -> impl Iterator<Item = crate::seal::SignatureInfo> + '_ {
+        let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
+        self.seal().into_iter().flat_map(|seal| seal.signatures(named))
+    }
+
     /// The tensors that the manifest lists, and the number of the shard of each.
     #[cfg(feature = "sign")]
     pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {

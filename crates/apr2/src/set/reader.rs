@@ -141,8 +141,7 @@ impl ShardMap for SetIndex {
     fn details(&self) -> Object {
         let mut details = Object::new();
         if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
-            let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
-            crate::sealed::signed(&statement, seal.revision(), seal.signatures(named), &mut details);
+            crate::sealed::signed(&statement, seal.revision(), self.signatures(), &mut details);
         }
         details
     }

@@ -69,6 +69,11 @@ impl Edit {
         let lengths = options.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
         options.shard_size = lengths.map(|metadata| metadata.len()).max();
         options.inputs.push(self.path.clone());
+        #[cfg(feature = "seal")]
+        if let Some(signing) = &self.signing {
+            super::expect_intact(&Model::open(&self.path)?, work)?;
+            options.seal = Some(signing.options());
+        }
         let conversion = Conversion::new(model, self.format, &options)?;
         let name = out.file_name().unwrap_or_default().to_string_lossy();
         let index = out.with_file_name(conversion.index_name(&name)?);

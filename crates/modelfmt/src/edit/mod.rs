@@ -54,6 +54,8 @@ pub use crate::formats::change::NewValue;
 pub(crate) use fault::failed;
 #[cfg(feature = "seal")]
 pub(crate) use signing::expect_intact;
+#[cfg(feature = "seal")]
+use signing::{is_signed_set, unsigned};
 
 use self::fault::interruptible;
 use self::set::SetEdit;
@@ -77,8 +79,8 @@ pub struct EditOptions {
     /// Patterns for the names of tensors to remove. Then the file is written again, its values are checked against its hashes and checksums, and all
     /// of these are made again.
     pub drop: Vec<String>,
-    /// Who signs the changed file, an APR2, inside. Old signatures are removed, because they do not cover the change. The file is verified first,
-    /// because a signature vouches for the whole content.
+    /// Who signs the changed file or set, an APR2, inside. Old signatures are removed, because they do not cover the change. All of it is verified
+    /// first, because a signature vouches for the whole content.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub sign: Vec<apr2::seal::SigningKey>,
@@ -137,6 +139,21 @@ pub struct Edited {
     pub dropped: usize,
     /// Anything else to tell the user, for standard error.
     pub notes: Vec<Note>,
+}
+
+/// Without the feature, a set that is signed is not edited.
+#[cfg(not(feature = "seal"))]
+const fn is_signed_set(_: &crate::Model) -> bool {
+    false
+}
+
+/// The file as it is.
+#[cfg(not(feature = "seal"))]
+fn unsigned(path: &Path) -> Result<NewFile> {
+    let len = std::fs::metadata(path).map_err(|source| Error::Open { path: path.to_owned(), source })?.len();
+    let mut file = NewFile::new();
+    file.keep(0..len);
+    Ok(file)
 }
 
 /// Changes the metadata and the names of the tensors of a file. An edit of the file that was interrupted is undone first.
@@ -278,7 +295,7 @@ impl Edit {
         let failed = |source| Error::Write { path: path.clone(), source };
         let changed = match &self.target {
             _ if self.method == EditMethod::Unchanged => 0,
-            Target::Set(edit) => edit.write(&path, work)?,
+            Target::Set(edit) => self.write_several(edit, work)?,
             Target::File(new, before) if !self.drop.is_empty() => {
                 let (new, before) = (new.clone(), before.clone());
                 return self.write_without(&new, &before, &path, Overwrite::Replace, work);
@@ -336,6 +353,11 @@ impl Edit {
     }
 
     #[cfg(not(feature = "seal"))]
+    fn write_several(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<u64> {
+        edit.write(&self.path, work, |_, text| Ok(file_of(text)))
+    }
+
+    #[cfg(not(feature = "seal"))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature with the feature")]
     fn signed(&self, new: &NewFile, _: &Execution<'_>) -> Result<NewFile> {
         Ok(new.clone())
@@ -344,7 +366,7 @@ impl Edit {
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
             Target::File(..) => std::fs::metadata(&path).map_or_else(|_| self.len(), |file| file.len()),
-            Target::Set(edit) => edit.nbytes(),
+            Target::Set(edit) => edit.written_nbytes(),
         };
         let mut notes = self.notes;
         if self.method != EditMethod::Unchanged {
@@ -363,6 +385,13 @@ impl Edit {
             path,
         }
     }
+}
+
+/// A file of these bytes.
+fn file_of(text: Vec<u8>) -> NewFile {
+    let mut file = NewFile::new();
+    file.push(text);
+    file
 }
 
 /// What a link leads to: in a cache of downloads a file whose name is the hash of what it was.

@@ -53,17 +53,22 @@ impl Edit {
         let dropped = Dropped::new(&model, &options.drop)?;
         let names = names(&model, options, &dropped)?;
         let given = Given::new(&model, options, &names)?;
+        #[cfg(feature = "seal")]
+        let signing = Signing::new(&model, options)?;
+        #[cfg(feature = "seal")]
+        let signs = signing.is_some();
+        #[cfg(not(feature = "seal"))]
+        let signs = false;
         let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
-            Some(set) => several(&model, (&path, before), set, &names, given)?,
+            Some(set) => several(&model, (&path, before), set, &names, given, signs)?,
             None => one(&model, (&path, before), &names, &given)?,
         };
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         #[cfg(feature = "seal")]
-        let (signing, method) = {
-            let signing = Signing::new(&model, options)?;
+        let method = {
             notes.extend(signing::note(&model, method, signing.as_ref()));
             let is_unsigned = method == EditMethod::Unchanged && signing.is_some();
-            (signing, if is_unsigned { EditMethod::InPlace } else { method })
+            if is_unsigned { EditMethod::InPlace } else { method }
         };
         let drop = dropped.names(&model, &names);
         let set = options.set.iter().map(|(key, _)| key.as_str());
@@ -88,9 +93,9 @@ impl Edit {
 const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its name, and nothing is encrypted twice with one key; \
                          seal it into a new file, with the names and metadata that it is to have";
 
-/// Whether a file says that it is encrypted.
+/// Whether a file, or the first of a set, says that it is encrypted.
 fn is_encrypted(model: &Model) -> bool {
-    let is_apr2 = model.format() == Format::Apr2;
+    let is_apr2 = matches!(model.format(), Format::Apr2 | Format::Apr2Sharded);
     let Some(details) = model.container().details().ok().filter(|_| is_apr2) else { return false };
     let flags = details.get("flags").and_then(Value::as_array).and_then(List::texts).unwrap_or_default();
     flags.contains(&"ENCRYPTED")
@@ -125,8 +130,9 @@ fn several(
     set: &EditSet,
     names: &BTreeMap<usize, String>,
     given: Given,
+    signs: bool,
 ) -> Result<(Target, EditMethod)> {
-    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given)?;
+    let edit = SetEdit::new(model, (path, before), (set, editor(path, set.file)?), names, given, signs)?;
     let method = match edit.is_unchanged() {
         true => EditMethod::Unchanged,
         false if edit.is_in_place => EditMethod::InPlace,

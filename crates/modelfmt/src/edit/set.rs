@@ -57,13 +57,15 @@ impl Listing {
 }
 
 impl SetEdit {
-    /// Works out what becomes of the files of a set; `names` are new names of tensors, by position.
+    /// Works out what becomes of the files of a set; `names` are new names of tensors, by position. If the set is signed, before
+    /// or after, all its files change with the first.
     pub(super) fn new(
         model: &Model,
         (path, version): (&Path, FileVersion),
         (set, edit): (&EditSet, EditFile),
         names: &BTreeMap<usize, String>,
         given: Given,
+        signs: bool,
     ) -> Result<Self> {
         let folder = Folder::containing(path).path().to_owned();
         let before = super::given::json_of(model)?;
@@ -73,13 +75,21 @@ impl SetEdit {
         let renamed: HashMap<String, String> = renamed.collect();
         let paths = model.container().file_paths();
         let first = paths.first().filter(|_| set.first_has_metadata).cloned();
-        let (mut files, mut is_in_place) = (Vec::new(), true);
+        let (mut files, mut is_in_place, mut others) = (Vec::new(), true, Vec::new());
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
             let file = File { set, path: folder.join(&name), model: path };
             let before = super::fault::version(&file.path)?;
             if let Some((new, stays)) = file.edited(edit, &renamed, &given, is_home)? {
                 is_in_place &= stays;
+                files.push(FileChange { name, new, before });
+            } else {
+                others.push((name, before));
+            }
+        }
+        if !files.is_empty() && (signs || super::is_signed_set(model)) {
+            for (name, before) in others {
+                let new = super::unsigned(&folder.join(&name))?;
                 files.push(FileChange { name, new, before });
             }
         }
@@ -136,6 +146,15 @@ impl SetEdit {
         self.files.iter().map(|file| file.new.len()).sum()
     }
 
+    /// The same, once they have been written.
+    pub(super) fn written_nbytes(&self) -> u64 {
+        let folder = Folder::containing(&self.index).path().to_owned();
+        let len = |file: &FileChange| {
+            std::fs::metadata(folder.join(&file.name)).map_or(file.new.len(), |file| file.len())
+        };
+        self.files.iter().map(len).sum()
+    }
+
     /// Whether neither a file nor the index changes.
     pub(super) fn is_unchanged(&self) -> bool {
         let is_index =
@@ -184,15 +203,19 @@ impl SetEdit {
         }
     }
 
-    /// Changes the files; returns the bytes that were written.
-    pub(super) fn write(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
+    /// Changes the files, which `sign` may sign, and gives the manifest that goes with that; returns the bytes that were written.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        work: &Execution<'_>,
+        sign: impl FnOnce(&mut [FileChange], Vec<u8>) -> Result<NewFile>,
+    ) -> Result<u64> {
         let unread = |source| Error::Write { path: path.to_owned(), source };
         let mut files = self.files.clone();
         if let Some(listing) = &self.listing {
             let listed = self.digests(listing, work).map_err(unread)?;
             let text = listing.edited(&listed).map_err(|fault| failed(path, fault))?;
-            let mut new = NewFile::new();
-            new.push(text);
+            let new = sign(&mut files, text)?;
             files.push(FileChange { name: listing.name.clone(), new, before: listing.version.clone() });
         }
         interruptible(path, work, |go_on| modelfmt_core::edit::change_several(&self.index, &files, go_on))

@@ -241,8 +241,12 @@ mod on {
     };
 
     fn edit_manifest(manifest: &mut Object, edit: &IndexChange<'_>) -> Result<(), EditFault> {
-        if manifest.contains_key("seal") {
-            return Err(unchangeable("it is signed or encrypted"));
+        if manifest.contains_key("seal") && !edit.files.is_empty() {
+            if cfg!(not(feature = "seal")) {
+                return Err(unchangeable("it is signed"));
+            }
+            // It signs what the files were.
+            manifest.remove("seal");
         }
         if let Some(map) = manifest.get_mut("tensor_shard_map").and_then(Value::as_object_mut) {
             edit.rename(map);
