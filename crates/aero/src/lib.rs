@@ -135,8 +135,8 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
-//! memory use does not depend on the model's size; and hashed on the way. Values come from a list of
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, and
+//! hashed on the way, so memory use does not depend on the model's size. Values come from a list of
 //! byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
 //! except for the file's random identity ([`WriteOptions::uuid`]).
 //!
