@@ -444,3 +444,23 @@ fn what_the_program_holds_of_secrets_is_not_shown_by_debugging_it() {
         }
     }
 }
+
+#[test]
+fn a_key_for_a_model_that_has_nothing_inside() {
+    let keys = Secrets::new();
+    let (a, me) = (keys.key("ed25519", "a"), keys.key("x25519", "me"));
+    let model = keys.path("m.safetensors");
+    keys.ok(&["convert", &plain(&keys), &model, "--lossy"]);
+    // A signature beside it is looked for only where there is a file; nothing of it can be decrypted anywhere.
+    let piped = format!("cat {model} | {} inspect --json - --key {a}.pub", common::program());
+    for (run, path) in [
+        (keys.shell(&piped), "-"),
+        (keys.run(&["inspect", "--json", &model, "--identity", &me]), model.as_str()),
+    ] {
+        let error: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
+        assert_eq!((run.status, &error["code"]), (1, &"not-sealable".into()), "{error}");
+        let text = error["error"].as_str().unwrap();
+        assert!(text.starts_with(&format!("{path}: this is safetensors")), "{text}");
+        assert!(text.contains("FILE.sig") && !text.contains("byte 0"), "{text}");
+    }
+}

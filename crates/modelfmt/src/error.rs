@@ -235,6 +235,18 @@ pub enum Error {
         /// Why, and what helps.
         why: String,
     },
+    /// A signature or a key to decrypt is demanded of a file that can have neither inside.
+    #[error(
+        "{}: this is {format}, which has no signature and no encryption inside, as only APR2 has; give no key for it, \
+         or check a local copy by the signature beside it, FILE.sig",
+        path.display()
+    )]
+    NotSealable {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: Format,
+    },
     /// Two tensors would have one name.
     #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
     SameName {
@@ -318,6 +330,7 @@ impl Error {
             Self::NoSuchKey { .. } => "no-such-key",
             Self::Interrupted { .. } => "interrupted",
             Self::NotEditable { .. } => "not-editable",
+            Self::NotSealable { .. } => "not-sealable",
         }
     }
 

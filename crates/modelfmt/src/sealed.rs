@@ -7,7 +7,7 @@ use modelfmt_core::{AnyError, Part};
 use crate::error::Error;
 use crate::{Format, Model, OpenOptions, Result};
 
-/// The error for a file that does not meet a caller's demands.
+/// The error for a file that hides what a caller asks for.
 fn sealed_error(fault: apr2::Fault) -> apr2::Error {
     apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
 }
@@ -19,10 +19,7 @@ impl OpenOptions {
         if is_apr2 || !self.access.as_ref().is_some_and(|access| access.demands()) {
             return Ok(());
         }
-        let what =
-            "a signature or decryption was asked for, and only APR2 files can be signed or encrypted inside";
-        let error = sealed_error(apr2::Fault::Seal(apr2::SealFault::Missing(what)));
-        Err(Error::file(path.to_owned(), AnyError::from(error)))
+        Err(Error::NotSealable { path: path.to_owned(), format })
     }
 }
 

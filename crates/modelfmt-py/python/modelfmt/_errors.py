@@ -105,6 +105,7 @@ _BY_CODE: dict[str, type[ModelfmtError]] = {
     "damaged": VerifyError,
     "no-hash": VerifyError,
     "signature": VerifyError,
+    "not-sealable": VerifyError,
     "refused": UnsupportedError,
     "unsupported": UnsupportedError,
     "values": UnsupportedError,
