@@ -20,7 +20,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use modelfmt::AsyncModel;
-use modelfmt_remote::{SiblingFiles, Options, Store};
+use modelfmt_remote::{Options, SiblingFiles, Store};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::LocalPoolHandle;

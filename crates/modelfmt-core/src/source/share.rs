@@ -13,7 +13,7 @@ const HEAD: usize = 20;
 
 /// One process's share of a job over a file, such as its verification.
 ///
-/// Each process does the job on a source that [has a share](Source::share), but looks only at its part of the pieces of a scan, and
+/// Each process does the job on a source that [has a share](crate::Source::share), but looks only at its part of the pieces of a scan, and
 /// notes what they show; what the job finds then means nothing. At the end one of them does the job again, with all notes: it reads
 /// nothing that was looked at before, and comes to the same result as one process alone.
 ///
