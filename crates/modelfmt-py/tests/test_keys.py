@@ -89,7 +89,7 @@ def test_mistakes(tmp_path, saved):
         modelfmt.open(saved, keys=tmp_path / "none.pub")
     with pytest.raises(modelfmt.UsageError, match="pin"):
         modelfmt.open(saved, pin="md5:12")
-    with pytest.raises(modelfmt.ModelfmtError, match="only APR2 files"):
+    with pytest.raises(modelfmt.ModelfmtError, match="as only APR2 has"):
         modelfmt.open(saved, passphrase="for nothing")
 
 
