@@ -10,6 +10,8 @@ use modelfmt::modelfmt_core::write::remove_unfinished;
 
 /// How long work has to see that it is to stop.
 const GRACE: Duration = Duration::from_millis(400);
+/// How long a bucket has to take back the parts of an upload.
+const TAKE_BACK: Duration = Duration::from_secs(5);
 
 /// The exit status that the signal asks for, 128 and its number; 0 as long as none came.
 static STATUS: AtomicU8 = AtomicU8::new(0);
@@ -30,22 +32,24 @@ pub(crate) fn status() -> Option<ExitCode> {
 /// What happens on a signal: the first asks the work to stop and gives it a moment, the second does not wait.
 fn on_signal(status: u8) {
     if STATUS.swap(status, Ordering::Relaxed) != 0 {
-        end(status);
+        end(status, GRACE);
     }
     // On a thread of its own, so that a second signal is noticed. Without a thread, the process ends at once.
     let wait = move || {
         thread::sleep(GRACE);
-        end(status);
+        end(status, TAKE_BACK);
     };
     if thread::Builder::new().spawn(wait).is_err() {
-        end(status);
+        end(status, GRACE);
     }
 }
 
 /// Ends the process wherever its other threads are: in a read that the system does not come back from, perhaps.
-fn end(status: u8) -> ! {
+fn end(status: u8, take_back: Duration) -> ! {
     #[cfg(feature = "remote")]
-    modelfmt_remote::abort_uploads(GRACE);
+    modelfmt_remote::abort_uploads(take_back);
+    #[cfg(not(feature = "remote"))]
+    let _ = take_back;
     let _halted = remove_unfinished();
     std::process::exit(status.into())
 }

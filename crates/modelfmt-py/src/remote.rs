@@ -77,7 +77,7 @@ pub(crate) fn abort_uploads(py: Python<'_>) {
 }
 
 /// How long the end of the process may take for that.
-const END: Duration = Duration::from_secs(1);
+const END: Duration = Duration::from_secs(5);
 
 impl Place {
     /// The place that a text names: a URL or a path. What is no valid URL is an error, so that nothing prints it as a path.

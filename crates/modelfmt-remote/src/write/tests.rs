@@ -29,6 +29,8 @@ struct Bucketful {
     refuses_from: Option<usize>,
     /// How long it takes to take parts back.
     aborts_after: std::time::Duration,
+    /// How many of the first requests to take parts back fail.
+    failing_aborts: usize,
     is_aborted: std::sync::atomic::AtomicBool,
 }
 
@@ -103,8 +105,11 @@ impl MultipartStore for Bucketful {
         self.inner.complete_multipart(at, id, parts).await
     }
     async fn abort_multipart(&self, at: &Path, id: &MultipartId) -> StoreResult<()> {
-        self.aborted.fetch_add(1, Ordering::Relaxed);
+        let number = self.aborted.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(self.aborts_after).await;
+        if number < self.failing_aborts {
+            return Err(object_store::Error::Generic { store: "a bucket", source: "busy".into() });
+        }
         self.is_aborted.store(true, Ordering::Relaxed);
         self.inner.abort_multipart(at, id).await
     }
@@ -233,6 +238,17 @@ fn what_is_given_up_leaves_nothing() {
     upload.write_at(0, b"abc").unwrap();
     drop(upload);
     assert_eq!((files.counted()[3], files.get("k")), (1, None));
+}
+
+#[test]
+fn parts_are_taken_back_from_a_bucket_that_fails_at_first() {
+    let mut files = Files::new(4);
+    Arc::get_mut(&mut files.store).unwrap().failing_aborts = 2;
+    let upload = files.create("k").unwrap();
+    upload.write_at(0, &[1; 40]).unwrap();
+    drop(upload);
+    assert_eq!(files.counted()[3], 3);
+    assert!(files.store.is_aborted.load(Ordering::Relaxed));
 }
 
 #[test]

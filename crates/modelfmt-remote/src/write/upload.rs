@@ -24,6 +24,8 @@ const MOST_PARTS: u64 = 10_000;
 const WAITS_IN_MEMORY: u64 = 64 << 10;
 /// How long it may take to abort an upload.
 const ABORT: Duration = Duration::from_secs(10);
+/// How often an abort that fails is asked for again, and the wait before each.
+const ABORTS_AGAIN: (usize, Duration) = (20, Duration::from_millis(100));
 
 /// An object of a bucket that appears when it is complete.
 ///
@@ -120,6 +122,26 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Removes the parts of an upload that is given up.
+    async fn take_back(&self, tasks: Vec<JoinHandle<()>>) {
+        // A part that arrives after its upload was aborted would stay, so all parts end first. An upload whose id is not known yet cannot be aborted.
+        for task in tasks {
+            if self.id.initialized() {
+                task.abort();
+            }
+            let _ = task.await;
+        }
+        let (Some(id), Target { store, path, .. }) = (self.id.get(), &self.target) else { return };
+        // A provider may fail while it still takes a part whose connection is closed already. A refusal is final.
+        let (times, wait) = ABORTS_AGAIN;
+        for _ in 0..=times {
+            let Err(object_store::Error::Generic { .. }) = store.abort_multipart(path, id).await else {
+                return;
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     /// Waits for all parts that are on their way.
     fn wait(&self) -> io::Result<()> {
         let mut state = self.state();
@@ -142,21 +164,9 @@ impl Unfinished for Shared {
         state.error.get_or_insert_with(given_up);
         drop(state);
         self.changed.notify_all();
-        let (shared, over) = (Arc::clone(&self), self);
-        // A part that arrives after its upload was aborted would stay, so all parts end first. An upload whose id is not known yet cannot be aborted.
-        let take_back = async move {
-            for task in tasks {
-                if shared.id.initialized() {
-                    task.abort();
-                }
-                let _ = task.await;
-            }
-            if let Some(id) = shared.id.get() {
-                let _ = shared.target.store.abort_multipart(&shared.target.path, id).await;
-            }
-        };
+        let over = Arc::clone(&self);
         // Parts that stay nevertheless cannot be read, and a rule of the bucket may remove them.
-        let _ = background::wait(take_back, Some(at_most));
+        let _ = background::wait(async move { self.take_back(tasks).await }, Some(at_most));
         over.state().is_settled = true;
         over.changed.notify_all();
     }
