@@ -27,6 +27,8 @@ struct Bucketful {
     aborted: AtomicUsize,
     /// The number of the part from which on all are refused.
     refuses_from: Option<usize>,
+    /// How long it takes to begin an upload.
+    begins_after: std::time::Duration,
     /// How long it takes to take parts back.
     aborts_after: std::time::Duration,
     /// How many of the first requests to take parts back fail.
@@ -79,6 +81,7 @@ impl ObjectStore for Bucketful {
 impl MultipartStore for Bucketful {
     async fn create_multipart(&self, at: &Path) -> StoreResult<MultipartId> {
         self.begun.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.begins_after).await;
         self.inner.create_multipart(at).await
     }
     async fn put_part(
@@ -249,6 +252,19 @@ fn parts_are_taken_back_from_a_bucket_that_fails_at_first() {
     drop(upload);
     assert_eq!(files.counted()[3], 3);
     assert!(files.store.is_aborted.load(Ordering::Relaxed));
+}
+
+#[test]
+fn what_is_given_up_while_it_begins_is_taken_back_if_it_begins_soon() {
+    for (millis, aborted) in [(100, 1), (60_000, 0)] {
+        let mut files = Files::new(4);
+        Arc::get_mut(&mut files.store).unwrap().begins_after = std::time::Duration::from_millis(millis);
+        let upload = files.create("k").unwrap();
+        upload.write_at(0, &[1; 16]).unwrap();
+        drop(upload);
+        let [begun, _, completed, aborts] = files.counted();
+        assert_eq!((begun, completed, aborts), (1, 0, aborted));
+    }
 }
 
 #[test]

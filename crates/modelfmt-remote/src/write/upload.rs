@@ -24,6 +24,8 @@ const MOST_PARTS: u64 = 10_000;
 const WAITS_IN_MEMORY: u64 = 64 << 10;
 /// How long it may take to abort an upload.
 const ABORT: Duration = Duration::from_secs(10);
+/// How long to wait for the id of an upload that is given up: without it, it cannot be aborted.
+const ID: Duration = Duration::from_secs(1);
 /// How often an abort that fails is asked for again, and the wait before each.
 const ABORTS_AGAIN: (usize, Duration) = (20, Duration::from_millis(100));
 
@@ -123,12 +125,17 @@ impl Shared {
     }
 
     /// Removes the parts of an upload that is given up.
-    async fn take_back(&self, tasks: Vec<JoinHandle<()>>) {
-        // A part that arrives after its upload was aborted would stay, so all parts end first. An upload whose id is not known yet cannot be aborted.
-        for task in tasks {
-            if self.id.initialized() {
-                task.abort();
+    async fn take_back(&self, mut tasks: Vec<JoinHandle<()>>) {
+        let until = tokio::time::Instant::now() + ID;
+        for task in &mut tasks {
+            if !self.id.initialized() {
+                let _ = tokio::time::timeout_at(until, task).await;
             }
+        }
+        // All at once, or one that waits for the id would ask for another.
+        tasks.iter().for_each(JoinHandle::abort);
+        // A part that arrives after its upload was aborted would stay, so all parts end first.
+        for task in tasks.into_iter().filter(|task| !task.is_finished()) {
             let _ = task.await;
         }
         let (Some(id), Target { store, path, .. }) = (self.id.get(), &self.target) else { return };
