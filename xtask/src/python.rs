@@ -40,7 +40,7 @@ const TABLE: Part = Part {
     begin: "<!-- made by `cargo xtask bench --python --write` -->",
     end: "<!-- end -->",
 };
-const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is faster by | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is better by | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n";
 
 /// With the interpreter of Debian's own packages, of which python3-torch is one: PyPI's torch has several GB.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";

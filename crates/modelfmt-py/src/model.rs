@@ -19,7 +19,7 @@ use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 use crate::answers::{globs, json_of, level as level_of};
 use crate::errors::{raise, refuse};
 use crate::opening::Opening;
-use crate::raw::{Block, Given, Memory, PrivateMap, SharedMap};
+use crate::raw::{self, Block, Given, Memory, PrivateMap, SharedMap};
 use crate::remote::Place;
 use crate::signed;
 use crate::work::{self, Progress};
@@ -539,5 +539,5 @@ pub(crate) fn nbytes(model: &modelfmt::Model) -> u64 {
 
 fn buffer(nbytes: u64) -> PyResult<AlignedBuf> {
     let none = || PyMemoryError::new_err(format!("cannot allocate {nbytes} bytes"));
-    AlignedBuf::zeroed(usize::try_from(nbytes).map_err(|_| none())?).map_err(|_| none())
+    raw::buffer(usize::try_from(nbytes).map_err(|_| none())?).map_err(|_| none())
 }

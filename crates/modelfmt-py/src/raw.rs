@@ -14,9 +14,11 @@
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
+use std::mem;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use memmap2::{MmapOptions, MmapRaw};
 use modelfmt::Source;
@@ -32,12 +34,12 @@ use pyo3::types::PyBytes;
 pub(crate) struct Block {
     address: *mut u8,
     len: usize,
-    _keep: Keep,
+    keep: Keep,
 }
 
 /// What the memory of a block belongs to.
 enum Keep {
-    Buffer { _buffer: AlignedBuf },
+    Buffer { buffer: AlignedBuf },
     Loaded { _buffer: LoadBuffer },
     Map { _map: Arc<PrivateMap> },
 }
@@ -53,7 +55,7 @@ impl Block {
         let bytes = buffer.as_mut_slice();
         // The buffer's memory is on the heap: it stays there when the buffer moves.
         let (address, len) = (bytes.as_mut_ptr(), bytes.len());
-        Self { address, len, _keep: Keep::Buffer { _buffer: buffer } }
+        Self { address, len, keep: Keep::Buffer { buffer } }
     }
 
     /// Takes over a buffer that was loaded.
@@ -61,7 +63,7 @@ impl Block {
         let bytes: &mut [u8] = &mut buffer;
         // Pages of its own, which stay where they are when the buffer moves.
         let (address, len) = (bytes.as_mut_ptr(), bytes.len());
-        Self { address, len, _keep: Keep::Loaded { _buffer: buffer } }
+        Self { address, len, keep: Keep::Loaded { _buffer: buffer } }
     }
 
     /// A part of a map, if it is one.
@@ -71,8 +73,40 @@ impl Block {
         let raw = map.raw.as_ref().filter(|raw| end <= raw.len())?;
         // SAFETY: `offset` is within the map, as was just seen.
         let address = unsafe { raw.as_mut_ptr().add(offset) };
-        Some(Self { address, len, _keep: Keep::Map { _map: Arc::clone(map) } })
+        Some(Self { address, len, keep: Keep::Map { _map: Arc::clone(map) } })
     }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Keep::Buffer { buffer } = &mut self.keep
+            && SPARE_LEN.contains(&buffer.as_slice().len())
+            && let Ok(mut spare) = SPARE.try_lock()
+        {
+            *spare = Some(mem::take(buffer));
+        }
+    }
+}
+
+/// The last buffer that was let go of. Filling a new one with zeros takes half as long as reading into it, and a loop over slices
+/// asks for the same length again and again. It is never waited for: after a fork, a thread that is gone may hold the lock.
+static SPARE: Mutex<Option<AlignedBuf>> = Mutex::new(None);
+
+/// The lengths that are kept: zeros for less take no time, and more would be a waste if it is not asked for again.
+const SPARE_LEN: RangeInclusive<usize> = 4 << 10..=1 << 20;
+
+/// A buffer to read into, which holds zeros, or whatever the last one of this length held.
+///
+/// # Errors
+/// If the memory cannot be allocated.
+pub(crate) fn buffer(len: usize) -> io::Result<AlignedBuf> {
+    if SPARE_LEN.contains(&len)
+        && let Ok(mut spare) = SPARE.try_lock()
+        && let Some(buffer) = spare.take_if(|buffer| buffer.as_slice().len() == len)
+    {
+        return Ok(buffer);
+    }
+    AlignedBuf::zeroed(len)
 }
 
 /// A file mapped privately: reading copies, and writing changes the process's own pages.

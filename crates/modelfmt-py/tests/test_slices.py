@@ -138,3 +138,20 @@ def test_packed_types_slice_by_elements(name, shape, data):
     key = data.draw(keys(shape))
     np.testing.assert_array_equal(tensor[key].numpy().astype(np.int8), outer(values, key, shape))
     assert tensor.dequantize().tolist() == values.tolist()
+
+
+def test_a_slice_leaves_the_memory_of_others_alone(tmp_path):
+    """Memory that an array has let go of is used again, and none that somebody still looks at."""
+    array = np.arange(64 * 2048, dtype=np.float32).reshape(64, 2048)
+    modelfmt.save({"w": array}, tmp_path / "m.safetensors")
+    model = modelfmt.open(tmp_path / "m.safetensors")
+    held = {}
+    for turn, row in enumerate([*range(64), *range(63, -1, -1)]):
+        part = model.tensor("w")[row : row + 1]
+        if turn % 3 == 0:
+            held[row] = part.numpy()
+        elif turn % 3 == 1:
+            held[row] = np.from_dlpack(part)[:, 5:]
+    assert len({one.ctypes.data for one in held.values()}) == len(held)
+    for row, one in held.items():
+        np.testing.assert_array_equal(one, array[row : row + 1, -one.shape[1] :])

@@ -114,13 +114,9 @@ def ml_dtype(name: str, dtype: str) -> np.dtype[Any]:
     return dtype_of
 
 
-def size_of(dtype: str) -> int | None:
-    """Bytes of one element, if it takes whole ones."""
-    return _SIZES.get(dtype)
-
-
-_SIZES = {name: native.bits // 8 for name, native in NATIVE.items()}
-_SIZES |= {name: extended.size for name, extended in EXTENDED.items()}
+#: Bytes of one element, of the types that take whole ones.
+SIZES = {name: native.bits // 8 for name, native in NATIVE.items()}
+SIZES |= {name: extended.size for name, extended in EXTENDED.items()}
 
 
 def unpack(dtype: str, data: Array, shape: tuple[int, ...]) -> Array:

@@ -177,7 +177,7 @@ class Model(Mapping[str, Array]):
     def tensor(self, name: str) -> Tensor:
         """A tensor whose values are read when you ask for them."""
         position, dtype, shape, nbytes = self.native().found(name)
-        return Tensor(name, dtype, shape, nbytes, source=self, position=position)
+        return Tensor(name, dtype, shape, nbytes, self, position)
 
     def tensors(self) -> Iterator[Tensor]:
         """All tensors, in the order of the file."""
@@ -186,7 +186,7 @@ class Model(Mapping[str, Array]):
 
     def _tensor_at(self, position: int) -> Tensor:
         name, dtype, shape, nbytes, _ = self.native().info(position)
-        return Tensor(name, dtype, tuple(shape), nbytes, source=self, position=position)
+        return Tensor(name, dtype, tuple(shape), nbytes, self, position)
 
     def info(self, name: str) -> TensorInfo:
         """What a tensor is, and where its values are."""

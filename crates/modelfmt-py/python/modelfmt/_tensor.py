@@ -18,7 +18,7 @@ def over(memory: Memory, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
     """An array over memory, which keeps it alive."""
     try:
         view: Any = memory  # mypy knows of no buffer protocol for older Pythons
-        return np.ndarray(shape, dtype, buffer=view)
+        return np.ndarray(shape, dtype, view)
     except (ValueError, OverflowError) as error:
         raise unsupported(f"numpy cannot have the shape {shape!r:.200}: {error}; .raw() has the bytes") from None
 
@@ -57,7 +57,6 @@ class Tensor:
         dtype: str,
         shape: tuple[int, ...],
         nbytes: int,
-        *,
         source: _Source | None = None,
         position: int = 0,
         memory: Memory | None = None,
@@ -165,12 +164,13 @@ class Tensor:
 
     def __getitem__(self, key: _slices.Key) -> Tensor:
         """A part of the tensor. If the values have not been read yet, only the ranges of this part are."""
-        size = _dtypes.size_of(self.dtype)
-        if size is not None and type(key) is slice and self._memory is None and self._source is not None:
-            rows = self._source.native().rows(self._position, key)
+        size = _dtypes.SIZES.get(self.dtype)
+        source = self._source
+        if size is not None and type(key) is slice and self._memory is None and source is not None:
+            rows = source.native().rows(self._position, key)
             if rows is not None:
                 memory, shape, nbytes = rows
-                return Tensor(self.name, self.dtype, shape, nbytes, memory=memory)
+                return Tensor(self.name, self.dtype, shape, nbytes, None, 0, memory)
         run = None if size is None else _slices.one_run(key, self.shape)
         if size is not None and run is not None:
             first, last, shape = run
